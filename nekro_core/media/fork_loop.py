@@ -14,11 +14,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from nekro_core.media.child import Answer, encode_answer
 from nekro_core.system.confinement.child import (
     MEMORY,
-    Answer,
     confine_parent,
-    encode_answer,
     filter_calls,
     set_rlimit,
 )

@@ -8,8 +8,8 @@ from typing import Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from nekro_core.media.child import Answer
 from nekro_core.media.errors import UnusableMedia
-from nekro_core.system.confinement.child import Answer
 
 _FORMATS = {
     "image/png": "PNG",

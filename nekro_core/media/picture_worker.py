@@ -8,10 +8,10 @@ from typing import Any
 
 from PIL import ExifTags, Image, ImageOps, ImageSequence
 
+from nekro_core.media.child import Answer
 from nekro_core.media.errors import UnusableMedia
 from nekro_core.media.fork_loop import serve
 from nekro_core.media.picture_jobs import check, show
-from nekro_core.system.confinement.child import Answer
 
 _READ = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _MOST_PIXELS = 64_000_000

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nekro_core.media.child import Answer, serve_once
 from nekro_core.media.confined_process import run_confined
-from nekro_core.system.confinement.child import Answer, serve_once
 
 _FILE = "/etc/passwd"
 

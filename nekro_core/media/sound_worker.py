@@ -14,8 +14,8 @@ import wave
 from collections.abc import Iterator
 from typing import Any
 
+from nekro_core.media.child import Answer, serve_once
 from nekro_core.media.errors import CodecMissing, UnusableMedia
-from nekro_core.system.confinement.child import Answer, serve_once
 
 _SILK = b"#!SILK_V3"
 _TENCENT = b"\x02"

@@ -4,8 +4,8 @@ import signal
 import threading
 from typing import Any
 
+from nekro_core.media.child import Answer
 from nekro_core.media.fork_loop import serve
-from nekro_core.system.confinement.child import Answer
 from tests.media import prying_worker
 
 IDLE_S = 0.2

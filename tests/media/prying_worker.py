@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from nekro_core.media.child import Answer, serve_once
 from nekro_core.system.confinement import child
-from nekro_core.system.confinement.child import Answer, serve_once
 
 _C = ctypes.CDLL(None, use_errno=True)
 _PTRACE_TRACEME = 0

@@ -1,0 +1,49 @@
+"""The child's side of `nekro_core.media.confined_process`: one request, one answer."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from nekro_core.media.errors import CodecMissing, UnusableMedia
+from nekro_core.system.confinement.child import confine
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+def encode_answer(handle: Callable[[], Answer]) -> bytes:
+    """What a child writes: one line of JSON, then what it made, whose length the line tells."""
+    try:
+        fields, made = handle()
+    except CodecMissing as error:
+        fields, made = {"missing": str(error)}, b""
+    except UnusableMedia as error:
+        fields, made = {"unusable": str(error)}, b""
+    except MemoryError:
+        fields, made = {"unusable": "it takes more memory than one file may"}, b""
+    return json.dumps({**fields, "length": len(made)}).encode() + b"\n" + made
+
+
+def serve_once(
+    prepare: Callable[[dict[str, Any]], Callable[[bytes], Answer]],
+    confine: Callable[..., None] = confine,
+) -> None:
+    """Read one request from standard input, answer it on standard output, and end.
+
+    ``prepare`` is given the request without the bytes and loads all that will be needed; what it
+    returns is given the bytes and runs confined.
+    """
+    # A library that prints must not write into the answer.
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    line, _, data = sys.stdin.buffer.read().partition(b"\n")
+    request = json.loads(line)
+
+    def handle() -> Answer:
+        work = prepare(request)
+        confine(memory=request["memory"], seconds=request["seconds"])
+        return work(data)
+
+    output.write(encode_answer(handle))
+    output.flush()
