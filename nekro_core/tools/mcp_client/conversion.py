@@ -11,7 +11,6 @@ from typing import Any
 
 from mcp_types import Tool as RemoteTool
 
-from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.names import is_free_name
 from nekro_core.tools.outcome import ToolFailure
@@ -82,7 +81,7 @@ def _tool(
     optional = {each.name for each in parameters if not each.required}
     name = remote.name
 
-    async def handler(_ctx: AgentCtx, *args: Any, **kwargs: Any) -> Any:
+    async def handler(_ctx: object, *args: Any, **kwargs: Any) -> Any:
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
         given = {
             names.get(key, key): value
