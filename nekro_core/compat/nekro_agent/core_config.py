@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nekro_core.api.llm import get_model_group_info, model_groups
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
+from nekro_core.compat.nekro_agent.models.functions import get_model_group_info, model_groups
 
 __all__ = ["CoreConfig", "config"]
 
