@@ -3,7 +3,7 @@
 from nekro_core.compat.qdrant import models
 from nekro_core.compat.qdrant.client import AsyncQdrantClient
 from nekro_core.compat.qdrant.functions import QdrantConfig, get_qdrant_client, get_qdrant_config
-from nekro_core.store.vector_errors import BadVector, NoCollection, VectorError
+from nekro_core.store.vectors import BadVector, NoCollection, VectorError
 
 __all__ = [
     "AsyncQdrantClient",

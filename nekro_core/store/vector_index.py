@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nekro_core.compat.qdrant.models import Distance, PointId
-from nekro_core.store.vector_errors import BadVector, NoCollection
+from nekro_core.store.vectors import BadVector, Distance, NoCollection, PointId
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS collections (

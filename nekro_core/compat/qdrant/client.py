@@ -21,15 +21,13 @@ from nekro_core.compat.qdrant.models import (
     CollectionParams,
     CollectionsResponse,
     CountResult,
-    Distance,
-    PointId,
     QueryResponse,
     Record,
     ScoredPoint,
     UpdateResult,
     VectorParams,
 )
-from nekro_core.store.vector_errors import VectorError
+from nekro_core.store.vectors import Distance, PointId, VectorError
 
 if TYPE_CHECKING:
     from nekro_core.store.vector_index import VectorIndex, VectorPoint

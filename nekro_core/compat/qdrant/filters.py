@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nekro_core.compat.qdrant.models import PointId
+from nekro_core.store.vectors import PointId
 from nekro_core.system.errors import NekroError
 
 _DEEPEST = 16

@@ -9,16 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-PointId = int | str
-
-
-class Distance(StrEnum):
-    """How near two vectors are: the greater the nearer, but for ``EUCLID`` and ``MANHATTAN``."""
-
-    COSINE = "Cosine"
-    EUCLID = "Euclid"
-    DOT = "Dot"
-    MANHATTAN = "Manhattan"
+from nekro_core.store.vectors import Distance, PointId
 
 
 class PayloadSchemaType(StrEnum):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nekro_core.compat.qdrant import models
 from nekro_core.compat.qdrant.client import AsyncQdrantClient
 from nekro_core.compat.qdrant.filters import InvalidFilter, matches_filter
-from nekro_core.store.vector_errors import VectorError
+from nekro_core.store.vectors import VectorError
 
 STICKERS = "ann.emotion-stickers"
 

@@ -1,4 +1,4 @@
-"""Errors of the vector store.
+"""What a vector index is told, and what goes wrong with vectors. Loads no numpy.
 
 ::
 
@@ -8,7 +8,20 @@
         └── BadVector      a vector, id or payload that cannot be kept
 """
 
+from enum import StrEnum
+
 from nekro_core.system.errors import NekroError
+
+PointId = int | str
+
+
+class Distance(StrEnum):
+    """How near two vectors are: the greater the nearer, but for ``EUCLID`` and ``MANHATTAN``."""
+
+    COSINE = "Cosine"
+    EUCLID = "Euclid"
+    DOT = "Dot"
+    MANHATTAN = "Manhattan"
 
 
 class VectorError(NekroError, ValueError):
