@@ -18,7 +18,7 @@ from nonebot.config import SettingsError as UnreadableSetting
 from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.app.nonebot_settings import with_nonebot_settings
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.delivery.settings import DeliverySettings
@@ -27,6 +27,7 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.policy.permissions import CommandSettings
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nekro_core.delivery.media.fetch_policy import PrivateHost
+from nekro_core.policy.settings import SendRateSettings
 
 
 class MediaSettings(BaseModel):
@@ -61,23 +62,12 @@ class MediaSettings(BaseModel):
         return value
 
 
-class DeliverySettings(BaseModel):
+class DeliverySettings(SendRateSettings):
     """Limits of sending."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    sends_per_run: int = Field(default=8, gt=0)
-    """Messages that one run may send: more is a loop in the model's code, not an answer."""
 
     text_pieces: int = Field(default=4, ge=0)
     """A text that takes more messages than this is sent as its beginning and a file of the whole,
     where the platform carries files; 0 always sends pieces."""
-
-    sends_per_window: int = Field(default=30, gt=0)
-    """Messages to one chat per window; platforms throttle or ban accounts that write more."""
-
-    window_s: float = Field(default=60.0, gt=0)
-    """Length of that window."""
 
     longest_wait_s: float = Field(default=60.0, ge=0)
     """A message that would have to wait longer for its place in the window is dropped."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey
 from nekro_core.policy import without_thread
+from nekro_core.policy.settings import TriggerSettings
 
 HOUR_S = 3600.0
 _MOST_KNOWN = 20_000

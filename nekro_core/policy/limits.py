@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from nekro_core.agent.settings import TurnSettings
 from nekro_core.llm.model import RequestUsage
+from nekro_core.policy.settings import TurnSettings
 from nekro_core.store import Usage as StoredUsage
 from nekro_core.system.errors import NekroError
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from loguru import logger
 
-from nekro_core.agent.settings import AgentSettings, Mode, TriggerSettings
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.llm.model import ChatModel
 from nekro_core.policy import ChatOverrides, ChatState, PolicyFile, Quota
+from nekro_core.policy.settings import Mode, PolicyDefaults, TriggerSettings
 
 _DEFAULT = "default"
 """The name of the bot's own model among the groups."""
@@ -37,7 +37,7 @@ class PolicyResolver:
     def __init__(
         self,
         conduct: PolicyFile,
-        settings: AgentSettings,
+        settings: PolicyDefaults,
         trigger: TriggerSettings,
         model: ChatModel,
         models: Callable[[str], ChatModel | None] = lambda _: None,

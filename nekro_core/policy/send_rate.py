@@ -2,8 +2,7 @@
 
 from collections import OrderedDict, deque
 
-from nekro_core.delivery.errors import TooManySends
-from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.policy.settings import SendRateSettings
 
 _RUNS = 4096
 """Runs whose counts are kept; far above what runs at once, so that none starts anew while it
@@ -13,18 +12,18 @@ runs."""
 class RunSendLimit:
     """Counts the messages of each run."""
 
-    def __init__(self, settings: DeliverySettings) -> None:
+    def __init__(self, settings: SendRateSettings) -> None:
         self._most = settings.sends_per_run
         self._sent: OrderedDict[str, int] = OrderedDict()
 
-    def take(self, run_id: str, messages: int) -> None:
-        """Count so many messages more, all or none. Raises `TooManySends`. A send that no run
-        asked for is free."""
+    def take(self, run_id: str, messages: int) -> str:
+        """Count so many messages more, all or none. Returns why they may not be sent, to tell the
+        run; empty where they may. A send that no run asked for is free."""
         if not run_id:
-            return
+            return ""
         sent = self._sent.get(run_id, 0)
         if sent + messages > self._most:
-            raise TooManySends(
+            return (
                 f"this run has sent {sent} of {self._most} messages and this would be {messages} "
                 "more; nothing of it was sent. Say it in one message, or write a file and send that"
             )
@@ -32,12 +31,13 @@ class RunSendLimit:
         self._sent.move_to_end(run_id)
         if len(self._sent) > _RUNS:
             self._sent.popitem(last=False)
+        return ""
 
 
 class SendRateWindow:
     """The platform calls of one chat in the last while. Times are the event loop's."""
 
-    def __init__(self, settings: DeliverySettings) -> None:
+    def __init__(self, settings: SendRateSettings) -> None:
         self._most = settings.sends_per_window
         self._seconds = settings.window_s
         self._calls: deque[float] = deque()

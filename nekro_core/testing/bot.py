@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import anyio
 
-from nekro_core.agent.settings import TriggerSettings
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
@@ -22,6 +21,7 @@ from nekro_core.plugins.host.tool_calls import call_tool as call
 from nekro_core.plugins.packages import InvalidRequirements as NeedsUnreadable
 from nekro_core.plugins.packages import PackageFolder as PackageShelf
 from nekro_core.plugins.packages.requirements import plugin_requirements as needs_of
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.system.errors import NekroError
 from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin

@@ -14,7 +14,7 @@ from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.sessions import Sessions
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, Record, plain_text
@@ -37,6 +37,7 @@ from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess, CommandSettings
 from nekro_core.policy.resolver import PolicyResolver
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
 from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.speech.transcriber import Transcriber

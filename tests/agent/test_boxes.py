@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from nekro_core.agent.prompt.transcript import box_path
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.box_on_demand import LazyBox
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
 from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.results import FileChanges
 from tests.agent.bot import fence, running_bot

@@ -6,10 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent.settings import AgentSettings, TurnSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, Role
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.permissions import CommandSettings
+from nekro_core.policy.settings import TurnSettings
 from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.test_sessions import answer

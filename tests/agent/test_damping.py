@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.policy.permissions import CommandSettings
+from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.test_sessions import until

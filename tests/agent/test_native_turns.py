@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.agent.settings import AgentSettings, TurnSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import Author, File, Media, plain_text
 from nekro_core.llm.model import (
     ChatRequest,
@@ -19,6 +19,7 @@ from nekro_core.llm.model import (
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.limits import Limits
+from nekro_core.policy.settings import TurnSettings
 from tests.agent.bot import GROUP, LIN, Bot, NoBoxes, fence, kind_of, running_bot, text_of
 from tests.agent.conftest import Shelf
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, results_of, say

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import anyio
 
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, Notice, Text
 from nekro_core.delivery.host import Working
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LIN, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import Shelf
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, plain_text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store.database import SqlStatement
 from tests.agent.bot import GROUP, LIN, answer, fence, running_bot, until
 from tests.agent.conftest import Shelf

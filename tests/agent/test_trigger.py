@@ -15,7 +15,6 @@ from nekro_core.agent.session.trigger import (
     mentions_name,
     trigger_reason,
 )
-from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import (
     Author,
     ChatKey,
@@ -29,6 +28,7 @@ from nekro_core.chat import (
     Text,
     Voice,
 )
+from nekro_core.policy.settings import TriggerSettings
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 PRIVATE = ChatKey.parse("web-private_lin")

@@ -8,13 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import ChatRequest, ModelProfile, TextPart
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.policy.permissions import CommandSettings
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import Person, TimerRow
 from tests.agent.bot import GROUP, LIN, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import Shelf

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import Text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import Shelf
 from tests.agent.test_who_asked import Wishes, asked_in, quiet

@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import Author, ChatKind, Notice, Record, Text, Voice
+from nekro_core.policy.settings import TriggerSettings
 
 POKE = "poke"
 """The one notice that is answered, where it is meant for us."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.chat.catalogue import Catalogue
@@ -22,6 +22,7 @@ from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.plugins.commands.desk import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.policy.resolver import PolicyResolver
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.sandbox.box import RunLimits
 from nekro_core.store import Store
 from nekro_core.timers import TimerService

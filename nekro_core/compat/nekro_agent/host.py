@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.nekro_agent.facts_file import FactsFile
 from nekro_core.llm.settings import LLMSettings
@@ -19,6 +19,7 @@ from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.policy.permissions import CommandSettings
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import Store
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.outcome import ToolFailure

@@ -13,7 +13,7 @@ from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, 
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter, SupportsEditing
 from nekro_core.delivery.clean import clean_segments
-from nekro_core.delivery.errors import NothingToSend
+from nekro_core.delivery.errors import NothingToSend, TooManySends
 from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.admin import OutboxAdmin
@@ -132,7 +132,8 @@ class Outbox:
         pieces = self._caller.pieces(chat_key, clean)
         if not pieces:
             raise NothingToSend("the message is empty: give it a text or a medium")
-        self._budget.take(run_id, len(pieces))
+        if refusal := self._budget.take(run_id, len(pieces)):
+            raise TooManySends(refusal)
         with self._lanes.use(chat_key) as lane:
             if lane.waiting >= self._settings.waiting_per_chat:
                 reason = f"{lane.waiting} messages to this chat wait already"

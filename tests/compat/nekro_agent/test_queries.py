@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tortoise.expressions import Q
 
-from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, ChatMessage, Image, Media, Mention, Sender, Text
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
@@ -22,6 +22,7 @@ from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.policy.permissions import CommandSettings
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import Store
 from tests.plugins.world import World
 
