@@ -1,9 +1,9 @@
 """What people, chats and the whole bot may use in 24 hours, and what they have used."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
 from nekro_core.policy import Quota, without_thread
 from nekro_core.policy.limits import (
@@ -14,7 +14,29 @@ from nekro_core.policy.limits import (
     TurnsLimit,
     total,
 )
-from nekro_core.store import Usage
+from nekro_core.policy.resolver import PolicyResolver
+from nekro_core.policy.settings import PolicyDefaults
+from nekro_core.store import Store, Usage
+
+
+class QuotaSources(Protocol):
+    """Where quotas and what is used of them stand. ``wall`` counts seconds since 1970."""
+
+    @property
+    def store(self) -> Store:
+        """The turns that were, and the bot's accounts."""
+
+    @property
+    def manners(self) -> PolicyResolver:
+        """What counts in a chat, and for a person."""
+
+    @property
+    def settings(self) -> PolicyDefaults:
+        """What counts for the bot."""
+
+    @property
+    def wall(self) -> Callable[[], float]:
+        """The time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,52 +58,52 @@ class QuotaUsage:
             yield MoneyLimit(self.quota.money, self.used.cost, kind)
 
 
-async def quota_of_person(ports: Ports, chat_key: ChatKey, user_id: str) -> QuotaUsage:
+async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> QuotaUsage:
     """A person's, in all chats of all accounts that the bot has on the platform."""
-    adapter = ports.store.accounts.of(chat_key.instance)
-    accounts = ports.store.accounts.instances(adapter.adapter).values() if adapter else ()
+    adapter = sources.store.accounts.of(chat_key.instance)
+    accounts = sources.store.accounts.instances(adapter.adapter).values() if adapter else ()
     return QuotaUsage(
         whose="user",
-        quota=ports.manners.person_quota(chat_key, user_id),
-        used=await ports.store.turns.usage(
-            since=_since(ports), user_id=user_id, instances={*accounts, chat_key.instance}
+        quota=sources.manners.person_quota(chat_key, user_id),
+        used=await sources.store.turns.usage(
+            since=_since(sources), user_id=user_id, instances={*accounts, chat_key.instance}
         ),
     )
 
 
-async def quota_of_chat(ports: Ports, chat_key: ChatKey) -> QuotaUsage:
+async def quota_of_chat(sources: QuotaSources, chat_key: ChatKey) -> QuotaUsage:
     """A chat's, with all its threads: anybody begins another one. A thread's alone where the
     operator gave it a quota of its own."""
-    own = ports.manners.conduct.book.chats.get(str(chat_key))
+    own = sources.manners.conduct.book.chats.get(str(chat_key))
     alone = own is not None and any(value for _, value in own.chat_quota)
     place = chat_key if alone else without_thread(chat_key)
-    used = await ports.store.turns.usage(since=_since(ports), chat_key=place)
-    return QuotaUsage(whose="chat", quota=ports.manners.of(chat_key).chat_quota, used=used)
+    used = await sources.store.turns.usage(since=_since(sources), chat_key=place)
+    return QuotaUsage(whose="chat", quota=sources.manners.of(chat_key).chat_quota, used=used)
 
 
-async def quota_of_bot(ports: Ports) -> QuotaUsage:
+async def quota_of_bot(sources: QuotaSources) -> QuotaUsage:
     """The bot's, in all chats together."""
-    turn = ports.settings.turn
+    turn = sources.settings.turn
     return QuotaUsage(
         whose="bot",
         quota=Quota(turns=turn.turns_a_day, tokens=turn.tokens_a_day, money=turn.money_a_day),
-        used=await ports.store.turns.usage(since=_since(ports)),
+        used=await sources.store.turns.usage(since=_since(sources)),
     )
 
 
-async def day_limits(ports: Ports, chat_key: ChatKey, user_id: str) -> list[Limit]:
+async def day_limits(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> list[Limit]:
     """The limits of a day for a turn that this person wakes. Looks only where there are any."""
     limits: list[Limit] = []
-    bounded = any(value for _, value in ports.manners.of(chat_key).chat_quota)
+    bounded = any(value for _, value in sources.manners.of(chat_key).chat_quota)
     if bounded:
-        limits += (await quota_of_chat(ports, chat_key)).limits()
-    if user_id and any(value for _, value in ports.manners.person_quota(chat_key, user_id)):
-        limits += (await quota_of_person(ports, chat_key, user_id)).limits()
-    turn = ports.settings.turn
+        limits += (await quota_of_chat(sources, chat_key)).limits()
+    if user_id and any(value for _, value in sources.manners.person_quota(chat_key, user_id)):
+        limits += (await quota_of_person(sources, chat_key, user_id)).limits()
+    turn = sources.settings.turn
     if turn.turns_a_day or turn.tokens_a_day or turn.money_a_day:
-        limits += (await quota_of_bot(ports)).limits()
+        limits += (await quota_of_bot(sources)).limits()
     return limits
 
 
-def _since(ports: Ports) -> float:
-    return ports.wall() - DAY_S
+def _since(sources: QuotaSources) -> float:
+    return sources.wall() - DAY_S
