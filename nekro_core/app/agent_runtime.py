@@ -1,4 +1,4 @@
-"""Who answers: the sessions of all chats, with the model, the manners and the commands."""
+"""Who answers: the sessions of all chats, with the model, the policies and the commands."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -59,7 +59,7 @@ class AgentRuntime:
             others = NamedModels(settings.nekro_models, staged=maibot.staged)
             stack.push_async_callback(others.aclose)
             staged = maibot.staged(model)
-            manners = PolicyResolver(
+            policies = PolicyResolver(
                 conduct,
                 settings.nekro_agent,
                 settings.nekro_trigger,
@@ -97,7 +97,7 @@ class AgentRuntime:
                 pictures=PromptPictures(ways.converter, longer_side=prompt.image_pixels),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
-                manners=manners,
+                policies=policies,
                 timers=ways.timers,
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,

@@ -27,7 +27,7 @@ class QuotaSources(Protocol):
         """The turns that were, and the bot's accounts."""
 
     @property
-    def manners(self) -> PolicyResolver:
+    def policies(self) -> PolicyResolver:
         """What counts in a chat, and for a person."""
 
     @property
@@ -64,7 +64,7 @@ async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str
     accounts = sources.store.accounts.instances(adapter.adapter).values() if adapter else ()
     return QuotaUsage(
         whose="user",
-        quota=sources.manners.person_quota(chat_key, user_id),
+        quota=sources.policies.person_quota(chat_key, user_id),
         used=await sources.store.turns.usage(
             since=_since(sources), user_id=user_id, instances={*accounts, chat_key.instance}
         ),
@@ -74,11 +74,11 @@ async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str
 async def quota_of_chat(sources: QuotaSources, chat_key: ChatKey) -> QuotaUsage:
     """A chat's, with all its threads: anybody begins another one. A thread's alone where the
     operator gave it a quota of its own."""
-    own = sources.manners.conduct.book.chats.get(str(chat_key))
+    own = sources.policies.conduct.book.chats.get(str(chat_key))
     alone = own is not None and any(value for _, value in own.chat_quota)
     place = chat_key if alone else without_thread(chat_key)
     used = await sources.store.turns.usage(since=_since(sources), chat_key=place)
-    return QuotaUsage(whose="chat", quota=sources.manners.of(chat_key).chat_quota, used=used)
+    return QuotaUsage(whose="chat", quota=sources.policies.of(chat_key).chat_quota, used=used)
 
 
 async def quota_of_bot(sources: QuotaSources) -> QuotaUsage:
@@ -94,10 +94,10 @@ async def quota_of_bot(sources: QuotaSources) -> QuotaUsage:
 async def day_limits(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> list[Limit]:
     """The limits of a day for a turn that this person wakes. Looks only where there are any."""
     limits: list[Limit] = []
-    bounded = any(value for _, value in sources.manners.of(chat_key).chat_quota)
+    bounded = any(value for _, value in sources.policies.of(chat_key).chat_quota)
     if bounded:
         limits += (await quota_of_chat(sources, chat_key)).limits()
-    if user_id and any(value for _, value in sources.manners.person_quota(chat_key, user_id)):
+    if user_id and any(value for _, value in sources.policies.person_quota(chat_key, user_id)):
         limits += (await quota_of_person(sources, chat_key, user_id)).limits()
     turn = sources.settings.turn
     if turn.turns_a_day or turn.tokens_a_day or turn.money_a_day:

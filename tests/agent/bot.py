@@ -314,7 +314,7 @@ async def running_bot(
             pictures=PromptPictures(converter, longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
-            manners=PolicyResolver(conduct, settings, trigger, model, models),
+            policies=PolicyResolver(conduct, settings, trigger, model, models),
             run_limits=run_limits or RunLimits(),
             clock=clock,
             wall=time.time,

@@ -62,7 +62,7 @@ async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: She
             await until(lambda: bot.ports.commands.at_work == 0)
         # What was used of a quota is forgotten too.
         (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 2 }\n")
-        bot.ports.manners.conduct.look()
+        bot.ports.policies.conduct.look()
         assert "again in 1440 min" in await command(bot, "/erase me sure", user=USER)
         assert (await command(bot, "/erase me", user=USER)).startswith("I would forget")
         assert (await command(bot, f"/erase {USER} sure", user="boss")).startswith("Forgotten")

@@ -206,7 +206,7 @@ async def test_a_quota_is_that_of_who_asked(folder: Path, boxes: Shelf) -> None:
         folder, boxes, model, tools=tools, trigger=LONG, command=OPERATOR
     ) as bot:
         (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 1 }\n")
-        bot.ports.manners.conduct.look()
+        bot.ports.policies.conduct.look()
         for expected in (3, 6):
             await bot.say("hello", GROUP, user="99999", to_bot=True)
             await bot.say("a long story", GROUP, user="10001", to_bot=True)

@@ -44,11 +44,11 @@ def erase_command(ports: Ports, erasing: PersonErasure, sessions: SessionErasure
         done = done_at.get(hash((person.adapter, person.user_id)))
         if done is None:
             return 0.0
-        manners = ports.manners
+        policies = ports.policies
         quotas = (
-            *manners.conduct.book.quotas(),
-            manners.person_quota(chat_key, person.user_id),
-            manners.of(chat_key).chat_quota,
+            *policies.conduct.book.quotas(),
+            policies.person_quota(chat_key, person.user_id),
+            policies.of(chat_key).chat_quota,
         )
         bounded = any(value for quota in quotas for _, value in quota)
         return max(done + (DAY_S if bounded else _AGAIN_S) - ports.clock(), 0.0)

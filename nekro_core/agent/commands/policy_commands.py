@@ -29,7 +29,7 @@ def policy_commands(
 ) -> tuple[Command, ...]:
     """The commands. ``stop`` ends the chat's turn. Their word is written into the file of the
     bot's conduct, so it lasts."""
-    conduct, say = ports.manners.conduct, ports.catalogue.say
+    conduct, say = ports.policies.conduct, ports.catalogue.say
 
     async def put(context: CommandExecutionContext, field: str, value: object | None) -> str:
         """Why it cannot be written; empty where it was."""
@@ -68,7 +68,7 @@ def policy_commands(
     ) -> CommandResponse:
         chat, text = ChatKey.parse(context.chat_key), text.strip()
         if not text:
-            now = shortened(ports.manners.of(chat).persona, _SHOWN)
+            now = shortened(ports.policies.of(chat).persona, _SHOWN)
             key = "own.persona.now" if now else "own.persona.none"
             return CmdCtl.message(say(key, context.lang, persona=now))
         back = folded(text) == _DEFAULT
@@ -91,7 +91,7 @@ def policy_commands(
 
 
 def _permit_command(ports: Ports, put: WriteOverride) -> Command:
-    conduct, say = ports.manners.conduct, ports.catalogue.say
+    conduct, say = ports.policies.conduct, ports.catalogue.say
 
     async def permit(
         context: CommandExecutionContext,

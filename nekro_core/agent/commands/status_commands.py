@@ -30,11 +30,11 @@ def status_commands(
 ) -> tuple[Command, ...]:
     """The commands. ``rested`` returns once no turn of the chat runs."""
     say, began = ports.catalogue.say, ports.clock()
-    conduct = ports.manners.conduct
+    conduct = ports.policies.conduct
 
     async def status(context: CommandExecutionContext) -> CommandResponse:
         chat, lang = ChatKey.parse(context.chat_key), context.lang
-        manner = ports.manners.of(chat)
+        manner = ports.policies.of(chat)
         with anyio.move_on_after(_ENDS_S) as working:
             await rested(chat)
         waiting = await ports.outbox.desk.listed(_WAITING, chat_key=chat, limit=_MOST_WAITING)
@@ -135,7 +135,7 @@ def _place(
     ports: Ports, context: CommandExecutionContext, chat: ChatKey, of: str
 ) -> tuple[tuple[str, str], str, Quota]:
     """The table and field of the file that a quota stands in, and what it says now."""
-    book = ports.manners.conduct.book
+    book = ports.policies.conduct.book
     if of in (_CHAT, _EACH):
         field = "chat_quota" if of == _CHAT else "person_quota"
         known = book.chats.get(str(chat))

@@ -163,7 +163,7 @@ class Session:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)
                 continue
-            manner = self._ports.manners.of(self.chat_key)
+            manner = self._ports.policies.of(self.chat_key)
             if manner.state is not ChatState.ON:
                 self._backlog.heard.clear()  # It was switched off meanwhile.
             decision = decide(
@@ -349,7 +349,7 @@ class Session:
         if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
             await store.turns.end(stored.turn_id, stop="too_old", waiting_seq=waiting)
             return
-        if self._ports.manners.of(self.chat_key).state is not ChatState.ON:
+        if self._ports.policies.of(self.chat_key).state is not ChatState.ON:
             await store.turns.end(stored.turn_id, stop="switched_off", waiting_seq=waiting)
             return
 
@@ -368,9 +368,9 @@ class Session:
         return found[0] if found and found[0].seq == seq else None
 
     def _asks(self, record: Record) -> bool:
-        if record.seq in self._passed or self._ports.manners.ignores(record):
+        if record.seq in self._passed or self._ports.policies.ignores(record):
             return False
-        wall, manner = self._ports.wall(), self._ports.manners.of(self.chat_key)
+        wall, manner = self._ports.wall(), self._ports.policies.of(self.chat_key)
         return record.seq in self._forced or bool(
             trigger_reason(record, wall=wall, settings=manner.trigger, names=manner.names)
         )

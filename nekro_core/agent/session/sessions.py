@@ -49,7 +49,7 @@ class Sessions:
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
-        self._tasks.start_soon(self._ports.manners.conduct.follow, name="a look at conduct.toml")
+        self._tasks.start_soon(self._ports.policies.conduct.follow, name="a look at conduct.toml")
         book = self._ports.commands.book
         self._ports.inbox.keep_only(self._keeps, self._let_go)
         self._leave = [
@@ -89,7 +89,7 @@ class Sessions:
         for turn in interrupted:
             self._session(turn.chat_key).take_up(turn)
         for chat in waiting:
-            heard = [record for record in chat.records if self._ports.manners.hears(record)]
+            heard = [record for record in chat.records if self._ports.policies.hears(record)]
             if not heard:
                 observed.append(chat)
                 continue
@@ -138,11 +138,11 @@ class Sessions:
     def hear(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""
         assert self._tasks is not None, "enter the sessions first"
-        manners = self._ports.manners
-        if manners.ignores(record) or self._is_flood(record):
+        policies = self._ports.policies
+        if policies.ignores(record) or self._is_flood(record):
             return
         if not self._ports.commands.hear(record, self._tasks.start_soon):
-            if manners.hears(record):
+            if policies.hears(record):
                 self._begin_hearing(record, age_s)
             return
         session = self._sessions.get(record.chat_key)
@@ -191,7 +191,7 @@ class Sessions:
             person = self._erasing.person(record.chat_key, record.sender.user_id)
             if self._erasing.marks.covers(person.adapter, person.user_id, record.time):
                 return False
-        if self._ports.manners.of(record.chat_key).state is not ChatState.OFF:
+        if self._ports.policies.of(record.chat_key).state is not ChatState.OFF:
             return True
         return self._ports.commands.is_command(record)
 

@@ -121,7 +121,7 @@ class TurnContext:
     ) -> tuple[ChatRequest, bool]:
         """The request, and whether its reply is code without a fence. With ``functions`` the model
         calls them natively."""
-        manner, settings = self._ports.manners.of(self._task.chat_key), self._ports.settings
+        manner, settings = self._ports.policies.of(self._task.chat_key), self._ports.settings
         profile = manner.model.profile
         chat_key, discovery = self._task.chat_key, self._ports.discovery
         found = discovery.found(chat_key, tools)

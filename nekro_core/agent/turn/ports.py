@@ -69,7 +69,7 @@ class TurnPlugins(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Everything at once. What of the model and the settings counts in a chat is in ``manners``.
+    """Everything at once. What of the model and the settings counts in a chat is in ``policies``.
     ``run_limits`` bound each run; ``clock`` is monotonic, ``wall`` counts
     seconds since 1970."""
 
@@ -86,7 +86,7 @@ class Ports:
     pictures: PromptPictures
     settings: AgentSettings
     trigger: TriggerSettings
-    manners: PolicyResolver
+    policies: PolicyResolver
     run_limits: RunLimits
     clock: Callable[[], float]
     wall: Callable[[], float]

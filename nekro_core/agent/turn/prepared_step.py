@@ -51,7 +51,7 @@ class PreparedTurn:
 def uses_native_calls(ports: Ports, chat_key: ChatKey) -> bool:
     """Whether the model calls functions in this chat, instead of writing code. One that cannot
     call writes code whatever the settings say."""
-    manner = ports.manners.of(chat_key)
+    manner = ports.policies.of(chat_key)
     return manner.mode == "tools" and manner.model.profile.functions
 
 

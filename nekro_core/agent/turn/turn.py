@@ -82,7 +82,7 @@ class Turn:
         self._task = task
         self._book = book
         self._settings = ports.settings.turn
-        self._manner = ports.manners.of(task.chat_key)
+        self._manner = ports.policies.of(task.chat_key)
         self._limits = Limits(turn_limits(self._settings, ports.clock))
         self._known = ready.known if ready else TurnContext(ports, task)
         self._asking = ready.asking if ready else None
