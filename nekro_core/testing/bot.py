@@ -58,7 +58,15 @@ class PluginNotLoaded(NekroError, AssertionError):
 
 
 class Bot:
-    """A bot with the plugin under test. Made by the fixture ``bot``, or by `Bot.open`."""
+    """A bot with the plugin under test. Made by the fixture ``bot``, or by `Bot.open`.
+
+    Args:
+        app: The running application.
+        platform: The platform that keeps what the bot sends.
+        script: What the model answers.
+        clock: The clock that the application goes by.
+        item: The plugin under test as `nekro plugin list` names it; empty for none.
+    """
 
     def __init__(
         self, app: App, platform: TestPlatform, script: Script, clock: FakeClock, item: str
@@ -79,10 +87,22 @@ class Bot:
         clock: FakeClock | None = None,
         settings: dict[str, Any] | None = None,
     ) -> AsyncIterator[Self]:
-        """Start a bot with its data in a folder, and the plugin (file or folder) among its own.
+        """Start a bot with its data in a folder, and the plugin among its own. ``.env`` is not
+        read.
 
-        ``settings`` are fields of `nekro_core.app.settings.Settings`; ``.env`` is not read. Raises
-        `PluginNotLoaded`.
+        Args:
+            data_dir: The folder of the bot's data.
+            plugin: The file or folder of the plugin under test; None for none.
+            clock: The clock to go by; None for a new `FakeClock`.
+            settings: Fields of `nekro_core.app.settings.Settings` by name. Without them the bot
+                answers with no debounce.
+
+        Yields:
+            The running bot; it is ended when the block is left.
+
+        Raises:
+            PluginNotLoaded: The plugin is broken or disabled, or a package that it needs is not
+                installed.
         """
         item = link_plugin(plugin, data_dir) if plugin else ""
         if plugin:
@@ -106,20 +126,48 @@ class Bot:
             yield bot
 
     def chat(self, key: str = "private_lin") -> "Chat":
-        """A chat by its kind and name: ``private_lin``, ``group_30003``."""
+        """Get a chat by its kind and name.
+
+        Args:
+            key: ``private_lin`` or ``group_30003``; with a ``-`` in it, a whole chat key.
+
+        Returns:
+            The chat; nothing has been said in it yet, unless the test did.
+
+        Raises:
+            ChatKeyError: The text is no chat key.
+        """
         return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"))
 
     def foresee(
         self, *, code: str | Sequence[str] = (), reply: str | Sequence[ScriptedReply] = ()
     ) -> None:
         """What the model answers to its next requests, as for `Chat.ask`: where it is not a person
-        that wakes it, but a timer, a task or a webhook."""
+        that wakes it, but a timer, a task or a webhook.
+
+        Args:
+            code: Python that the model writes, one text for each reply, before ``reply``.
+            reply: Replies that are given as they stand, after ``code``.
+        """
         codes = [code] if isinstance(code, str) else code
         replies = [reply] if isinstance(reply, str) else reply
         self.script.foresee([*map(fenced, codes), *replies])
 
     async def call(self, tool: str, /, *args: Any, **kwargs: Any) -> Any:
-        """`Chat.call` in the private chat with Lin."""
+        """`Chat.call` in the private chat with Lin.
+
+        Args:
+            tool: The tool's name.
+            *args: Its arguments by position.
+            **kwargs: Its arguments by name.
+
+        Returns:
+            What the calling code would get, as of `Chat.call`.
+
+        Raises:
+            ToolFailure: The call failed; the text is what the model would read.
+            LookupError: There is no such tool.
+        """
         return await self.chat().call(tool, *args, **kwargs)
 
     @property
@@ -129,7 +177,11 @@ class Bot:
 
     @property
     def module(self) -> ModuleType:
-        """The plugin's own module, for tests of its parts. A reload makes a new one."""
+        """The plugin's own module, for tests of its parts. A reload makes a new one.
+
+        Raises:
+            LookupError: No module is loaded from the plugin's file or folder.
+        """
         folder = self.app.host.data_dir / "plugins"
         name = self._item.partition("/")[2]
         inner = (folder / name / "__init__.py", folder / name / "plugin.py")
@@ -146,7 +198,11 @@ class Bot:
         return found
 
     async def reload(self) -> None:
-        """Load the plugin again from its files, as after an edit. Raises `PluginNotLoaded`."""
+        """Load the plugin again from its files, as after an edit.
+
+        Raises:
+            PluginNotLoaded: It is broken now; the message says why.
+        """
         await self.app.plugins.enable(self._item)
         self._refuse_broken()
 
@@ -157,7 +213,11 @@ class Bot:
 
     @property
     def prompt(self) -> str:
-        """All the words of the last prompt. Raises `LookupError` where the model was not asked."""
+        """All the words of the last prompt.
+
+        Raises:
+            LookupError: The model was not asked yet.
+        """
         if not self.model.requests:
             raise LookupError("the model was not asked yet")
         return words_of(self.model.requests[-1])
@@ -180,7 +240,12 @@ def _refuse_without_packages(plugin: Path, item: str, shelf: PackageShelf) -> No
 
 
 class Chat:
-    """One chat of a bot under test: say something, look at what comes."""
+    """One chat of a bot under test: say something, look at what comes.
+
+    Args:
+        bot: The bot under test.
+        key: The chat's key.
+    """
 
     _numbers = itertools.count(1)
 
@@ -206,12 +271,22 @@ class Chat:
         reply: str | Sequence[ScriptedReply] = (),
         by: str = "Lin",
     ) -> list[str]:
-        """Somebody writes to the bot, the model answers with ``code`` (of several, one after the
-        other) and then with ``reply`` as it stands, and the turn ends. Gives the texts that the
-        chat got.
+        """Somebody writes to the bot, the model answers with ``code`` and then with ``reply``, and
+        the turn ends.
 
-        Raises `AssertionError` where the model was asked more often than that, with what it was
-        shown then (the traceback of failed code, for example), or less often.
+        Args:
+            text: What the person writes.
+            code: Python that the model writes; of several texts, one after the other.
+            reply: What the model says after that, as it stands.
+            by: The person's name; its lower case is the user id.
+
+        Returns:
+            The texts that the chat got during the turn.
+
+        Raises:
+            AssertionError: The model was asked more often than that, and the message tells what it
+                was shown then (the traceback of failed code, for example); or less often; or the
+                turn did not begin within 30 s or end within 60 s.
         """
         self.bot.foresee(code=code, reply=reply)
         before = len(self.sent)
@@ -229,11 +304,21 @@ class Chat:
         return self.texts[before:]
 
     async def say(self, text: str, *, by: str = "Lin", quiet_s: float = _QUIET_S) -> list[str]:
-        """Somebody writes, and the model is not asked: a command, a message that a hook takes.
-        Gives the texts that the chat got until everything that was begun was done and it was quiet
-        for so long. A command that itself waits is waited for a minute.
+        """Somebody writes, and the model is not asked: a command, or a message that a hook takes.
 
-        Raises `AssertionError` where the model is asked all the same.
+        It is over when everything that was begun is done and the chat was quiet. A command that
+        itself waits is waited for a minute.
+
+        Args:
+            text: What the person writes.
+            by: The person's name; its lower case is the user id.
+            quiet_s: How many seconds it must be quiet.
+
+        Returns:
+            The texts that the chat got meanwhile.
+
+        Raises:
+            AssertionError: The model was asked all the same.
         """
         before = len(self.sent)
         async with self.bot.app.host.watch(self.key) as activities:
@@ -251,9 +336,21 @@ class Chat:
         return self.texts[before:]
 
     async def call(self, tool: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a tool as the model's code would for Lin, without a model and a box. Gives what the
-        code would get. Raises `ToolFailure` with what the model would read, `LookupError` for a
-        tool that there is none of."""
+        """Call a tool as the model's code would for Lin, without a model and a box.
+
+        Args:
+            tool: The tool's name.
+            *args: Its arguments by position.
+            **kwargs: Its arguments by name.
+
+        Returns:
+            What the calling code would get: a tool's value, the text of an agent or behavior
+            method, or the parts of a multimodal one.
+
+        Raises:
+            ToolFailure: The call failed; the text is what the model would read.
+            LookupError: There is no such tool; the message names those there are.
+        """
         plugins = self.bot.app.plugins
         ctx = plugins.context_for(self.key, user_id="lin", user_name="Lin", run_id="test")
         tools = await plugins.tools_in(ctx)
@@ -273,8 +370,18 @@ class Chat:
                 return other
 
     async def gets(self, count: int = 1, *, within_s: float = 30.0) -> list[str]:
-        """Wait until the chat has got so many messages in all: of a task, a timer, a webhook. Gives
-        all their texts. Raises `AssertionError` where they do not come."""
+        """Wait until the chat has got so many messages in all: of a task, a timer, a webhook.
+
+        Args:
+            count: How many messages, counted from the start of the bot.
+            within_s: How many real seconds to wait.
+
+        Returns:
+            The texts of all messages that the chat got.
+
+        Raises:
+            AssertionError: They did not come in time.
+        """
         with anyio.move_on_after(within_s):
             await self.bot.platform.until(lambda: len(self.sent) >= count)
         if len(self.sent) < count:
@@ -282,7 +389,15 @@ class Chat:
         return self.texts
 
     async def record(self, limit: int = 200) -> list[str]:
-        """The chat's record, oldest first, lines of the system too, as ``author: text``."""
+        """Get the newest lines of the chat's record, lines of the system too.
+
+        Args:
+            limit: How many lines at most.
+
+        Returns:
+            Lines as ``author: text``, oldest first; the author is ``person``, ``bot`` or
+            ``system``.
+        """
         records = await self.bot.app.host.records(self.key, limit=limit)
         return [f"{each.author.value}: {plain_text(each.segments)}" for each in records]
 

@@ -9,7 +9,11 @@ BEGINNING = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 class FakeClock:
     """The time that a bot under test goes by: it begins at `BEGINNING`, runs on by itself, and
-    jumps when it is told to. Whoever waits with `anyio.sleep` waits on the real one."""
+    jumps when it is told to. Whoever waits with `anyio.sleep` waits on the real one.
+
+    Args:
+        now: The time at which it begins. One without a zone is in the machine's.
+    """
 
     def __init__(self, now: datetime = BEGINNING) -> None:
         self._began = time.monotonic()
@@ -17,11 +21,19 @@ class FakeClock:
         self._jumped = 0.0
 
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Seconds since 1970.
+
+        Returns:
+            The clock's time, in seconds since 1970.
+        """
         return self._start + self.monotonic()
 
     def monotonic(self) -> float:
-        """Seconds since the beginning; never goes back."""
+        """Seconds since the beginning; never goes back.
+
+        Returns:
+            Real seconds since the clock was made, plus all the jumps.
+        """
         return time.monotonic() - self._began + self._jumped
 
     @property
@@ -30,13 +42,27 @@ class FakeClock:
         return datetime.fromtimestamp(self.wall(), UTC)
 
     def advance(self, by: float | timedelta) -> None:
-        """Go forward, by seconds or more. Raises `ValueError` for a way back."""
+        """Go forward, by seconds or more.
+
+        Args:
+            by: Seconds, or a `datetime.timedelta`; 0 or more.
+
+        Raises:
+            ValueError: ``by`` is negative.
+        """
         seconds = by.total_seconds() if isinstance(by, timedelta) else by
         if seconds < 0:
             raise ValueError(f"a clock goes forward, not by {seconds:g} s")
         self._jumped += seconds
 
     def set(self, now: datetime) -> None:
-        """Go forward to a time; one without a zone is in UTC. Raises `ValueError` for the past."""
+        """Go forward to a time.
+
+        Args:
+            now: The time to be. One without a zone is in UTC.
+
+        Raises:
+            ValueError: The time is in the clock's past.
+        """
         aware = now if now.tzinfo else now.replace(tzinfo=UTC)
         self.advance(aware - self.now)

@@ -36,7 +36,14 @@ _CAN = Capabilities(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One message that a chat got, as it looks by now."""
+    """One message that a chat got, as it looks by now.
+
+    Attributes:
+        chat_key: The text form of the chat's key, for example ``test-private_lin``.
+        message_id: The id that the test platform gave: ``sent-1``, ``sent-2``, ...
+        segments: What the message holds now; an edit replaces it.
+        run_id: The run that sent it, empty where no run did.
+    """
 
     chat_key: str
     message_id: str
@@ -69,12 +76,28 @@ class TestPlatform:
         self._news = anyio.Event()
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """See `Adapter.capabilities`."""
+        """See `Adapter.capabilities`.
+
+        Args:
+            chat_key: The chat; every chat gets the same answer.
+
+        Returns:
+            Text, mentions, replies and pictures share a call; voice, video and files go alone. Sent
+            messages can be edited at any pace.
+        """
         del chat_key
         return _CAN
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """See `Adapter.send`."""
+        """See `Adapter.send`.
+
+        Args:
+            delivery: What to send. A picture, voice or file in it must exist on the disk.
+
+        Returns:
+            ``answer`` where it is set; ``rejected`` where a medium's file is missing; else ``sent``
+            with the new message's id.
+        """
         if self.answer is not None:
             return self.answer
         if problem := _missing(delivery.segments):
@@ -90,7 +113,15 @@ class TestPlatform:
         return Receipt(state=DeliveryState.SENT, message_id=sent.message_id)
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """See `Editing.edit`."""
+        """See `SupportsEditing.edit`.
+
+        Args:
+            message_id: The id of a message in ``sent``.
+            delivery: Its segments replace those of the message.
+
+        Returns:
+            ``sent``, or ``rejected`` where there is no message of that id.
+        """
         for place, sent in enumerate(self.sent):
             if sent.message_id == message_id:
                 self.sent[place] = replace(sent, segments=delivery.segments)
@@ -99,7 +130,14 @@ class TestPlatform:
         return Receipt(state=DeliveryState.REJECTED, reason=f"there is no message {message_id}")
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """See `Adapter.own_accounts`."""
+        """See `Adapter.own_accounts`.
+
+        Args:
+            chat_key: The chat; every chat gets the same answer.
+
+        Returns:
+            The one account of the bot under test.
+        """
         del chat_key
         return frozenset({ACCOUNT})
 
@@ -110,7 +148,12 @@ class TestPlatform:
         """There is nothing to end."""
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what was sent fulfils a condition."""
+        """Wait until what was sent fulfils a condition.
+
+        Args:
+            condition: Called at once and after each send and edit. Waiting ends when it gives true;
+                there is no time limit.
+        """
         while not condition():
             await self._news.wait()
 
