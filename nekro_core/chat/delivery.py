@@ -34,6 +34,12 @@ class Delivery:
 
     ``delivery_id`` is ours and unique. ``run_id`` names the run that asked for it, or is empty
     for one that no run asked for (a command's answer, a notice to people).
+
+    Attributes:
+        delivery_id: Our own unique id.
+        chat_key: The chat it goes to.
+        segments: What is sent in this one call.
+        run_id: The run that asked for it; empty where none did.
     """
 
     delivery_id: str
@@ -48,6 +54,11 @@ class Receipt:
 
     ``message_id`` is the platform's for a sent message where it gave one. ``reason`` is for a
     person to read: why it was rejected, dropped, or why nobody can know.
+
+    Attributes:
+        state: Where the delivery stands now.
+        message_id: The platform's id of the sent message; empty where it gave none.
+        reason: Why it was rejected or dropped, or why nobody can know, in words.
     """
 
     state: DeliveryState

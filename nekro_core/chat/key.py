@@ -46,8 +46,15 @@ class ChatKind(StrEnum):
 class ChatKey:
     """Where a message came from, and so where its answer goes.
 
-    ``instance`` names the account (``onebot_v11``, ``onebot_v11.20002``, ``web``), ``native_id`` is
-    the platform's own id, unescaped. Raises `ChatKeyError` for a part that the grammar forbids.
+    Args:
+        instance: The account's name in keys (``onebot_v11``, ``onebot_v11.20002``, ``web``):
+            letters, digits, ``_`` and ``.``.
+        kind: What sort of place it is.
+        native_id: The platform's own id, unescaped; not empty.
+        thread: A thread in the chat, unescaped and not empty; None for the chat itself.
+
+    Raises:
+        ChatKeyError: The grammar forbids a part, or the text form is longer than 255 characters.
     """
 
     instance: str
@@ -74,7 +81,17 @@ class ChatKey:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the text form. Only the canonical spelling is taken, so one chat has one key."""
+        """Read the text form. Only the canonical spelling is taken, so one chat has one key.
+
+        Args:
+            text: The text form, for example ``onebot_v11-group_30003``.
+
+        Returns:
+            The key whose `str` is this text.
+
+        Raises:
+            ChatKeyError: The text is no chat key, or not in canonical form.
+        """
         instance, dash, rest = text.partition("-")
         kind_text, underscore, native = rest.partition("_")
         if not dash or not underscore:

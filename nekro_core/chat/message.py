@@ -18,7 +18,13 @@ class Role(StrEnum):
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """Who wrote. ``user_id`` is the platform's; ``name`` is what the chat shows, never trusted."""
+    """Who wrote. ``user_id`` is the platform's; ``name`` is what the chat shows, never trusted.
+
+    Attributes:
+        user_id: The platform's id of the person.
+        name: The name that the chat shows; never trusted.
+        role: What the platform says that the person is in the chat.
+    """
 
     user_id: str
     name: str = ""
@@ -28,12 +34,17 @@ class Sender(msgspec.Struct, frozen=True):
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One inbound message or notice, as the adapter understood it.
 
-    ``message_id`` is the platform's; for a notice, which has none, the adapter leaves it empty and
-    the inbox makes one. ``account`` is the platform id of our own account that heard it. ``time``
-    is the platform's, in seconds since 1970. ``to_bot`` is true where the platform itself says
-    that we are meant: a private chat, a mention, a reply to us, a poke at us.
-    ``from_history`` marks what was said while we were away and is only now fetched: it is recorded,
-    and answered only if it is young.
+    Attributes:
+        chat_key: The chat in which it was said.
+        message_id: The platform's id; empty for a notice, which has none: the inbox makes one.
+        sender: Who wrote it.
+        segments: What it says, in order.
+        time: The platform's time, in seconds since 1970.
+        account: The platform's id of our own account that heard it.
+        to_bot: Whether the platform itself says that we are meant: a private chat, a mention, a
+            reply to us, a poke at us.
+        from_history: Whether it was said while we were away and is only now fetched. Such a message
+            is recorded, and answered only if it is young.
     """
 
     chat_key: ChatKey

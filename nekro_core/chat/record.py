@@ -28,6 +28,20 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     id. ``message_id`` is the platform's, empty for what has none. For the bot's own, ``run_id``
     names the run that sent it and ``state`` what became of it. A line of the framework's ``to_bot``
     waits for the agent.
+
+    Attributes:
+        seq: Its number, unique in the store; a later arrival has a greater one.
+        chat_key: The chat it belongs to.
+        author: Who said it: a person, the bot or the framework.
+        segments: What it says.
+        time: Seconds since 1970.
+        message_id: The platform's id; empty where there is none.
+        sender: Who wrote it, where a person did.
+        to_bot: Whether the bot was meant.
+        from_history: Whether it was fetched after the bot had been away.
+        recalled: Whether it was taken back on the platform.
+        run_id: The run that sent it, for the bot's own.
+        state: What became of it, for the bot's own.
     """
 
     seq: int
@@ -53,7 +67,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run was: for people who want to see the code behind an answer."""
+    """What one run was: for people who want to see the code behind an answer.
+
+    Attributes:
+        run_id: The run's id.
+        chat_key: The chat that it ran for.
+        code: The Python that ran.
+        output: What it printed.
+        stop: Why it ended.
+        error: What it failed with; empty where it did not.
+        started: When it began, in seconds since 1970.
+        seconds: How long it took.
+    """
 
     run_id: str
     chat_key: ChatKey

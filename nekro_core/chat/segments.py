@@ -17,6 +17,16 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``problem`` that says why there is none. Outbound, ``path`` is the file to send. ``name`` is
     what people see and is never used as a path. ``size`` counts bytes, ``seconds`` is how long a
     sound takes, where known.
+
+    Attributes:
+        path: The file on the host, absolute; empty where there is no copy.
+        url: Where it came from, or where an outgoing one is to be had; may be empty.
+        name: What people see; never used as a path.
+        mime: Its media type, for example ``image/png``.
+        size: Bytes; 0 where not known.
+        sha256: The hash of its bytes in hex; empty where not known.
+        problem: Why there is no copy; empty where there is one.
+        seconds: How long a sound takes; 0 where not known.
     """
 
     path: str = ""
@@ -30,13 +40,22 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
-    """Plain text; platform markup in it is only characters."""
+    """Plain text; platform markup in it is only characters.
+
+    Attributes:
+        text: The words.
+    """
 
     text: str
 
 
 class Mention(msgspec.Struct, frozen=True, tag="mention"):
-    """Somebody is addressed. ``user_id`` is the platform's; `EVERYONE` means all of the chat."""
+    """Somebody is addressed. ``user_id`` is the platform's; `EVERYONE` means all of the chat.
+
+    Attributes:
+        user_id: The platform's id of the person, or `EVERYONE`.
+        name: The name that is shown; empty where not known.
+    """
 
     user_id: str
     name: str = ""
@@ -47,7 +66,13 @@ EVERYONE = "all"
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply"):
-    """This message answers another. ``text`` and ``sender_id`` are what is known of that one."""
+    """This message answers another. ``text`` and ``sender_id`` are what is known of that one.
+
+    Attributes:
+        message_id: The platform's id of the message that is answered.
+        sender_id: Who wrote that one; empty where not known.
+        text: What that one says; empty where not known.
+    """
 
     message_id: str
     sender_id: str = ""
@@ -55,32 +80,56 @@ class Reply(msgspec.Struct, frozen=True, tag="reply"):
 
 
 class Image(msgspec.Struct, frozen=True, tag="image"):
-    """A picture."""
+    """A picture.
+
+    Attributes:
+        media: The picture.
+    """
 
     media: Media
 
 
 class Voice(msgspec.Struct, frozen=True, tag="voice"):
-    """A voice message. Most platforms want it alone. ``text`` is what is said, where known."""
+    """A voice message. Most platforms want it alone. ``text`` is what is said, where known.
+
+    Attributes:
+        media: The sound.
+        text: What is said; empty where not known.
+    """
 
     media: Media
     text: str = ""
 
 
 class Video(msgspec.Struct, frozen=True, tag="video"):
-    """A video."""
+    """A video.
+
+    Attributes:
+        media: The video.
+    """
 
     media: Media
 
 
 class File(msgspec.Struct, frozen=True, tag="file"):
-    """A file to keep."""
+    """A file to keep.
+
+    Attributes:
+        media: The file.
+    """
 
     media: Media
 
 
 class ForwardedMessage(msgspec.Struct, frozen=True):
-    """One message inside a forwarded bundle."""
+    """One message inside a forwarded bundle.
+
+    Attributes:
+        sender_id: The platform's id of who wrote it.
+        sender_name: The name that is shown.
+        segments: What it says.
+        time: When it was written, in seconds since 1970; 0 where not known.
+    """
 
     sender_id: str
     sender_name: str
@@ -89,7 +138,11 @@ class ForwardedMessage(msgspec.Struct, frozen=True):
 
 
 class Forward(msgspec.Struct, frozen=True, tag="forward"):
-    """Messages from elsewhere, shown as a bundle."""
+    """Messages from elsewhere, shown as a bundle.
+
+    Attributes:
+        messages: The messages, oldest first.
+    """
 
     messages: tuple[ForwardedMessage, ...]
 
@@ -98,6 +151,12 @@ class Notice(msgspec.Struct, frozen=True, tag="notice"):
     """Something happened that nobody wrote: ``poke``, ``join``, ``leave``, ``recall``, ...
 
     ``actor_id`` did it, ``target_id`` it was done to; ``detail`` is the platform's own word.
+
+    Attributes:
+        kind: What happened: ``poke``, ``join``, ``leave``, ``recall``, ...
+        actor_id: The platform's id of who did it; may be empty.
+        target_id: The platform's id of whom it was done to; may be empty.
+        detail: The platform's own word for it; may be empty.
     """
 
     kind: str
@@ -107,7 +166,12 @@ class Notice(msgspec.Struct, frozen=True, tag="notice"):
 
 
 class Unknown(msgspec.Struct, frozen=True, tag="unknown"):
-    """A piece that we have no word for, kept so that nothing is lost silently."""
+    """A piece that we have no word for, kept so that nothing is lost silently.
+
+    Attributes:
+        kind: The platform's name for it.
+        summary: What can be said of it in words; may be empty.
+    """
 
     kind: str
     summary: str = ""
@@ -121,17 +185,42 @@ _decoder = msgspec.json.Decoder(Segments)
 
 
 def encode_segments(segments: Sequence[Segment]) -> str:
-    """The JSON text of segments, for a table or a stream."""
+    """The JSON text of segments, for a table or a stream.
+
+    Args:
+        segments: The segments, in their order.
+
+    Returns:
+        A JSON array of objects with a ``type`` each.
+    """
     return _encoder.encode(segments).decode()
 
 
 def decode_segments(text: str | bytes) -> Segments:
-    """Segments from their JSON text. Raises `msgspec.ValidationError` where it is none."""
+    """Read segments from their JSON text.
+
+    Args:
+        text: What `encode_segments` made.
+
+    Returns:
+        The segments, in their order.
+
+    Raises:
+        msgspec.ValidationError: The JSON is no array of segments.
+        msgspec.DecodeError: The text is no JSON.
+    """
     return _decoder.decode(text)
 
 
 def every_segment(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Each of them, and in front of a bundle those of its messages."""
+    """Each of them, and in front of a bundle those of its messages.
+
+    Args:
+        segments: The segments to go through.
+
+    Yields:
+        Each segment, in order. Those inside a bundle come before the bundle.
+    """
     for segment in segments:
         if isinstance(segment, Forward):
             for message in segment.messages:
@@ -140,7 +229,15 @@ def every_segment(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def plain_text(segments: Iterable[Segment]) -> str:
-    """What a person would read aloud: text and names, with a word in brackets for each medium."""
+    """What a person would read aloud: text and names, with a word in brackets for each medium.
+
+    Args:
+        segments: The segments, in their order.
+
+    Returns:
+        The text; ``[image]``, ``[voice]``, ``[file: a.txt]`` stand for what is none. A reply leaves
+        nothing.
+    """
     return "".join(map(_plain, segments))
 
 

@@ -94,8 +94,8 @@ class Bot:
             data_dir: The folder of the bot's data.
             plugin: The file or folder of the plugin under test; None for none.
             clock: The clock to go by; None for a new `FakeClock`.
-            settings: Fields of `nekro_core.app.settings.Settings` by name. Without them the bot
-                answers with no debounce.
+            settings: Fields of `nekro_core.app.settings.Settings` by name. The debounce is 0 s
+                unless ``nekro_trigger`` is given.
 
         Yields:
             The running bot; it is ended when the block is left.

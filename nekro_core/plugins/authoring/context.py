@@ -44,11 +44,18 @@ _MAX_RECORDS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCtx(LegacyContext):
-    """Made by the host for each run and handed to every handler; nothing in it is the model's word.
+    """What a handler is told of who asks and where. Made by the host for each run; nothing in it is
+    the model's word.
 
-    ``chat`` is where it happens, ``from_user_id`` the platform id of who asked (empty where nobody
-    did, a timer for example), ``run_id`` the run whose code calls. ``owner`` is the key of the
-    plugin that is called. ``box`` are the files of that run's box, where there is one.
+    Attributes:
+        services: What the host gives to the context; for its own methods.
+        chat: The chat where it happens.
+        from_user_id: The platform's id of who asked; empty where nobody did, for a timer.
+        from_user_name: The name of who asked; may be empty.
+        channel_name: The chat's name; may be empty.
+        run_id: The run whose code calls; may be empty.
+        owner: The key of the plugin that is called.
+        box: The files of that run's box; None where there is no box.
     """
 
     services: Services = field(repr=False, compare=False)
@@ -110,19 +117,36 @@ class AgentCtx(LegacyContext):
         return BoxFileSystem(self.box, services.media, self.chat, mirror, self.container_key)
 
     def called_for(self, owner: str, given: object = (), *, by_code: bool = False) -> "AgentCtx":
-        """The same context in the hands of one plugin. ``given`` is what the model, or who
-        typed a command, wrote: none of it is a path of the host, and of what the chat's code wrote
-        (``by_code``) no host is reached that its boxes may not reach."""
+        """Make the same context for one plugin's call.
+
+        Args:
+            owner: The plugin's key.
+            given: What the model wrote, or who typed a command. None of it is a path of the host.
+            by_code: Whether the chat's code wrote ``given``: then no host in it is reached that the
+                chat's boxes may not reach.
+
+        Returns:
+            A copy; this context stays as it is.
+        """
         return replace(self, owner=owner, files=CallFiles.now(given, by_code=by_code))
 
     async def send(
         self, segments: Sequence[Segment], *, chat_key: ChatKey | str | None = None
     ) -> tuple[Receipt, ...]:
-        """Send segments to the chat that asks.
+        """Send segments to a chat.
 
-        A receipt may be ``unknown`` or still ``pending``; such a message must not be sent again.
-        Raises `ToolFailure` where the platform refuses, where the message is dropped, and for
-        another chat without the operator's permission.
+        Args:
+            segments: What to send, in order; it may be split into several platform calls.
+            chat_key: The chat; None for the one that asks. Another one needs the operator's
+                permission.
+
+        Returns:
+            A receipt for each platform call. One that is ``unknown`` or still ``pending`` must not
+            be sent again.
+
+        Raises:
+            ToolFailure: The platform refused, the message was dropped, or the other chat is not
+                allowed.
         """
         chat = self.allowed_chat(chat_key)
         segments = await with_fetched(segments, self._from_web)
@@ -143,10 +167,20 @@ class AgentCtx(LegacyContext):
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
-        """Send words, as an answer to the message ``reply_to``. ``[@id:10001@]`` is a mention.
+        """Send words.
 
-        ``record`` is taken because existing plugins give it; what is sent is always in the chat's
-        record. Raises as `send`, and `ToolFailure` for a text without words.
+        Args:
+            content: The text; ``[@id:10001@]`` in it is a mention.
+            record: Has no effect: what is sent is always in the chat's record. Existing plugins
+                give it.
+            chat_key: As for `send`.
+            reply_to: The platform's id of the message that is answered; empty for none.
+
+        Returns:
+            As of `send`.
+
+        Raises:
+            ToolFailure: As of `send`, and where the text has no words.
         """
         del record
         if not content.strip():
@@ -162,8 +196,21 @@ class AgentCtx(LegacyContext):
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
-        """Send a picture: a box path or URL (``str``), the plugin's own bytes, or its own file
-        (`pathlib.Path`, on the host: never made from what the model wrote)."""
+        """Send a picture.
+
+        Args:
+            file_path: A box path or URL (``str``), the plugin's own bytes, or its own file on the
+                host (`pathlib.Path`: never made from what the model wrote).
+            record: Has no effect, as for `send_text`.
+            chat_key: As for `send`.
+            reply_to: The platform's id of the message that is answered; empty for none.
+
+        Returns:
+            As of `send`.
+
+        Raises:
+            ToolFailure: As of `send`, and where it is no picture or cannot be had.
+        """
         del record
         medium = await self.medium(file_path, expect="image")
         return await self.send((*_reply(reply_to), Image(medium)), chat_key=chat_key)
@@ -176,14 +223,38 @@ class AgentCtx(LegacyContext):
         name: str = "",
         chat_key: ChatKey | str | None = None,
     ) -> tuple[Receipt, ...]:
-        """Send a file to keep; ``file_path`` as for `send_image`."""
+        """Send a file to keep.
+
+        Args:
+            file_path: As for `send_image`, of any type.
+            record: Has no effect, as for `send_text`.
+            name: What people see; empty for the last part of ``file_path``.
+            chat_key: As for `send`.
+
+        Returns:
+            As of `send`.
+
+        Raises:
+            ToolFailure: As of `send`, and where the file cannot be had.
+        """
         del record
         medium = await self.medium(file_path, name=name)
         return await self.send((File(medium),), chat_key=chat_key)
 
     async def send_voice(self, wav: bytes, *, text: str = "") -> tuple[Receipt, ...]:
-        """Send a voice message and what is said in it: a WAV file of 16-bit PCM, or any sound that
-        can be decoded here (Ogg, MP3, M4A, AMR, SILK). The platform gets the format it wants."""
+        """Send a voice message to the chat that asks. The platform gets the format it wants.
+
+        Args:
+            wav: A WAV file of 16-bit PCM, or any sound that can be decoded here (Ogg, MP3, M4A,
+                AMR, SILK).
+            text: What is said in it; may be empty.
+
+        Returns:
+            As of `send`.
+
+        Raises:
+            ToolFailure: As of `send`, and where it is no sound.
+        """
         medium = await self.medium(wav, name="voice.wav", expect="audio")
         return await self.send((Voice(medium, text),))
 
@@ -192,17 +263,39 @@ class AgentCtx(LegacyContext):
     ) -> tuple[Receipt, ...]:
         """Post a cell's or computed value to the chat that asks, and follow it until it is final.
 
-        Where the platform lets messages be changed there is one that changes with the value, at the
-        platform's pace; elsewhere one is sent at the end. ``render`` makes a text or segments of
-        the value; None and what is empty is not shown. Raises as `send`, and what the value failed
-        with. Whoever is cancelled leaves the message as it is.
+        Where the platform lets messages be changed, one message changes with the value, at the
+        platform's pace; elsewhere one is sent at the end. Whoever is cancelled leaves the message
+        as it is.
+
+        Args:
+            value: The value to follow.
+            render: Makes a text or segments of the value; None and what is empty is not shown.
+
+        Returns:
+            The receipts of what was sent.
+
+        Raises:
+            ToolFailure: As of `send`. What the value failed with is raised as it is.
         """
         return await LiveMessage(self.chat, self.send, self.services.editor, render).follow(value)
 
     async def medium(
         self, source: str | bytes | Path, *, name: str = "", expect: Expected = "file"
     ) -> Media:
-        """Our own kept copy of a picture, sound or file. Raises `ToolFailure` with the reason."""
+        """Make our own kept copy of a picture, sound or file.
+
+        Args:
+            source: A box path or URL (``str``), bytes, or the plugin's own file (`pathlib.Path`).
+            name: What people see; empty for the last part of the path.
+            expect: What it must turn out to be: ``image``, ``audio``, ``video``; ``file`` is
+                anything.
+
+        Returns:
+            The copy, with its path on the host.
+
+        Raises:
+            ToolFailure: It cannot be had or is something else; the text says why.
+        """
         keeper = self.services.media
         if is_url(source):
             with fetch_scope(self.asked_in or self.chat, self.files):
@@ -217,8 +310,18 @@ class AgentCtx(LegacyContext):
         return medium
 
     async def shown(self, outcome: Outcome) -> Outcome:
-        """What a tool made, with copies of the pictures whose addresses the chat's code named: a
-        model's provider would fetch them for it. Raises `ToolFailure`."""
+        """Copy the pictures in a tool's outcome whose addresses the chat's code named: a model's
+        provider would fetch them for it.
+
+        Args:
+            outcome: What the tool made.
+
+        Returns:
+            The outcome with the copies; one without pictures as it is.
+
+        Raises:
+            ToolFailure: A picture cannot be had or shown.
+        """
         match outcome:
             case RichObservation(parts):
                 return RichObservation(tuple([await self._copied(part) for part in parts]))
@@ -245,9 +348,19 @@ class AgentCtx(LegacyContext):
     async def picture_part(
         self, picture: bytes, *, longer_side: int = LONGER_SIDE
     ) -> dict[str, Any]:
-        """Somebody's picture as an ``image_url`` part: upright, its longer side at most so many
-        pixels, decoded and encoded afresh in a process of its own. Raises `ToolFailure` for what is
-        no picture that can be shown."""
+        """Make an ``image_url`` part of somebody's picture: upright, decoded and encoded afresh in
+        a process of its own.
+
+        Args:
+            picture: The picture's bytes.
+            longer_side: The most pixels that its longer side may have.
+
+        Returns:
+            ``{"type": "image_url", "image_url": {"url": "data:..."}}``.
+
+        Raises:
+            ToolFailure: It is no picture that can be shown, or pictures cannot be looked at here.
+        """
         copies = self.services.pictures
         if copies is None:
             raise ToolFailure("pictures cannot be looked at here")
@@ -265,17 +378,34 @@ class AgentCtx(LegacyContext):
         *,
         chat_key: ChatKey | str | None = None,
     ) -> None:
-        """Add a system line to the chat's record; with ``trigger_agent`` the agent answers it."""
+        """Add a system line to a chat's record.
+
+        Args:
+            message: The line.
+            trigger_agent: Whether the agent answers it.
+            chat_key: As for `send`.
+
+        Raises:
+            ToolFailure: The other chat is not allowed.
+        """
         await self.services.journal.note(
             self.allowed_chat(chat_key), message, run_id=self.run_id, trigger=trigger_agent
         )
 
     async def sandbox_tool(self, tool: str, /, **given: Any) -> dict[str, Any]:
-        """One of the eight tools on the chat's own boxes, whose names are the chat's alone: what
-        its result holds (`nekro_core.sandbox.tools`).
+        """Call one of the eight tools on the chat's own boxes (`nekro_core.sandbox.tools`). The
+        names of the boxes are the chat's alone.
 
-        A command that failed is a result with its ``exit_code``. Raises `ToolFailure` with code
-        and reason where the tool could not do what was asked, and where there are no boxes.
+        Args:
+            tool: The tool's name.
+            **given: Its arguments.
+
+        Returns:
+            What the tool's result holds. A command that failed is a result with its ``exit_code``.
+
+        Raises:
+            ToolFailure: The tool could not do what was asked (code and reason), or there are no
+                boxes.
         """
         if self.services.pool_of is None:
             raise ToolFailure("there are no sandboxes here")
@@ -286,24 +416,58 @@ class AgentCtx(LegacyContext):
         return value
 
     async def known_person(self, wanted: str) -> Mention:
-        """A mention of who is meant by a user id or a name. Raises `ToolFailure` for nobody who is
-        among the newest 500 records of the chat, with some of those who are."""
+        """Find who is meant by a user id or a name.
+
+        Args:
+            wanted: The id or name; looked up in the newest 500 records of the chat.
+
+        Returns:
+            A mention of the person.
+
+        Raises:
+            ToolFailure: There is nobody of that name; the text names some of those there are.
+        """
         records = await self.recent_records(_MAX_RECORDS)
         return find_person(records, wanted, Mention(self.from_user_id, self.from_user_name))
 
     async def known_message(self, wanted: str) -> str:
-        """A message id, if the newest 500 records of the chat have it. Raises `ToolFailure` with
-        the newest messages."""
+        """Find a message by its id.
+
+        Args:
+            wanted: The platform's id; looked up in the newest 500 records of the chat.
+
+        Returns:
+            The message's id.
+
+        Raises:
+            ToolFailure: No such message; the text names the newest ones.
+        """
         return find_message(await self.recent_records(_MAX_RECORDS), wanted, self.message_id)
 
     async def recent_records(self, limit: int = 20) -> list[Record]:
-        """The newest records of the chat since its conversation last began, at most 500, oldest
-        first."""
+        """Get the newest records of the chat since its conversation last began.
+
+        Args:
+            limit: How many: 1 to 500; what is outside is taken for the nearest bound.
+
+        Returns:
+            The records, oldest first.
+        """
         return await self.services.journal.newest(self.chat, max(1, min(limit, _MAX_RECORDS)))
 
     def allowed_chat(self, chat_key: ChatKey | str | None) -> ChatKey:
-        """A chat in which this call may do something: None and its own always, another one with
-        the operator's permission. Raises `ToolFailure`."""
+        """Check that this call may do something in a chat.
+
+        Args:
+            chat_key: The chat or its text form; None for the call's own, which is always allowed.
+
+        Returns:
+            The chat's key.
+
+        Raises:
+            ToolFailure: The text is no chat key, the operator has not allowed the plugin to write
+                there (``NEKRO_PLUGIN__MAY_SEND_ELSEWHERE``), or a webhook names no chat.
+        """
         if chat_key is None:
             chat_key = self.chat
         try:
