@@ -11,7 +11,12 @@ from nekro_core.media.limits import PictureLimits, VoiceLimits
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleLimits:
     """What one bundle of messages holds at the most; a larger one is sent as several. Words and
-    pictures are in it, what else the messages had is sent behind it."""
+    pictures are in it, what else the messages had is sent behind it.
+
+    Attributes:
+        messages: How many messages one bundle holds.
+        media_bytes: Bytes of all its pictures together.
+    """
 
     messages: int = 100
     media_bytes: int = 30 * 1024 * 1024
@@ -21,18 +26,23 @@ class BundleLimits:
 class Capabilities:
     """What one platform call can carry.
 
-    ``inline`` are the segment types that share one call, in any mixture; ``alone`` those that need
-    a call each; a type in neither cannot be sent and is refused with a reason. ``text_length``
-    bounds the characters of one call, ``caption_length`` those of a call that has a picture;
-    ``measure`` counts them as the platform does, one for each at least. ``images_per_call`` bounds
-    pictures. ``edit_every_s`` says that a
-    sent message can be changed, so often at most; the adapter is then `SupportsEditing`.
-
-    ``voice`` and ``picture`` say what those have to be like; without, they go out as they are.
-    ``file_bytes`` bounds a file (or video): a larger one becomes a link where the operator has
-    named an address for links, else it is refused with a reason; None is for an adapter that brings
-    files of any size there. ``bundle`` bounds a `Forward`, which can only be ``alone``; where it is
-    not, bundles are sent as quoted words.
+    Attributes:
+        inline: The segment types that share one call, in any mixture.
+        alone: The segment types that need a call each. A type in neither set is refused with a
+            reason.
+        text_length: The most characters of one call.
+        caption_length: The most characters of a call that has a picture; None for ``text_length``.
+        measure: Counts the characters of a text as the platform does, at least one for each.
+        images_per_call: The most pictures of one call.
+        edit_every_s: How many seconds must pass between two changes of a sent message; the adapter
+            is then `SupportsEditing`. None where messages cannot be changed.
+        voice: What a voice message must be like; None to send it as it is.
+        picture: What a picture must be like; None to send it as it is.
+        file_bytes: The most bytes of a file or video. A larger one becomes a link where the
+            operator has named an address for links, else it is refused with a reason. None for no
+            limit.
+        bundle: What one `Forward` holds at most. It can only be ``alone``; where it is not, bundles
+            are sent as quoted words.
     """
 
     inline: frozenset[type]
@@ -57,18 +67,37 @@ class Adapter(Protocol):
     name: str
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """What one call to this chat can carry."""
+        """Say what one call to a chat can carry.
+
+        Args:
+            chat_key: The chat.
+
+        Returns:
+            The limits that deliveries to it are split by.
+        """
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the one platform call and report what the platform answered.
+        """Make the one platform call and report what the platform answered. Never raises for a
+        platform's failure.
 
-        Never raises for a platform's failure: an answer that says no is ``rejected`` with its
-        reason, no answer is ``unknown``, and a call that surely never left (account offline) is
-        ``pending``.
+        Args:
+            delivery: What to send, already split for the platform.
+
+        Returns:
+            ``sent`` with the message's id; ``rejected`` with the reason where the platform says no;
+            ``unknown`` where it does not answer; ``pending`` where the call surely never left
+            (account offline).
         """
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Platform ids of our own accounts there, whose messages never trigger."""
+        """Tell our own accounts in a chat, whose messages never trigger.
+
+        Args:
+            chat_key: The chat.
+
+        Returns:
+            Their platform ids.
+        """
 
     async def start(self) -> None:
         """Begin to listen. Routes were added when it was made; this may connect out."""
@@ -82,18 +111,29 @@ class SupportsEditing(Adapter, Protocol):
     """An adapter whose platform lets sent messages be changed."""
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Put a delivery's segments in the place of those of a message that was sent. One platform
-        call, reported as by `Adapter.send`; making it again does no harm."""
+        """Replace the segments of a message that was sent, in one platform call; making it again
+        does no harm.
+
+        Args:
+            message_id: The platform's id of the message.
+            delivery: The segments that it shall have.
+
+        Returns:
+            As of `Adapter.send`.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertainDelivery:
     """A call of which nobody knows whether it arrived, and what tells its message from others.
 
-    ``since`` is when it was asked for, in seconds since 1970 by our own clock, which need not be
-    the platform's. ``before`` are platform ids of messages that the chat had by then, as far as we
-    know them: wherever the platform shows one of them, ours stands behind it. ``taken`` are ids of
-    messages that are surely another one, those before it among them.
+    Attributes:
+        delivery: What was to be sent.
+        since: When it was asked for, in seconds since 1970 by our own clock, which need not be the
+            platform's.
+        before: Platform ids of messages that the chat had by then, as far as we know them. Where
+            the platform shows one of them, ours stands behind it.
+        taken: Ids of messages that are surely another one, those of ``before`` among them.
     """
 
     delivery: Delivery
@@ -104,7 +144,14 @@ class UncertainDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformMessage:
-    """A message as the platform shows it now. ``own`` is one of the account that was asked."""
+    """A message as the platform shows it now.
+
+    Attributes:
+        message_id: The platform's id.
+        own: Whether it is one of the account that was asked.
+        segments: What it says.
+        time: The platform's time, in seconds since 1970.
+    """
 
     message_id: str
     own: bool
@@ -128,6 +175,12 @@ class SupportsConfirmation(Adapter, Protocol):
         `Delivery.delivery_id`.
 
         Bounded by the outbox's own time-out; raises nothing for a platform's failure.
+
+        Args:
+            doubt: The call, and what tells its message from others.
+
+        Returns:
+            ``sent``, ``rejected``, ``unknown`` or ``pending``, as above.
         """
 
 

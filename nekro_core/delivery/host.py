@@ -14,14 +14,23 @@ from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A line was added to a chat's history, or one changed (recalled, delivery decided)."""
+    """A line was added to a chat's history, or one changed (recalled, delivery decided).
+
+    Attributes:
+        record: The line as it is now.
+    """
 
     record: Record
 
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A turn of the chat began (true) or ended (false)."""
+    """A turn of the chat began (true) or ended (false).
+
+    Attributes:
+        chat_key: The chat.
+        busy: True for a turn's beginning, False for its end.
+    """
 
     chat_key: ChatKey
     busy: bool
@@ -50,33 +59,77 @@ class MediaKeeper(Protocol):
     async def keep_bytes(
         self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
     ) -> Media:
-        """Store bytes that are already here."""
+        """Store bytes that are already here.
+
+        Args:
+            chat_key: The chat that received them.
+            data: The bytes.
+            name: What people see.
+            expect: What it must turn out to be; empty for what its name claims.
+
+        Returns:
+            The kept medium, or one with a ``problem``.
+        """
 
     async def keep_url(
         self, chat_key: ChatKey, url: str, *, name: str = "", expect: Expected = ""
     ) -> Media:
-        """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it."""
+        """Fetch an address and store what is there.
+
+        Args:
+            chat_key: The chat that received it.
+            url: ``http(s)``, ``data:`` or ``base64://``.
+            name: What people see.
+            expect: As for `keep_bytes`.
+
+        Returns:
+            The kept medium, or one with a ``problem``.
+        """
 
 
 class MediaLinker(Protocol):
     """Makes links to kept media: signed, short-lived, answered by the bot's own web server."""
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
-        """A link to a medium of the chat. ``address`` is how whoever gets it reaches the bot's web
-        server (``http://10.0.0.5:8080``), where the adapter knows; else the operator's setting.
-        Empty where there is neither, or the medium is none that we keep."""
+        """Make a link to a medium of the chat.
+
+        Args:
+            chat_key: The chat that the medium belongs to.
+            media: A medium that the bot keeps.
+            address: How whoever gets it reaches the bot's web server (``http://10.0.0.5:8080``);
+                empty for the operator's setting.
+
+        Returns:
+            The link; empty where there is no address, or the medium is none that we keep.
+        """
 
 
 class ToolService(Protocol):
     """The bot's tools for programs that the operator lets in."""
 
     async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
-        """Those that a chat has now; without one those that need none."""
+        """List the tools that a chat has now.
+
+        Args:
+            chat_key: The chat; None for the tools that need none.
+
+        Returns:
+            The tools.
+        """
 
     async def call(
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolAnswer:
-        """Carry a call out. What goes wrong with it is an answer; cancelled, it ends what runs."""
+        """Carry out a call. Cancelled, it ends what runs.
+
+        Args:
+            chat_key: The chat; None for a tool that needs none.
+            name: The tool's name.
+            arguments: Its arguments by name.
+
+        Returns:
+            What it gave. What goes wrong with it is an answer too.
+        """
 
 
 class OutboxActions(Protocol):
@@ -91,15 +144,45 @@ class OutboxActions(Protocol):
         before: str = "",
         limit: int = 50,
     ) -> list[DeliveryRow]:
-        """The newest messages in these states, newest first; with ``before`` those asked for
-        earlier than that one."""
+        """List the newest outgoing messages.
+
+        Args:
+            states: The states to list.
+            chat_key: One chat; None for all.
+            before: A delivery id: only what was asked for earlier than that one. Empty for the
+                newest.
+            limit: How many at most.
+
+        Returns:
+            The messages, newest first.
+        """
 
     async def resend(self, delivery_id: str) -> DeliveryRow:
-        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``; people may see an
-        unknown one twice. Raises `CannotDo`."""
+        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``. People may see an
+        unknown one twice.
+
+        Args:
+            delivery_id: The delivery's id.
+
+        Returns:
+            The delivery as it is then.
+
+        Raises:
+            CannotDo: It is in another state, or there is none of that id.
+        """
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
-        """Let go of a message that waits, is ``unknown`` or was ``rejected``. Raises `CannotDo`."""
+        """Let go of a message that waits, is ``unknown`` or was ``rejected``.
+
+        Args:
+            delivery_id: The delivery's id.
+
+        Returns:
+            The delivery as it is then.
+
+        Raises:
+            CannotDo: It is in another state, or there is none of that id.
+        """
 
 
 class TurnLog(Protocol):
@@ -108,20 +191,51 @@ class TurnLog(Protocol):
     async def newest(
         self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
     ) -> list[LoggedTurn]:
-        """The newest turns, newest first, at most 500; with ``before`` those older than that
-        one."""
+        """List the newest turns.
+
+        Args:
+            chat_key: One chat; None for all.
+            before: A turn id: only turns older than that one. 0 for the newest.
+            limit: How many, at most 500.
+
+        Returns:
+            The turns, newest first.
+        """
 
     async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
-        """A turn with its model replies and its runs, in order."""
+        """Get a turn with all that was done in it.
+
+        Args:
+            turn_id: The turn's id.
+
+        Returns:
+            The turn, its model replies and its runs, in order; None where there is no such turn.
+        """
 
     async def spent(self, *, since: float) -> Usage:
-        """What all chats used together since then (seconds since 1970)."""
+        """Add up what all chats used.
+
+        Args:
+            since: From when on, in seconds since 1970.
+
+        Returns:
+            The sums.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginShown:
-    """One plugin, for the operator to look at. ``item`` is where it was found, ``state`` is
-    ``loaded``, ``disabled`` or ``broken``; ``problems`` are whole sentences."""
+    """One plugin, for the operator to look at.
+
+    Attributes:
+        item: Where it was found.
+        state: ``loaded``, ``disabled`` or ``broken``.
+        key: ``author.module_name``; empty where not known.
+        version: The plugin's own version.
+        description: What its author says of it.
+        tools: The names of its tools.
+        problems: What is wrong with it, in whole sentences.
+    """
 
     item: str
     state: str
@@ -134,8 +248,13 @@ class PluginShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginsShown:
-    """All plugins. ``at_next_start`` says what a start of the bot will change: packages that run in
-    another version than is installed by now."""
+    """All plugins.
+
+    Attributes:
+        plugins: Each of them.
+        at_next_start: What a start of the bot will change: packages that run in another version
+            than is installed by now.
+    """
 
     plugins: Sequence[PluginShown]
     at_next_start: Sequence[str] = ()
@@ -158,61 +277,170 @@ class Host(Protocol):
     """Their webhooks, to be mounted at ``/api/webhook`` before any: each has its own secret."""
 
     async def accept(self, message: ChatMessage) -> None:
-        """Take an inbound message. The order of calls for one chat is the order kept: it is stamped
-        before the first await. Returns once the message is stored (or known as a duplicate).
-        Raises `StoreUnavailable`: nothing was kept."""
+        """Take an inbound message. Returns once it is stored, or known as a duplicate.
+
+        The order of calls for one chat is the order kept: a message is stamped before the first
+        await.
+
+        Args:
+            message: The message.
+
+        Raises:
+            StoreUnavailable: Nothing was kept.
+        """
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
-        """The message was taken back on the platform: it leaves the prompt."""
+        """Record that a message was taken back on the platform: it leaves the prompt.
+
+        Args:
+            chat_key: The chat.
+            message_id: The platform's id of the message.
+        """
 
     async def revise(
         self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
     ) -> None:
-        """Its author changed on the platform the words of a message: from now on the prompt has
-        these. What it answered and its media stay. Nothing happens where ``user_id`` is not who
-        wrote it, or it is not known; nobody is woken. Raises `StoreUnavailable`."""
+        """Record that its author changed a message: from now on the prompt has the new words.
+
+        What it answered and its media stay, and nobody is woken. Nothing happens where the message
+        is not known, or is another person's.
+
+        Args:
+            chat_key: The chat.
+            message_id: The platform's id of the message.
+            user_id: The platform's id of who changed it.
+            said: The new words.
+
+        Raises:
+            StoreUnavailable: Nothing was kept.
+        """
 
     async def instance_of(self, adapter: str, account: str) -> str:
-        """The instance part of this account's chat keys; made at first sight, then never moves."""
+        """Get the instance part of an account's chat keys; made at first sight, then never moves.
+
+        Args:
+            adapter: The adapter's name.
+            account: The platform's id of our account.
+
+        Returns:
+            The instance.
+        """
 
     async def known_since(self, adapter: str, account: str) -> float | None:
-        """When `instance_of` was first asked for this account, in seconds since 1970; nothing for
-        one that is new. What was said since then, the bot should have heard."""
+        """Tell when `instance_of` was first asked for an account. What was said since then, the bot
+        should have heard.
+
+        Args:
+            adapter: The adapter's name.
+            account: The platform's id of our account.
+
+        Returns:
+            Seconds since 1970; None for a new account.
+        """
 
     async def account_of(self, instance: str) -> str | None:
-        """The platform account bound to an instance."""
+        """Get the platform account that is bound to an instance.
+
+        Args:
+            instance: The instance part of a chat key.
+
+        Returns:
+            The platform's id; None where none is bound.
+        """
 
     def online(self) -> None:
         """An account can be reached, again or for the first time: what waits for one is sent now.
         Called once the account is bound to its instance."""
 
     async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's running turn. False where none runs."""
+        """Stop the chat's running turn.
+
+        Args:
+            chat_key: The chat.
+
+        Returns:
+            False where none runs.
+        """
 
     def plugins(self) -> PluginsShown:
-        """The plugins as they are now."""
+        """Show the plugins as they are now.
+
+        Returns:
+            All plugins.
+        """
 
     def working(self, chat_key: ChatKey) -> bool:
-        """Whether a turn runs now."""
+        """Tell whether a turn runs now.
+
+        Args:
+            chat_key: The chat.
+
+        Returns:
+            True while one runs.
+        """
 
     def watch(
         self, chat_key: ChatKey | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
-        """Follow one chat, or all. A follower too slow for its queue is ended."""
+        """Follow one chat, or all. A follower too slow for its queue is ended.
+
+        Args:
+            chat_key: The chat; None for all.
+
+        Returns:
+            A context whose value iterates over what happens.
+        """
 
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
-        """History with ``seq > after``, oldest first; with ``after=0`` the newest ``limit``."""
+        """Get lines of a chat's history.
+
+        Args:
+            chat_key: The chat.
+            after: Only lines whose ``seq`` is greater; 0 for the newest ``limit`` lines.
+            limit: How many at most.
+
+        Returns:
+            The lines, oldest first.
+        """
 
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
-        """For each chat of the instance, the time of the newest message heard, to fetch what was
-        missed since."""
+        """Tell when each chat was last heard, to fetch what was missed since.
+
+        Args:
+            instance: The instance part of chat keys.
+
+        Returns:
+            For each chat the time of its newest message, in seconds since 1970.
+        """
 
     async def chats(self, instance: str) -> list[ChatKey]:
-        """Chats that are known, newest activity first."""
+        """List the chats that are known.
+
+        Args:
+            instance: The instance part of chat keys.
+
+        Returns:
+            Their keys, newest activity first.
+        """
 
     async def runs(self, run_id: str) -> list[RunRecord]:
-        """The code behind an answer: every run of the turn that this one belongs to, in order.
-        Empty where there is none of that id."""
+        """Get the code behind an answer.
+
+        Args:
+            run_id: The id of a run.
+
+        Returns:
+            Every run of the turn that this one belongs to, in order; empty where there is none of
+            that id.
+        """
 
     async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
-        """The bytes of this chat's medium by its `Media.path`; nothing where it is another's."""
+        """Read a medium of a chat.
+
+        Args:
+            chat_key: The chat.
+            path: The `Media.path` of the medium.
+
+        Returns:
+            Its bytes; None where it is another chat's.
+        """

@@ -38,7 +38,13 @@ class EngineUnavailable(SpeechError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
-    """Sound: a whole WAV file, 16-bit PCM mono, and its length in seconds."""
+    """Sound: a whole WAV file, 16-bit PCM mono, and its length in seconds.
+
+    Attributes:
+        wav: A whole WAV file, 16-bit PCM, mono.
+        seconds: How long it takes.
+        voice: The name of the voice that speaks.
+    """
 
     wav: bytes
     seconds: float
@@ -47,7 +53,12 @@ class Speech:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceInfo:
-    """A voice that can be asked for. ``language`` is a BCP 47 tag."""
+    """A voice that can be asked for. ``language`` is a BCP 47 tag.
+
+    Attributes:
+        name: What to ask for it by.
+        language: A BCP 47 tag, for example ``zh-CN``.
+    """
 
     name: str
     language: str
@@ -59,12 +70,27 @@ class Speaker(Protocol):
     name: str
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """The voices that it has, best first."""
+        """List the voices that the engine has.
+
+        Returns:
+            The voices, best first.
+        """
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say ``text`` (at most 2,000 characters) at ``speed`` (0.5 to 2.0; 1.0 is natural).
+        """Say a text. Without a voice the language of the text chooses one.
 
-        Without a voice the language of the text chooses one. Raises the tree above.
+        Args:
+            text: What to say, at most 2,000 characters.
+            voice: The name of a voice; None to choose by language.
+            speed: 0.5 to 2.0; 1.0 is natural.
+
+        Returns:
+            The sound.
+
+        Raises:
+            VoiceUnknown: There is no such voice.
+            TextUnspeakable: Nothing in the text can be spoken, or it is too long.
+            EngineUnavailable: A library, a voice file or the network is missing.
         """
 
     async def aclose(self) -> None:

@@ -31,7 +31,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TimerTask:
-    """A timer that is not due yet."""
+    """A timer that is not due yet.
+
+    Attributes:
+        chat_key: The chat whose agent is woken.
+        trigger_time: When, in whole seconds since 1970.
+        event_desc: What the agent shall do then.
+        temporary: Whether it is the chat's one temporary timer.
+        timer_id: The timer's id.
+    """
 
     chat_key: str
     trigger_time: int
@@ -59,11 +67,22 @@ def current_timers() -> TimerService:
 async def set_timer(
     chat_key: str, trigger_time: float, event_desc: str, *, temporary: bool = False
 ) -> bool:
-    """Wake the chat's agent at a time, with what it shall do then; 0 is now, and a time before 1970
-    clears the chat's timers instead.
+    """Wake the chat's agent at a time.
 
-    False where it was not set: the time is over, the text is empty or too long, or there are too
-    many. The log says which. A chat has one ``temporary`` timer: the next takes its place.
+    Args:
+        chat_key: The chat. In a tool that the model called: its own, or one that the operator
+            allows the plugin.
+        trigger_time: Seconds since 1970; 0 is now. A negative one clears the chat's timers instead:
+            those that are not temporary, with ``temporary`` the temporary one.
+        event_desc: What the agent shall do then.
+        temporary: Whether it takes the place of the chat's one temporary timer.
+
+    Returns:
+        True. False where it was not set, and the log says why: the time is over, the text is empty
+        or too long, or there are too many timers.
+
+    Raises:
+        ToolFailure: The chat is not allowed, or the bot has no timers.
     """
     chat = allowed_chat(chat_key)
     if trigger_time < 0:
@@ -78,18 +97,51 @@ async def set_timer(
 
 
 async def set_temp_timer(chat_key: str, trigger_time: float, event_desc: str) -> bool:
-    """`set_timer` for the chat's one temporary timer."""
+    """Set the chat's one temporary timer.
+
+    Args:
+        chat_key: As for `set_timer`.
+        trigger_time: As for `set_timer`.
+        event_desc: As for `set_timer`.
+
+    Returns:
+        As of `set_timer`.
+
+    Raises:
+        ToolFailure: As of `set_timer`.
+    """
     return await set_timer(chat_key, trigger_time, event_desc, temporary=True)
 
 
 async def clear_timers(chat_key: str, temporary: bool | None = None) -> bool:
-    """Forget the chat's timers: all of them, the temporary one (True), or the others (False)."""
+    """Forget the chat's timers.
+
+    Args:
+        chat_key: As for `set_timer`.
+        temporary: True for the temporary one, False for the others, None for both.
+
+    Returns:
+        Always True.
+
+    Raises:
+        ToolFailure: As of `set_timer`.
+    """
     await current_timers().clear(allowed_chat(chat_key), temporary=temporary)
     return True
 
 
 def get_timers(chat_key: str) -> list[TimerTask]:
-    """The chat's timers that are not due yet, by their times. May be awaited."""
+    """List the chat's timers that are not due yet.
+
+    Args:
+        chat_key: As for `set_timer`.
+
+    Returns:
+        The timers. The list may be awaited as well and gives itself.
+
+    Raises:
+        ToolFailure: As of `set_timer`.
+    """
     return _Listed(
         TimerTask(
             chat_key=str(row.chat_key),
@@ -103,18 +155,48 @@ def get_timers(chat_key: str) -> list[TimerTask]:
 
 
 async def clear_timer(chat_key: str, timer_id: str) -> bool:
-    """Forget one timer of a chat, a recurring one too; False where the chat has none of the id."""
+    """Forget one timer of a chat, a recurring one too.
+
+    Args:
+        chat_key: As for `set_timer`.
+        timer_id: The timer's id.
+
+    Returns:
+        False where the chat has no timer of that id.
+
+    Raises:
+        ToolFailure: As of `set_timer`.
+    """
     return await current_timers().forget(allowed_chat(chat_key), timer_id)
 
 
 def now() -> float:
-    """Seconds since 1970, by the clock that timers go by."""
+    """Tell the time by the clock that timers go by.
+
+    Returns:
+        Seconds since 1970.
+
+    Raises:
+        ToolFailure: The bot has no timers.
+    """
     return current_timers().now()
 
 
 def moment_of(local_time: str, timezone: str = "") -> float:
-    """A date and time of day (``2026-11-23 07:30``) as seconds since 1970, in a zone of the IANA's;
-    without one the operator's, or the machine's. Raises `ValueError`."""
+    """Turn a local date and time into seconds since 1970.
+
+    Args:
+        local_time: ISO 8601, for example ``2026-11-23 07:30``. An offset in it counts more than
+            ``timezone``.
+        timezone: A zone of the IANA's (``Asia/Shanghai``); empty for the operator's, or the
+            machine's.
+
+    Returns:
+        Seconds since 1970.
+
+    Raises:
+        ValueError: The time or the zone cannot be read.
+    """
     zone = zone_of(parsed_zone(timezone or current_timers().timezone))
     try:
         moment = datetime.fromisoformat(local_time.strip())
@@ -126,6 +208,17 @@ def moment_of(local_time: str, timezone: str = "") -> float:
 
 
 def local_time_of(moment: float, timezone: str = "") -> str:
-    """The reverse of `moment_of`."""
+    """Turn seconds since 1970 into a local date and time.
+
+    Args:
+        moment: Seconds since 1970.
+        timezone: As for `moment_of`.
+
+    Returns:
+        The time to the minute, for example ``2026-11-23 07:30``.
+
+    Raises:
+        ValueError: There is no such zone.
+    """
     zone = zone_of(parsed_zone(timezone or current_timers().timezone))
     return datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%d %H:%M")

@@ -33,7 +33,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurringTimerJob:
-    """A recurring timer as it is now. ``status`` is ``active`` or ``paused``; times are in UTC."""
+    """A recurring timer as it is now.
+
+    Attributes:
+        job_id: Its id.
+        chat_key: The chat whose agent is woken.
+        cron_expr: Five fields of cron.
+        event_desc: What the agent shall do.
+        timezone: The zone of the IANA's that the schedule is in; empty for the machine's.
+        workday_mode: ``none``, ``mon_fri``, ``weekend``, ``cn_workday`` or ``cn_restday``.
+        title: A name for people; may be empty.
+        status: ``active`` or ``paused``.
+        next_run_at: When it is next due, in UTC; None where it is not.
+        last_run_at: The last time that the agent was told of, in UTC; None before the first.
+        create_time: When it was made, in UTC.
+    """
 
     job_id: str
     chat_key: str
@@ -61,7 +75,25 @@ async def create_cron_job(
     workday_mode: str = "none",
     title: str | None = None,
 ) -> RecurringTimerJob:
-    """Wake the chat's agent whenever the schedule says so, with what it shall do then."""
+    """Wake the chat's agent whenever a schedule says so.
+
+    Args:
+        chat_key: The chat. In a tool that the model called: its own, or one that the operator
+            allows the plugin.
+        cron_expr: Five fields of cron (``0 8 * * *``), or a name such as ``@daily``.
+        event_desc: What the agent shall do then.
+        timezone: A zone of the IANA's; empty for the operator's, or the machine's.
+        workday_mode: The days that count: ``none`` (all), ``mon_fri``, ``weekend``, ``cn_workday``
+            or ``cn_restday``.
+        title: A name for people.
+
+    Returns:
+        The job.
+
+    Raises:
+        ValueError: The schedule or the text is not accepted; the message says why.
+        ToolFailure: The chat is not allowed, or the bot has no timers.
+    """
     schedule = Schedule.parse(cron_expr, timezone or current_timers().timezone, workday_mode)
     chat = allowed_chat(chat_key)
     return _job_of(await current_timers().create(chat, schedule, event_desc, title=title or ""))
@@ -76,7 +108,23 @@ async def update_job(
     workday_mode: str | None = None,
     title: str | None = None,
 ) -> RecurringTimerJob | None:
-    """Change what is given; None where there is no such job."""
+    """Change what is given of a job; None leaves a field as it is.
+
+    Args:
+        job_id: The job's id.
+        cron_expr: As for `create_cron_job`.
+        event_desc: As for `create_cron_job`.
+        timezone: As for `create_cron_job`.
+        workday_mode: As for `create_cron_job`.
+        title: As for `create_cron_job`.
+
+    Returns:
+        The job as it is then; None where there is no such job.
+
+    Raises:
+        ValueError: As of `create_cron_job`.
+        ToolFailure: The job's chat is not allowed, or the bot has no timers.
+    """
     row = _row(job_id)
     if row is None:
         return None
@@ -91,7 +139,17 @@ async def update_job(
 
 
 async def get_job(job_id: str) -> RecurringTimerJob | None:
-    """One job, or nothing."""
+    """Get a job by its id.
+
+    Args:
+        job_id: The job's id.
+
+    Returns:
+        The job, or None where there is none.
+
+    Raises:
+        ToolFailure: The job's chat is not allowed, or the bot has no timers.
+    """
     row = _row(job_id)
     return _job_of(row) if row else None
 
@@ -99,39 +157,105 @@ async def get_job(job_id: str) -> RecurringTimerJob | None:
 async def list_jobs(
     chat_key: str | None = None, status: str | None = None, limit: int | None = None
 ) -> list[RecurringTimerJob]:
-    """The jobs of a chat, or of all chats, in the order in which they were made."""
+    """The jobs of a chat, or of all chats, in the order in which they were made.
+
+    Args:
+        chat_key: The chat; None or empty for all chats.
+        status: ``active`` or ``paused``; None for both.
+        limit: How many at most; None for all.
+
+    Returns:
+        The jobs.
+
+    Raises:
+        ToolFailure: The chat is not allowed, or the bot has no timers.
+    """
     chat = allowed_chat(chat_key) if chat_key else None
     jobs = [_job_of(row) for row in current_timers().recurring(chat)]
     return [job for job in jobs if not status or job.status == status][:limit]
 
 
 async def delete_job(job_id: str) -> bool:
-    """Forget a job; False where there was none."""
+    """Forget a job.
+
+    Args:
+        job_id: The job's id.
+
+    Returns:
+        False where there was none.
+
+    Raises:
+        ToolFailure: As of `get_job`.
+    """
     return _row(job_id) is not None and await current_timers().delete(job_id)
 
 
 async def pause_job(job_id: str) -> RecurringTimerJob | None:
-    """Let a job rest until it is resumed; None where there is none."""
+    """Let a job rest until it is resumed.
+
+    Args:
+        job_id: The job's id.
+
+    Returns:
+        The job, or None where there is none.
+
+    Raises:
+        ToolFailure: As of `get_job`.
+    """
     return _job_of(await current_timers().pause(job_id)) if _row(job_id) else None
 
 
 async def resume_job(job_id: str) -> RecurringTimerJob | None:
-    """Let a job go on, from now; None where there is none."""
+    """Let a paused job go on, from now.
+
+    Args:
+        job_id: The job's id.
+
+    Returns:
+        The job, or None where there is none.
+
+    Raises:
+        ToolFailure: As of `get_job`.
+    """
     return _job_of(await current_timers().resume(job_id)) if _row(job_id) else None
 
 
 async def run_now(job_id: str) -> RecurringTimerJob | None:
-    """Wake the agent at once, besides the job's times; None where there is none."""
+    """Wake the agent at once, besides the job's times.
+
+    Args:
+        job_id: The job's id.
+
+    Returns:
+        The job, or None where there is none.
+
+    Raises:
+        ToolFailure: As of `get_job`.
+    """
     return _job_of(await current_timers().run_now(job_id)) if _row(job_id) else None
 
 
 def get_job_id(job: RecurringTimerJob | str) -> str:
-    """What a job is named by."""
+    """Get the id of a job.
+
+    Args:
+        job: A job, or its id already.
+
+    Returns:
+        The id.
+    """
     return job if isinstance(job, str) else job.job_id
 
 
 def get_job_summary(job: RecurringTimerJob) -> str:
-    """A job in a line."""
+    """Describe a job in a line.
+
+    Args:
+        job: The job.
+
+    Returns:
+        Its id, title (or text), schedule and status.
+    """
     days = "" if job.workday_mode == "none" else f", {job.workday_mode}"
     zone = f" {job.timezone}" if job.timezone else ""
     return (
@@ -140,12 +264,32 @@ def get_job_summary(job: RecurringTimerJob) -> str:
 
 
 def validate_cron_expr(cron_expr: str) -> str:
-    """The expression, with a name such as ``@daily`` written out. Raises `ValueError`."""
+    """Check a cron expression.
+
+    Args:
+        cron_expr: Five fields, or a name such as ``@daily``.
+
+    Returns:
+        The expression, with a name written out.
+
+    Raises:
+        ValueError: It is none.
+    """
     return parsed_cron(cron_expr)
 
 
 def validate_timezone(timezone: str) -> str:
-    """The zone's name. Raises `ValueError`, for an empty one too."""
+    """Check the name of a time zone.
+
+    Args:
+        timezone: A name of the IANA's, for example ``Asia/Shanghai``.
+
+    Returns:
+        The zone's name.
+
+    Raises:
+        ValueError: There is no such zone, or the text is empty.
+    """
     if not timezone.strip():
         raise TimerRefused("no time zone: expected a name such as Asia/Shanghai")
     return parsed_zone(timezone)
