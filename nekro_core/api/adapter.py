@@ -65,7 +65,15 @@ class AdapterFactory(Protocol):
     """
 
     def __call__(self, host: Host, driver: Driver) -> Adapter:
-        """The adapter, not yet started."""
+        """Make the adapter.
+
+        Args:
+            host: The bot, as the adapter sees it.
+            driver: NoneBot's driver.
+
+        Returns:
+            The adapter, not yet started.
+        """
 
 
 @runtime_checkable
@@ -77,7 +85,14 @@ class Page(Protocol):
         """The token of its HTTP API."""
 
     def login_link(self, address: str) -> str:
-        """A link below ``address`` that logs a browser in, once."""
+        """Make a link that logs a browser in, once.
+
+        Args:
+            address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
+
+        Returns:
+            The link, below that address.
+        """
 
 
 __all__ = [

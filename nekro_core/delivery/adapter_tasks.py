@@ -45,6 +45,9 @@ class AdapterTasks:
     ``serve`` is entered with a task group of the adapter's own. When the adapter is closed it is
     left, while those tasks still run, so that it can let them finish what they have begun (it
     bounds that itself); then they are cancelled.
+
+    Args:
+        serve: Called with a task group; what it gives is entered while the adapter runs.
     """
 
     def __init__(self, serve: Callable[[TaskGroup], AbstractAsyncContextManager[object]]) -> None:
@@ -54,7 +57,11 @@ class AdapterTasks:
 
     async def start(self, owner: TaskGroup) -> None:
         """Begin in a task of ``owner``, the driver's task group for one; returns once ``serve`` is
-        entered, and raises what that raises."""
+        entered, and raises what that raises.
+
+        Args:
+            owner: The task group that the adapter's tasks run below.
+        """
         await owner.start(self._run)
 
     async def aclose(self) -> None:

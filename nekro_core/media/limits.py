@@ -16,7 +16,16 @@ PictureType = Literal["image/jpeg", "image/png", "image/gif", "image/webp", "ima
 class VoiceLimits:
     """What a voice message may be. ``formats`` are those that are taken, best first: another is
     converted to the first. One that is longer or larger, or that cannot be converted here, goes out
-    as an audio file where the platform takes files, else it is refused with the reason."""
+    as an audio file where the platform takes files, else it is refused with the reason.
+
+    Attributes:
+        formats: The formats that are taken, best first; at least one.
+        max_seconds: How long it may be; None for any length.
+        max_bytes: How large it may be; None for any size.
+
+    Raises:
+        ValueError: There are no formats.
+    """
 
     formats: tuple[VoiceFormat, ...] = ("wav",)
     converts: bool = False
@@ -40,6 +49,17 @@ class PictureLimits:
     ``max_side`` bounds width and height, ``max_pixels`` width times height (of one frame),
     ``max_sides`` width plus height. ``animated`` is whether more than a GIF's first picture is
     shown. A picture over its limits is made smaller: in pixels first, then in quality.
+
+    Attributes:
+        types: The media types that are taken as they are; at least one.
+        max_bytes: How large it may be.
+        max_side: The most pixels of width and of height; None for any.
+        max_sides: The most pixels of width plus height; None for any.
+        max_pixels: The most pixels of one frame; None for any.
+        animated: Whether more than a GIF's first picture is shown.
+
+    Raises:
+        ValueError: There are no types.
     """
 
     types: tuple[PictureType, ...] = ("image/jpeg", "image/png", "image/gif", "image/webp")

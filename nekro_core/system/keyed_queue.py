@@ -25,6 +25,10 @@ class KeyedQueue:
     """Runs jobs one after another within a lane, and lanes beside each other.
 
     A job that raises is logged and its lane goes on: one bad message must not silence a chat.
+
+    Args:
+        tasks: Where the lanes run.
+        capacity: How many jobs may be queued, in all lanes together.
     """
 
     def __init__(self, tasks: TaskGroup, *, capacity: int = 4096) -> None:
@@ -37,7 +41,12 @@ class KeyedQueue:
         self._progress = anyio.Event()
 
     async def submit(self, lane: Hashable, job: Job) -> None:
-        """Queue a job. Waits only while ``capacity`` jobs are queued already."""
+        """Queue a job. Waits only while ``capacity`` jobs are queued already.
+
+        Args:
+            lane: What the order is kept in: a chat's key for one.
+            job: Called with nothing and awaited.
+        """
         while self._waiting >= self._capacity:
             await self._progress.wait()
         self._waiting += 1
@@ -53,7 +62,16 @@ class KeyedQueue:
     ) -> "Prefetch[T]":
         """Have something read that a job of this lane will need. In a lane that waits for other
         jobs it is begun now, beside them, `READ_AHEAD` at once; else, and where nothing is to be
-        had from elsewhere (not ``ahead``), when it is asked for."""
+        had from elsewhere (not ``ahead``), when it is asked for.
+
+        Args:
+            lane: The lane of the job.
+            read: Called with nothing and awaited.
+            ahead: Whether it may be begun before it is asked for.
+
+        Returns:
+            What the job asks for the value.
+        """
         found = Prefetch(read)
         if ahead and lane in self._queues:
             found.begun = True
@@ -61,7 +79,14 @@ class KeyedQueue:
         return found
 
     def few(self, lane: Hashable) -> AbstractAsyncContextManager[None]:
-        """One of the `FETCHES_AT_ONCE` places that a lane has for fetching."""
+        """One of the `FETCHES_AT_ONCE` places that a lane has for fetching.
+
+        Args:
+            lane: The lane.
+
+        Returns:
+            A context manager, entered once a place is free.
+        """
         return self._few.of(lane)
 
     async def _read_ahead(self, lane: Hashable, reading: "Prefetch[T]") -> None:
@@ -98,7 +123,11 @@ class KeyedQueue:
 
 
 class Prefetch(Generic[T]):
-    """What was or will be read for a job. Made by `KeyedQueue.reading`."""
+    """What was or will be read for a job. Made by `KeyedQueue.reading`.
+
+    Args:
+        read: Called with nothing and awaited, once.
+    """
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read
@@ -108,7 +137,14 @@ class Prefetch(Generic[T]):
         self.begun = False
 
     async def get(self) -> T:
-        """What was read, once it is. Raises what the reading raised."""
+        """Get what was read, once it is.
+
+        Returns:
+            What ``read`` gave.
+
+        Raises:
+            Exception: What ``read`` raised, as it is.
+        """
         if self.begun:
             await self._over.wait()
         else:

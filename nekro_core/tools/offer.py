@@ -18,7 +18,12 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """What a call gave. ``is_error`` marks one that could not do what was asked."""
+    """What a call gave. ``is_error`` marks one that could not do what was asked.
+
+    Attributes:
+        content: Words, pictures and sounds, in order.
+        is_error: Whether the call could not do what was asked.
+    """
 
     content: tuple[Content, ...]
     is_error: bool = False

@@ -29,7 +29,21 @@ async def send_text(
     record: bool = True,
     ref_msg_id: str | None = None,
 ) -> tuple[Receipt, ...]:
-    """See `AgentCtx.send_text`."""
+    """Send words to a chat. See `AgentCtx.send_text`.
+
+    Args:
+        chat_key: The text form of the chat's key.
+        message: The text; ``[@id:10001@]`` in it is a mention.
+        ctx: The context of the call.
+        record: Has no effect.
+        ref_msg_id: The platform's id of the message that is answered.
+
+    Returns:
+        A receipt for each platform call.
+
+    Raises:
+        ToolFailure: As of `AgentCtx.send_text`.
+    """
     del record
     return await ctx.send_text(message, chat_key=chat_key, reply_to=ref_msg_id or "")
 
@@ -42,7 +56,21 @@ async def send_image(
     record: bool = True,
     ref_msg_id: str | None = None,
 ) -> tuple[Receipt, ...]:
-    """See `AgentCtx.send_image`."""
+    """Send a picture to a chat. See `AgentCtx.send_image`.
+
+    Args:
+        chat_key: The text form of the chat's key.
+        image_path: A box path or URL (``str``), bytes, or the plugin's own file (`pathlib.Path`).
+        ctx: The context of the call.
+        record: Has no effect.
+        ref_msg_id: The platform's id of the message that is answered.
+
+    Returns:
+        A receipt for each platform call.
+
+    Raises:
+        ToolFailure: As of `AgentCtx.send_image`.
+    """
     del record
     return await ctx.send_image(image_path, chat_key=chat_key, reply_to=ref_msg_id or "")
 
@@ -55,7 +83,21 @@ async def send_file(
     record: bool = True,
     ref_msg_id: str | None = None,
 ) -> tuple[Receipt, ...]:
-    """See `AgentCtx.send_file`; a file cannot answer a message."""
+    """Send a file to a chat. See `AgentCtx.send_file`.
+
+    Args:
+        chat_key: The text form of the chat's key.
+        file_path: As ``image_path`` of `send_image`.
+        ctx: The context of the call.
+        record: Has no effect.
+        ref_msg_id: Has no effect: a file cannot answer a message.
+
+    Returns:
+        A receipt for each platform call.
+
+    Raises:
+        ToolFailure: As of `AgentCtx.send_file`.
+    """
     del record, ref_msg_id
     return await ctx.send_file(file_path, chat_key=chat_key)
 
@@ -66,12 +108,33 @@ async def push_system(
     ctx: AgentCtx | None = None,
     trigger_agent: bool = False,
 ) -> None:
-    """See `AgentCtx.push_system`."""
+    """Add a system line to a chat's record. See `AgentCtx.push_system`.
+
+    Args:
+        chat_key: The text form of the chat's key.
+        message: The line.
+        ctx: The context of the call; None to make one for the chat.
+        trigger_agent: Whether the agent answers the line.
+
+    Raises:
+        ToolFailure: As of `AgentCtx.push_system`.
+    """
     if ctx is None:
         ctx = await AgentCtx.create_by_chat_key(chat_key)
     await ctx.push_system(message, trigger_agent, chat_key=chat_key)
 
 
 async def download_from_url(url: str, ctx: AgentCtx) -> str:
-    """Fetch a file into the box of the run; its path there. Raises `ToolFailure`."""
+    """Fetch a file into the box of the run.
+
+    Args:
+        url: ``http(s)``, ``data:`` or ``base64://``.
+        ctx: The context of the call.
+
+    Returns:
+        The file's path in the box.
+
+    Raises:
+        ToolFailure: It cannot be fetched or written; the text says why.
+    """
     return await ctx.fs.mixed_forward_file(url)

@@ -32,6 +32,15 @@ def match_delivery(
     arrived: some implementations keep none, or not what the bot said, or count messages anew. Where
     the platform is not ``faithful`` and may show a message otherwise than it was sent, a fresh own
     message that is no known one may be ours, too.
+
+    Args:
+        doubt: The call, and what tells its message from others.
+        shown: A piece of the chat's history without holes, oldest first.
+        faithful: Whether the platform shows messages as they were sent.
+
+    Returns:
+        ``sent`` with the message's id, ``rejected`` where it is not there, ``unknown`` where the
+        history cannot tell.
     """
     wanted = _likeness(doubt.delivery.segments)
     places = [place for place, each in enumerate(shown) if each.message_id in doubt.before]

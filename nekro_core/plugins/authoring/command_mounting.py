@@ -13,7 +13,15 @@ Permission = CommandPermission | str | None
 
 
 class CommandGroup:
-    """Commands that are called ``/group sub``; made by `MountsCommands.mount_command_group`."""
+    """Commands that are called ``/group sub``; made by `MountsCommands.mount_command_group`.
+
+    Args:
+        plugin: The plugin that the commands are mounted on.
+        family: The group's name and description.
+        permission: What a person must be where a command says nothing; None for anybody.
+        category: The category where a command gives none.
+        tags: Tags that every command of the group has.
+    """
 
     def __init__(
         self,
@@ -44,7 +52,26 @@ class CommandGroup:
         **i18n: I18nDict | None,
     ) -> Callable[[Function], Function]:
         """As `MountsCommands.mount_command`, with the group's permission, category and tags where
-        none are given. Aliases are those of ``sub``."""
+        none are given. Aliases are those of ``sub``.
+
+        Args:
+            name: ``sub`` of ``/group sub``.
+            description: What it does; empty for the function's first line.
+            aliases: Other names for ``sub``.
+            permission: What a person must be to run it; None for the group's.
+            usage: How it is used, in its author's words.
+            category: Its category; empty for the group's.
+            tags: Tags besides the group's.
+            internal: Whether nobody can type it: it gets the answers that another command waits
+                for.
+            **i18n: ``i18n_description``, ``i18n_usage`` and ``i18n_category``: texts by BCP 47 tag.
+
+        Returns:
+            A decorator that gives the function back.
+
+        Raises:
+            ValueError: There is no such permission.
+        """
         return self._plugin.mount_command(
             f"{self.name}.{name}",
             description,
@@ -83,6 +110,26 @@ class MountsCommands(SupportsDeclare):
         the same. A name that two plugins have is neither's until the operator ranks them
         (``NEKRO_PLUGIN__ORDER``); ``module:name`` works always. What is wrong with the function is
         reported when the plugin has been loaded.
+
+        Args:
+            name: What people type behind the prefix.
+            description: What it does; empty for the function's first line.
+            aliases: Other names for it.
+            permission: What a person must be to run it; None for anybody.
+            usage: How it is used, in its author's words.
+            category: What it is listed under.
+            tags: Words to find it by.
+            internal: Whether nobody can type it: it gets the answers that another command waits
+                for.
+            i18n_description: The description by BCP 47 tag.
+            i18n_usage: The usage by BCP 47 tag.
+            i18n_category: The category by BCP 47 tag.
+
+        Returns:
+            A decorator that gives the function back.
+
+        Raises:
+            ValueError: There is no such permission.
         """
         wanted = CommandPermission(permission) if permission else CommandPermission.PUBLIC
 
@@ -116,7 +163,18 @@ class MountsCommands(SupportsDeclare):
         tags: Sequence[str] | None = None,
     ) -> CommandGroup:
         """Commands that belong together: ``@group.command("sub")`` is called ``/name sub``, and
-        ``/name`` alone lists them."""
+        ``/name`` alone lists them.
+
+        Args:
+            name: What people type behind the prefix.
+            description: What the group is for.
+            permission: What a person must be where a command says nothing; None for anybody.
+            category: The category where a command gives none.
+            tags: Tags that every command of the group has.
+
+        Returns:
+            The group, whose ``command`` mounts its commands.
+        """
         family = CommandFamily(name=name, description=description)
         self.declare(family)
         return CommandGroup(self, family, permission=permission, category=category, tags=tags)

@@ -35,7 +35,14 @@ class Configured(ABC):
 
     def mount_config(self) -> Callable[[type[Config]], type[Config]]:
         """Class decorator: this is the plugin's configuration. Its file is read, and written with
-        the defaults where there is none. Raises `ConfigError`."""
+        the defaults where there is none.
+
+        Returns:
+            A decorator that gives the class back.
+
+        Raises:
+            ConfigError: The file cannot be used; raised when the class is decorated.
+        """
 
         def mount(config_class: type[Config]) -> type[Config]:
             self._config_class = config_class
@@ -65,7 +72,14 @@ class Configured(ABC):
         return self._config
 
     def save_config(self, config: ConfigBase) -> None:
-        """Write the configuration; it is in force at once. Raises `NotLoaded`."""
+        """Write the configuration; it is in force at once.
+
+        Args:
+            config: The new values.
+
+        Raises:
+            NotLoaded: The plugin belongs to no bot.
+        """
         config.dump_config(self._config_path())
         self._config = config
         self._took(config)

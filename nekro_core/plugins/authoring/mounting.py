@@ -40,7 +40,15 @@ class Mounting:
     def mount_prompt_inject_method(
         self, name: str, description: str = ""
     ) -> Callable[[Function], Function]:
-        """``async (ctx) -> str``: what the plugin adds to every prompt. One."""
+        """``async (ctx) -> str``: what the plugin adds to every prompt. One.
+
+        Args:
+            name: Has no effect; existing plugins give it.
+            description: Has no effect; existing plugins give it.
+
+        Returns:
+            A decorator that gives the function back.
+        """
         del name, description  # what existing plugins give; the list shows the function's own
 
         def mount(function: Function) -> Function:
@@ -50,7 +58,11 @@ class Mounting:
         return mount
 
     def mount_init_method(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is enabled, before its tools are offered. One."""
+        """``async ()``: awaited when the plugin is enabled, before its tools are offered. One.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.init_method = function
@@ -59,7 +71,11 @@ class Mounting:
         return mount
 
     def mount_cleanup_method(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is disabled and when the bot ends. One."""
+        """``async ()``: awaited when the plugin is disabled and when the bot ends. One.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.cleanup_method = function
@@ -68,7 +84,11 @@ class Mounting:
         return mount
 
     def on_enabled(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is in force, after its init method. Any number."""
+        """``async ()``: awaited when the plugin is in force, after its init method. Any number.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.enabled_methods.append(function)
@@ -77,7 +97,11 @@ class Mounting:
         return mount
 
     def on_disabled(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin goes, before its cleanup method. Any number."""
+        """``async ()``: awaited when the plugin goes, before its cleanup method. Any number.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.disabled_methods.append(function)
@@ -86,7 +110,11 @@ class Mounting:
         return mount
 
     def mount_on_user_message(self) -> Callable[[Function], Function]:
-        """``async (ctx, message) -> MsgSignal | None``: asked before a message can trigger. One."""
+        """``async (ctx, message) -> MsgSignal | None``: asked before a message can trigger. One.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.on_user_message_method = function
@@ -97,7 +125,11 @@ class Mounting:
     def mount_on_system_message(self) -> Callable[[Function], Function]:
         """``async (ctx, text) -> MsgSignal | None``: asked before a system line comes into a chat's
         record. ``BLOCK_ALL`` keeps it out, ``BLOCK_TRIGGER`` lets it wake nobody, ``FORCE_TRIGGER``
-        has the agent answer it. Lines that a hook itself adds are not asked about. One."""
+        has the agent answer it. Lines that a hook itself adds are not asked about. One.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.on_system_message_method = function
@@ -106,7 +138,11 @@ class Mounting:
         return mount
 
     def mount_on_channel_reset(self) -> Callable[[Function], Function]:
-        """``async (ctx)``: the chat begins anew; forget what belongs to its past. One."""
+        """``async (ctx)``: the chat begins anew; forget what belongs to its past. One.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.on_channel_reset_method = function
@@ -117,7 +153,11 @@ class Mounting:
     def mount_on_user_erase(self) -> Callable[[Function], Function]:
         """``async (ctx, adapter_key, user_id) -> int | None``: a person is to be forgotten. Delete
         what the plugin's own files have of them, and say how many things went; ``plugin.store`` and
-        the vectors are looked through by the bot. One."""
+        the vectors are looked through by the bot. One.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.on_user_erase_method = function
@@ -128,7 +168,11 @@ class Mounting:
     def mount_collect_methods(self) -> Callable[[Function], Function]:
         """``async (ctx) -> list``: which of its functions the plugin offers in this chat, instead
         of all that are mounted; functions, or `SandboxMethod` for one that is not mounted. Where it
-        fails or is late, none is offered. One."""
+        fails or is late, none is offered. One.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.collect_method = function

@@ -33,13 +33,29 @@ class NotLoaded(NekroError, RuntimeError):
 
 
 class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
-    """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
+    """A plugin: the object that everything is registered with.
 
-    ``support_adapter`` names the adapters whose chats see its tools; none means all. With
-    ``allow_sleep`` it sleeps in each chat until the AI searches for one of its tools: of its tools
-    and its prompt method there is then only a line, ``sleep_brief``. Tools whose results must be
-    worked with are not ``for_small_models``: such a model writes a call or two and does not read
-    what they give back. Raises `ValueError` for a name that cannot stand in a key.
+    Args:
+        name: The name for people.
+        module_name: An identifier; with ``author`` it makes the plugin's ``key``.
+        description: What it does, in a sentence.
+        version: The plugin's own version.
+        author: An identifier.
+        url: Where the plugin is to be found.
+        support_adapter: The adapters whose chats see its tools; None or empty for all.
+        is_builtin: Kept as an attribute.
+        is_package: Kept as an attribute.
+        i18n_name: The name by BCP 47 tag.
+        i18n_description: The description by BCP 47 tag.
+        allow_sleep: Whether it sleeps in each chat until the AI searches for one of its tools. Of
+            its tools and its prompt method there is then only a line, ``sleep_brief``.
+        sleep_brief: The line that stands for a sleeping plugin.
+        webui_path: Kept as an attribute.
+        for_small_models: Whether small models are offered its tools. Such a model writes a call or
+            two and does not read what they give back.
+
+    Raises:
+        ValueError: ``author`` or ``module_name`` cannot stand in a key.
     """
 
     def __init__(  # noqa: PLR0917 - existing plugins may give them by position
@@ -112,26 +128,57 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         return PluginStore(self._bound().plugin_data, self.key)
 
     def get_plugin_data_dir(self) -> Path:
-        """The plugin's own folder, made where it is missing. Raises `NotLoaded`."""
+        """Get the plugin's own folder, made where it is missing.
+
+        Returns:
+            The folder on the host, below the data folder.
+
+        Raises:
+            NotLoaded: The plugin belongs to no bot.
+        """
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def get_plugin_path(self) -> Path:
-        """The same; the older name."""
+        """The same; the older name.
+
+        Returns:
+            As of `get_plugin_data_dir`.
+        """
         return self.get_plugin_data_dir()
 
     def get_vector_collection_name(self, key: str = "") -> str:
-        """The name of the plugin's vector collection, or of one of several: ``key`` tells them
-        apart."""
+        """Name the plugin's vector collection, or one of several.
+
+        Args:
+            key: Tells several collections apart; empty for the only one.
+
+        Returns:
+            The plugin's key, with ``-`` and ``key`` where one is given.
+        """
         return f"{self.key}-{key}" if key else self.key
 
     def get_name(self, lang: str = SupportedLang.EN_US) -> str:
-        """The name to show in a language."""
+        """The name to show in a language.
+
+        Args:
+            lang: A BCP 47 tag.
+
+        Returns:
+            The name in that language, else in English, else ``name``.
+        """
         return get_text(self.i18n_name, self.name, lang)
 
     def get_description(self, lang: str = SupportedLang.EN_US) -> str:
-        """The description to show in a language."""
+        """The description to show in a language.
+
+        Args:
+            lang: A BCP 47 tag.
+
+        Returns:
+            The description in that language, else in English, else ``description``.
+        """
         return get_text(self.i18n_description, self.description, lang)
 
     @property
@@ -151,6 +198,9 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         What is declared before the plugin is in force (while it is imported, or in its init method)
         is put in force after that, the rest at once; by the `Registrar` that the bot has for the
         type of ``value``, so see there. The ``mount_...`` methods are made of this.
+
+        Args:
+            value: What is declared, of a type that the bot has a `Registrar` for.
         """
         self.declared.append(value)
         if self._owner is not None and self.is_enabled:
@@ -158,7 +208,11 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
 
     def acting(self) -> AbstractContextManager[None]:
         """Around every call of the plugin's code that is not a tool's or a hook's: its tasks are
-        then its own, and functions that take no context find the bot."""
+        then its own, and functions that take no context find the bot.
+
+        Returns:
+            A context manager to enter around the call.
+        """
         return acting(self._owner)
 
     def mount_sandbox_method(
@@ -178,6 +232,19 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         call it over MCP without choosing a chat. A ``deferred`` one costs the prompt a line, and is
         shown in full when the AI searches for it; a ``hidden`` one is not offered. What is wrong
         with the function is reported when the plugin has been imported.
+
+        Args:
+            method_type: What the method's result does to the turn.
+            name: How the AI calls it, where it is an identifier.
+            description: What the AI is told of it.
+            needs_chat: False where it neither sends nor reads anything of the chat.
+            visibility: ``visible``, ``deferred`` or ``hidden``.
+
+        Returns:
+            A decorator that gives the function back.
+
+        Raises:
+            ValueError: There is no such type or visibility.
         """
         kind = SandboxMethodType(method_type)
         seen = Visibility(visibility)

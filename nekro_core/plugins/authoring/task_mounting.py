@@ -14,7 +14,14 @@ class MountsTasks(SupportsDeclare):
 
     def mount_async_task(self, task_type: str) -> Callable[[Function], Function]:
         """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
-        `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`."""
+        `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`.
+
+        Args:
+            task_type: The name to start it by.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.declare(TaskType(task_type, function))

@@ -14,7 +14,11 @@ class MountsWeb(SupportsDeclare):
 
     def mount_router(self) -> Callable[[Function], Function]:
         """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
-        page's login. Called once the plugin is in force; its routes are gone when it is not."""
+        page's login. Called once the plugin is in force; its routes are gone when it is not.
+
+        Returns:
+            A decorator that gives the function back.
+        """
 
         def mount(function: Function) -> Function:
             self.declare(PluginRouter(function))
@@ -30,6 +34,14 @@ class MountsWeb(SupportsDeclare):
         The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
         shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
         that asks, so what is sent names its chat. A dict or list that is returned is the answer.
+
+        Args:
+            endpoint: The part of the address that the author chooses.
+            name: The name for people; empty for ``endpoint``.
+            description: What it is for.
+
+        Returns:
+            A decorator that gives the function back.
         """
 
         def mount(function: Function) -> Function:

@@ -137,7 +137,7 @@ def get_timers(chat_key: str) -> list[TimerTask]:
         chat_key: As for `set_timer`.
 
     Returns:
-        The timers. The list may be awaited as well and gives itself.
+        The timers, the next one first. The list may be awaited as well and gives itself.
 
     Raises:
         ToolFailure: As of `set_timer`.
