@@ -30,7 +30,14 @@ class CommandPermission(StrEnum):
     """Named under ``NEKRO_COMMAND__SUPER_USERS``."""
 
     def allows(self, wanted: "CommandPermission") -> bool:
-        """Whether a person of this standing may run what wants that one."""
+        """Whether a person of this standing may run what wants that one.
+
+        Args:
+            wanted: What the command asks for.
+
+        Returns:
+            True where this one is the same or more.
+        """
         order = list(CommandPermission)
         return order.index(self) >= order.index(wanted)
 

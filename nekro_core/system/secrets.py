@@ -10,11 +10,20 @@ FOLDER = "secrets"
 
 
 def kept_secret(data_dir: Path, name: str) -> str:
-    """The secret of that name, made now if this is the first start: 256 bits as printable text.
+    """Get the secret of a name, made now if this is the first start: 256 bits as printable text.
 
     Of two processes that ask at once both get the same. The file is readable by its owner alone,
-    and it is whole or not there, whenever the process is killed. Raises `RuntimeError` where
-    somebody emptied it.
+    and it is whole or not there, whenever the process is killed.
+
+    Args:
+        data_dir: The data folder.
+        name: The secret's name, which is its file's.
+
+    Returns:
+        The secret.
+
+    Raises:
+        RuntimeError: Somebody emptied the file.
     """
     path = secret_file(data_dir, name)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -37,7 +46,15 @@ def kept_secret(data_dir: Path, name: str) -> str:
 
 
 def secret_file(data_dir: Path, name: str) -> Path:
-    """Where the secret of that name lies."""
+    """Where the secret of that name lies.
+
+    Args:
+        data_dir: The data folder.
+        name: The secret's name.
+
+    Returns:
+        The path, whether there is a file or not.
+    """
     return data_dir / FOLDER / name
 
 

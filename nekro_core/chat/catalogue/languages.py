@@ -15,13 +15,31 @@ class SupportedLang(StrEnum):
 
 
 def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: N803 - as plugins write it
-    """One text in its languages."""
+    """One text in its languages.
+
+    Args:
+        zh_CN: The Chinese text.
+        en_US: The English text.
+        ja_JP: The Japanese text; empty for none.
+
+    Returns:
+        The texts that are not empty, by BCP 47 tag.
+    """
     texts = {SupportedLang.ZH_CN: zh_CN, SupportedLang.EN_US: en_US, SupportedLang.JA_JP: ja_JP}
     return {str(language): text for language, text in texts.items() if text}
 
 
 def get_text(text: I18nDict | str | None, default: str, lang: str = SupportedLang.EN_US) -> str:
-    """The text in a language, else in English, else ``default``."""
+    """The text in a language, else in English, else ``default``.
+
+    Args:
+        text: Texts by BCP 47 tag; a plain text is given back as it is.
+        default: What is given where there is neither.
+        lang: A BCP 47 tag.
+
+    Returns:
+        The text.
+    """
     if isinstance(text, str):
         return text
     texts = text or {}

@@ -18,8 +18,16 @@ class CommandOutputType(StrEnum):
 
 
 class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of an answer. ``file_path`` is a file of the plugin's own on the host, never made
-    of what somebody wrote; ``web_url`` is fetched where there is no such file."""
+    """One piece of an answer.
+
+    Attributes:
+        type: Whether it is a text, a picture or a file.
+        text: The words.
+        file_path: A file of the plugin's own on the host, never made of what somebody wrote.
+        file_name: What people see.
+        mime_type: The media type.
+        web_url: The address that is fetched where there is no ``file_path``.
+    """
 
     type: CommandOutputType | str = CommandOutputType.TEXT
     text: str = ""
@@ -54,7 +62,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer; made by `CmdCtl`. ``data`` is for whoever called the command by program."""
+    """One answer; made by `CmdCtl`.
+
+    Attributes:
+        status: What became of the command.
+        message: The text, or one by BCP 47 tag.
+        output_segments: The pieces, where it is not a text alone.
+        data: For whoever called the command by program.
+        question: What it waits for, where it waits.
+    """
 
     status: CommandStatus = CommandStatus.MESSAGE
     message: str | I18nDict = ""
@@ -68,17 +84,50 @@ class CmdCtl:
 
     @staticmethod
     def message(content: Content, *, data: Any = None) -> CommandResponse:
-        """Say something, in the midst of the work for example."""
+        """Say something, in the midst of the work for example.
+
+        Args:
+            content: A text, a text by BCP 47 tag, or pieces.
+            data: For whoever called the command by program.
+
+        Returns:
+            The answer.
+
+        Raises:
+            TypeError: A piece is no `CommandOutputSegment`.
+        """
         return _response(CommandStatus.MESSAGE, content, data)
 
     @staticmethod
     def success(content: Content, *, data: Any = None) -> CommandResponse:
-        """It is done."""
+        """Say that it is done.
+
+        Args:
+            content: A text, a text by BCP 47 tag, or pieces.
+            data: For whoever called the command by program.
+
+        Returns:
+            The answer.
+
+        Raises:
+            TypeError: A piece is no `CommandOutputSegment`.
+        """
         return _response(CommandStatus.SUCCESS, content, data)
 
     @staticmethod
     def failed(content: Content, *, data: Any = None) -> CommandResponse:
-        """It cannot be done; say why."""
+        """Say that it cannot be done, and why.
+
+        Args:
+            content: A text, a text by BCP 47 tag, or pieces.
+            data: For whoever called the command by program.
+
+        Returns:
+            The answer.
+
+        Raises:
+            TypeError: A piece is no `CommandOutputSegment`.
+        """
         return _response(CommandStatus.FAILED, content, data)
 
     @staticmethod
@@ -91,11 +140,21 @@ class CmdCtl:
         context_data: Mapping[str, Any] | None = None,
     ) -> CommandResponse:
         """Ask, and hand the person's next message in this chat to a command of the same plugin.
+        Another command of the person ends the waiting.
 
-        ``callback_cmd`` gets the message as its arguments, and of ``context_data`` what has the
-        name of one of its parameters. ``options`` are shown with numbers; who answers with a
-        number has chosen that option. Nobody answers in ``timeout`` seconds: the chat is told
-        ``on_timeout_message``. Another command of the person ends the waiting.
+        Args:
+            message: The question: a text, a text by BCP 47 tag, or pieces.
+            callback_cmd: The command that gets the message as its arguments.
+            options: Shown with numbers; who answers with a number has chosen that option.
+            timeout: Seconds to wait.
+            on_timeout_message: What the chat is told where nobody answers in time.
+            context_data: ``callback_cmd`` gets of it what has the name of one of its parameters.
+
+        Returns:
+            The answer.
+
+        Raises:
+            TypeError: A piece is no `CommandOutputSegment`.
         """
         question = Question(
             callback_cmd=callback_cmd,

@@ -61,8 +61,18 @@ class Configured(ABC):
     @overload
     def get_config(self, config_cls: type[Config]) -> Config: ...
     def get_config(self, config_cls: type[ConfigBase] | None = None) -> Any:
-        """The configuration, always the same object; the defaults where no bot has loaded the
-        plugin."""
+        """Get the configuration, always the same object; the defaults where no bot has loaded the
+        plugin.
+
+        Args:
+            config_cls: The class that is expected; None for the mounted one.
+
+        Returns:
+            The configuration.
+
+        Raises:
+            ConfigError: The file is read now, and cannot be used.
+        """
         wanted = config_cls or self._config_class
         if not isinstance(self._config, wanted):
             bound = self._bot() is not None

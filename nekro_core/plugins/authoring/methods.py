@@ -12,7 +12,16 @@ SandboxMethodType = ToolKind
 
 @dataclass(frozen=True, slots=True)
 class SandboxMethod:
-    """A function that the AI may call, as its plugin registered it."""
+    """A function that the AI may call, as its plugin registered it.
+
+    Attributes:
+        method_type: What its result does to the turn.
+        name: How the AI calls it, where it is an identifier.
+        description: What the AI is told of it.
+        func: The function.
+        needs_chat: Whether it sends or reads anything of the chat.
+        visibility: Whether the prompt shows it.
+    """
 
     method_type: SandboxMethodType
     name: str

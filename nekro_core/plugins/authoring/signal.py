@@ -18,8 +18,17 @@ class MsgSignal(IntEnum):
 
     @classmethod
     def of(cls, answer: object) -> "MsgSignal":
-        """What a hook returned: one of these, its number as older plugins write it, or None for no
-        opinion. Raises `ValueError` for anything else."""
+        """Read what a hook returned.
+
+        Args:
+            answer: A signal, its number as older plugins write it, or None for no opinion.
+
+        Returns:
+            The signal.
+
+        Raises:
+            ValueError: It is anything else.
+        """
         if answer is None:
             return cls.CONTINUE
         if isinstance(answer, int) and not isinstance(answer, bool) and answer in {*cls}:
@@ -30,7 +39,15 @@ class MsgSignal(IntEnum):
 
     @classmethod
     def merged(cls, signals: Iterable["MsgSignal"]) -> "MsgSignal":
-        """One out of many: the strictest block, then a forced trigger, then the rest."""
+        """Make one signal out of many.
+
+        Args:
+            signals: The answers of several hooks; none is `CONTINUE`.
+
+        Returns:
+            ``BLOCK_ALL`` where there is one, else ``FORCE_TRIGGER``, else ``BLOCK_TRIGGER``, else
+            ``CONTINUE``.
+        """
         given = set(signals)
         for signal in (cls.BLOCK_ALL, cls.FORCE_TRIGGER, cls.BLOCK_TRIGGER):
             if signal in given:

@@ -22,8 +22,15 @@ class TaskSignal(StrEnum):
 
 
 class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
-    """One word of a task: it yields them, and the last one says how it ended. ``percent`` is 0 to
-    100."""
+    """One word of a task: it yields them, and the last one says how it ended.
+
+    Attributes:
+        signal: Where the task stands.
+        message: What people may read.
+        percent: 0 to 100.
+        data: What came of it.
+        error: What it failed with.
+    """
 
     signal: TaskSignal
     message: str = ""
@@ -38,22 +45,53 @@ class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def report_progress(cls, message: str, percent: float = 0) -> Self:
-        """It goes on."""
+        """It goes on.
+
+        Args:
+            message: What it does now.
+            percent: 0 to 100.
+
+        Returns:
+            A word that ends nothing.
+        """
         return cls(signal=TaskSignal.PROGRESS, message=message, percent=percent)
 
     @classmethod
     def success(cls, message: str = "", data: Any = None) -> Self:
-        """It is done."""
+        """It is done.
+
+        Args:
+            message: What was done.
+            data: What came of it.
+
+        Returns:
+            A last word, with 100 percent.
+        """
         return cls(signal=TaskSignal.SUCCESS, message=message, percent=100, data=data)
 
     @classmethod
     def fail(cls, message: str = "", error: BaseException | str | None = None) -> Self:
-        """It cannot be done."""
+        """It cannot be done.
+
+        Args:
+            message: Why it cannot be done.
+            error: What was raised, or its text.
+
+        Returns:
+            A last word.
+        """
         return cls(signal=TaskSignal.FAIL, message=message, error=error)
 
     @classmethod
     def cancel(cls, message: str = "") -> Self:
-        """It was called off."""
+        """It was called off.
+
+        Args:
+            message: Why it was called off.
+
+        Returns:
+            A last word.
+        """
         return cls(signal=TaskSignal.CANCEL, message=message)
 
 

@@ -40,10 +40,19 @@ def Arg(  # noqa: N802 - the name that plugins write; it stands where a default 
     """Describe an argument, as the default of a parameter or inside ``Annotated``.
 
     People write ``name:value`` (``name:"some words"``), or the value alone: values without a name
-    go to the ``positional`` arguments first and then to the others, in their order. A ``greedy``
-    one takes all that is left, as it was written. ``choices`` are the values that are taken,
-    ``range`` the least and the greatest number; ``prompt_hint`` is what is asked where the
-    argument is missing.
+    go to the ``positional`` arguments first and then to the others, in their order.
+
+    Args:
+        description: What it is.
+        default: Its value where it is not given; without one it must be given.
+        positional: Whether values without a name go to it first.
+        greedy: Whether it takes all that is left, as it was written.
+        choices: The values that are taken; None for any.
+        range: The least and the greatest number; None for any.
+        prompt_hint: What is asked where the argument is missing.
+
+    Returns:
+        What stands for the default until the command is mounted.
     """
     return ArgInfo(
         description=description,

@@ -26,8 +26,24 @@ class TaskFunctions:
         on_terminal: OnTerminal | None = None,
         **kwargs: Any,
     ) -> AsyncTaskHandle:
-        """Begin a task that the plugin has mounted; ``on_terminal`` is told its last word. See
-        `TaskRunner.start`."""
+        """Begin a task that the plugin has mounted. See `TaskRunner.start`.
+
+        Args:
+            task_type: The name under which it was mounted.
+            task_id: Tells tasks of one type apart.
+            chat_key: The text form of the chat's key.
+            plugin: The plugin's object.
+            *args: What the task's function gets behind its handle.
+            on_terminal: Called with the task's last word; may be async.
+            **kwargs: What the task's function gets by name.
+
+        Returns:
+            The task's handle. It may be awaited as well and gives itself.
+
+        Raises:
+            TaskRefused: As of `TaskRunner.start`.
+            RuntimeError: No bot called the plugin.
+        """
         services = _services()
         return services.tasks.start(
             task_type,
@@ -41,31 +57,78 @@ class TaskFunctions:
         )
 
     def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
-        """See `TaskRunner.get_handle`."""
+        """See `TaskRunner.get_handle`.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            The handle of a task that runs, else None.
+        """
         return self.runner().get_handle(task_type, task_id)
 
     def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
-        """See `TaskRunner.get_state`."""
+        """See `TaskRunner.get_state`.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            The newest word of the task, or None where nothing is known.
+        """
         return self.runner().get_state(task_type, task_id)
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """See `TaskRunner.is_running`."""
+        """See `TaskRunner.is_running`.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            Whether it runs. May be awaited.
+        """
         return self.runner().is_running(task_type, task_id)
 
     def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """See `TaskRunner.cancel`."""
+        """See `TaskRunner.cancel`.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            False where it does not run. May be awaited.
+        """
         return self.runner().cancel(task_type, task_id)
 
     def stop_all(self) -> int:
-        """See `TaskRunner.stop_all`."""
+        """See `TaskRunner.stop_all`.
+
+        Returns:
+            How many tasks were called off.
+        """
         return self.runner().stop_all()
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
-        """See `TaskRunner.get_running_tasks`."""
+        """See `TaskRunner.get_running_tasks`.
+
+        Returns:
+            The handles of all tasks that run, of every plugin.
+        """
         return self.runner().get_running_tasks()
 
     def runner(self) -> TaskRunner:
-        """The tasks of the bot."""
+        """Get the tasks of the bot.
+
+        Returns:
+            The bot's task runner.
+
+        Raises:
+            RuntimeError: No bot called the plugin.
+        """
         return _services().tasks
 
 

@@ -35,6 +35,13 @@ class AsyncTaskHandle:
     """Given to the task as its first argument, and by `task.start` to whoever started it.
 
     It can be awaited, which gives itself at once: plugins write ``await task.start(...)`` too.
+
+    Args:
+        task_id: Tells tasks of one type apart.
+        chat_key: The text form of the chat's key.
+        plugin: The plugin's object.
+        task_type: The name under which it was mounted.
+        journal: Where lines for the agent go; None for a handle that was made by hand.
     """
 
     def __init__(
@@ -62,9 +69,18 @@ class AsyncTaskHandle:
         return self
 
     async def wait(self, key: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as plugins write it
-        """What `notify` gives under this key, now or within ``timeout`` seconds.
+        """Wait for what `notify` gives under a key.
 
-        Raises `TimeoutError`, and `WaitCancelled`.
+        Args:
+            key: The key.
+            timeout: Seconds to wait; None for any time.
+
+        Returns:
+            What `notify` was given.
+
+        Raises:
+            TimeoutError: Nothing came in time.
+            WaitCancelled: `cancel_wait` was called for the key.
         """
         slot = self._slots.setdefault(key, _Slot())
         try:
@@ -78,7 +94,15 @@ class AsyncTaskHandle:
         return slot.data
 
     def notify(self, key: str, data: Any = None) -> bool:
-        """Hand something to whoever waits for it, or will. False where too much is kept already."""
+        """Hand something to whoever waits for it, or will.
+
+        Args:
+            key: The key.
+            data: What `wait` gives.
+
+        Returns:
+            False where 64 keys are kept or waited for already.
+        """
         slot = self._slots.get(key)
         if slot is None:
             if len(self._slots) >= _MAX_KEPT:
@@ -89,7 +113,14 @@ class AsyncTaskHandle:
         return True
 
     def cancel_wait(self, key: str) -> bool:
-        """Let nobody wait for this key any longer. False where nobody did."""
+        """Let nobody wait for this key any longer.
+
+        Args:
+            key: The key.
+
+        Returns:
+            False where nobody did and nothing was kept.
+        """
         slot = self._slots.pop(key, None)
         if slot is None:
             return False
@@ -103,7 +134,15 @@ class AsyncTaskHandle:
             self.cancel_wait(key)
 
     async def notify_agent(self, message: str, trigger: bool = True) -> None:
-        """Add a line to the record of the task's chat; with ``trigger`` the agent answers it."""
+        """Add a line to the record of the task's chat.
+
+        Args:
+            message: The line.
+            trigger: Whether the agent answers it.
+
+        Raises:
+            RuntimeError: The handle was made by hand and belongs to no bot.
+        """
         if self._journal is None:
             raise RuntimeError("this handle was made by hand: it belongs to no bot")
         await self._journal.note(ChatKey.parse(self.chat_key), message, trigger=trigger)

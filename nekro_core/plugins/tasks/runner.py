@@ -44,7 +44,11 @@ class _Running(msgspec.Struct):
 
 
 class TaskRunner:
-    """A task is known by its type and id; an id alone finds the first of it."""
+    """A task is known by its type and id; an id alone finds the first of it.
+
+    Args:
+        kept: Remembers what runs over a restart; None to remember nothing.
+    """
 
     def __init__(self, kept: RunningTaskRecords | None = None) -> None:
         self._kept = kept or RunningTaskRecords()
@@ -62,8 +66,26 @@ class TaskRunner:
         on_terminal: OnTerminal | None = None,
         **kwargs: Any,
     ) -> AsyncTaskHandle:
-        """Begin a task of the plugin; it ends with the plugin at the latest. Raises `TaskRefused`
-        for a type that it has not, an id that runs already and too many."""
+        """Begin a task of the plugin; it ends with the plugin at the latest.
+
+        Args:
+            task_type: The name under which the plugin mounted it.
+            task_id: Tells tasks of one type apart.
+            chat_key: The text form of the chat's key.
+            plugin: The plugin's object.
+            journal: Where the handle's lines for the agent go.
+            *args: What the task's function gets behind its handle.
+            on_terminal: Called with the task's last word; may be async. Of a cancelled task it gets
+                1 s.
+            **kwargs: What the task's function gets by name.
+
+        Returns:
+            The task's handle.
+
+        Raises:
+            TaskRefused: The plugin has no such type, the task runs already, or 64 tasks of the
+                plugin run.
+        """
         kinds = {each.name: each for each in plugin.declared if isinstance(each, TaskType)}
         if task_type not in kinds:
             known = ", ".join(sorted(kinds)) or "none"
@@ -99,23 +121,56 @@ class TaskRunner:
         return handle
 
     def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
-        """The handle of a task that runs."""
+        """The handle of a task that runs.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            The handle, or None where the task does not run.
+        """
         key = self._find(task_type, task_id, self._running)
         return self._running[key].handle if key else None
 
     def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
-        """The newest word of a task, also of one that ended not long ago."""
+        """The newest word of a task, also of one that ended not long ago.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            The newest word; None where nothing is known. The last words of 256 ended tasks are
+            kept.
+        """
         if key := self._find(task_type, task_id, self._running):
             return self._running[key].handle.state
         key = self._find(task_type, task_id, self._ended)
         return self._ended[key][0] if key else None
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Whether it runs."""
+        """Whether it runs.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            True while it runs. May be awaited.
+        """
         return AwaitableBool(self._find(task_type, task_id, self._running) is not None)
 
     def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Call a task off. False where it does not run."""
+        """Call a task off. False where it does not run.
+
+        Args:
+            task_type: The task's type; empty to look by the id alone.
+            task_id: The task's id.
+
+        Returns:
+            False where it does not run. May be awaited.
+        """
         key = self._find(task_type, task_id, self._running)
         if key is None:
             return AwaitableBool(False)
@@ -126,11 +181,19 @@ class TaskRunner:
         return AwaitableBool(True)
 
     def stop_all(self) -> int:
-        """Call off all tasks; how many those were."""
+        """Call off all tasks.
+
+        Returns:
+            How many those were.
+        """
         return sum(self.cancel(*key) for key in [*self._running])
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
-        """The handles of all that run."""
+        """The handles of all that run.
+
+        Returns:
+            The handles, in the order in which the tasks were started.
+        """
         return [each.handle for each in self._running.values()]
 
     def _find(self, task_type: str, task_id: str, table: Any) -> _Key | None:
