@@ -43,7 +43,7 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         author: An identifier.
         url: Where the plugin is to be found.
         support_adapter: The adapters whose chats see its tools; None or empty for all.
-        is_builtin: Kept as an attribute.
+        is_builtin: Whether it comes with the bot: its commands rank behind those of others.
         is_package: Kept as an attribute.
         i18n_name: The name by BCP 47 tag.
         i18n_description: The description by BCP 47 tag.
