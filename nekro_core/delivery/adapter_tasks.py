@@ -26,7 +26,13 @@ async def accept_patiently(
     """Hand a message over, until the store can be written again: its chat waits meanwhile, and when
     a lane is full the platform is not listened to. To pass it over would lose it, since later ones
     say how far the history is known. Another error is raised when the pauses are through: a message
-    that cannot be stored must not silence its chat."""
+    that cannot be stored must not silence its chat.
+
+    Args:
+        accept: What takes the message, `Host.accept` for one.
+        message: The message.
+        pauses: Seconds before each further attempt; the last one again and again.
+    """
     for tries in itertools.count():
         try:
             return await accept(message)
