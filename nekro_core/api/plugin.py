@@ -10,7 +10,7 @@ from nekro_core.plugins.authoring.command_response import (
 )
 from nekro_core.plugins.authoring.commands import CommandExecutionContext
 from nekro_core.plugins.authoring.config import ConfigBase, ConfigError, ExtraField
-from nekro_core.plugins.authoring.methods import SandboxMethod, SandboxMethodType
+from nekro_core.plugins.authoring.declarations import SandboxMethod, SandboxMethodType
 from nekro_core.plugins.authoring.plugin import NekroPlugin, NotLoaded
 from nekro_core.plugins.authoring.plugin_store import PluginStore
 from nekro_core.plugins.authoring.tasks import TaskCtl, TaskSignal

@@ -29,8 +29,8 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.commands.desk import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection

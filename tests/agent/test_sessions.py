@@ -10,7 +10,7 @@ from nekro_core.chat import ChatKey, Notice, Text
 from nekro_core.delivery.host import Working
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
-from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LIN, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import Shelf

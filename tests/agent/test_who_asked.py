@@ -13,7 +13,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.llm.model import ChatRequest, ModelProfile, TextPart
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import Person, TimerRow

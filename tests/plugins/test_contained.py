@@ -7,7 +7,7 @@ import pytest
 from loguru import logger
 
 from nekro_core.chat import ChatMessage, Sender, Text
-from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.host.hooks import hook_result
 from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.listing import PluginState

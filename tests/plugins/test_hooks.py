@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from nekro_core.chat import ChatMessage, Sender, Text
-from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from tests.plugins.world import GROUP, World, plugin_source
 
 PROMPT = """

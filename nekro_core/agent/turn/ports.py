@@ -17,8 +17,8 @@ from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import BoxFiles
-from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.plugins.commands.desk import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.policy.resolver import PolicyResolver

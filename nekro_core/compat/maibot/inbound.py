@@ -12,8 +12,8 @@ from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.wire import event_message_of, host_arguments
 from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.faults import is_cancellation
-from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.tools.outcome import ToolFailure
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from nekro_core.chat.catalogue.languages import I18nDict
 from nekro_core.plugins.authoring.commands import Command, CommandFamily
-from nekro_core.plugins.authoring.declaring import SupportsDeclare
+from nekro_core.plugins.authoring.declarations import SupportsDeclare
 from nekro_core.policy.permissions import CommandPermission
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -14,13 +14,17 @@ from nekro_core.chat.catalogue.languages import SupportedLang, get_text
 from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, acting, current_owner
 from nekro_core.plugins.authoring.command_mounting import MountsCommands
 from nekro_core.plugins.authoring.configured import Configured
+from nekro_core.plugins.authoring.declarations import (
+    Function,
+    Mounting,
+    MountsTasks,
+    MountsWeb,
+    SandboxMethod,
+    SandboxMethodType,
+)
 from nekro_core.plugins.authoring.effects import UndoStack
-from nekro_core.plugins.authoring.methods import SandboxMethod, SandboxMethodType
-from nekro_core.plugins.authoring.mounting import Function, Mounting
 from nekro_core.plugins.authoring.owned import OwnedTasks
 from nekro_core.plugins.authoring.plugin_store import PluginStore
-from nekro_core.plugins.authoring.task_mounting import MountsTasks
-from nekro_core.plugins.authoring.web_mounting import MountsWeb
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool, Visibility

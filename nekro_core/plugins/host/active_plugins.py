@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import BoxFiles, Services
-from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.plugins.host.chat_hooks import (
     HookedJournal,
     notify_erasure,

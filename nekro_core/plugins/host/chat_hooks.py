@@ -7,9 +7,9 @@ from functools import partial
 
 from nekro_core.chat import ChatKey, Record
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Journal
-from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.plugins.host.hooks import hook_result, hook_signal
 
 _within: ContextVar[bool] = ContextVar("nekro_system_hook", default=False)

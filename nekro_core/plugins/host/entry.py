@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nekro_core.plugins.authoring.binding import PluginOwner
-from nekro_core.plugins.authoring.methods import SandboxMethod
-from nekro_core.plugins.authoring.mounting import Collected
+from nekro_core.plugins.authoring.declarations import Collected, SandboxMethod
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.kinds import PluginKind
 from nekro_core.plugins.host.listing import PluginInfo, PluginState

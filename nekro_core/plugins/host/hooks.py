@@ -12,9 +12,9 @@ from loguru import logger
 from nekro_core.chat import ChatMessage
 from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.system.sync_bridge import run_bridged
 
 

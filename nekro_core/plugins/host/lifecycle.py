@@ -6,8 +6,8 @@ from dataclasses import replace
 import anyio
 
 from nekro_core.plugins.authoring.binding import acting
+from nekro_core.plugins.authoring.declarations import Lifecycle
 from nekro_core.plugins.authoring.faults import is_cancellation
-from nekro_core.plugins.authoring.mounting import Lifecycle
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.entry import PluginEntry
 from nekro_core.plugins.host.hooks import await_if_needed, hook_result

@@ -1,11 +1,103 @@
-"""The functions that a plugin hangs on itself: its life, its hooks, and tools by the chat."""
+"""What a plugin declares on its plugin object: hooks, tools by the chat, kinds of tasks, and web
+routes; and the signals that a hook answers with.
 
-from collections.abc import Awaitable, Callable, Sequence
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, TypeVar
 
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.methods import SandboxMethod
-from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.plugins.authoring.tasks import TaskType
+from nekro_core.plugins.authoring.web import PluginRouter, Webhook
+from nekro_core.tools.tool import ToolKind, Visibility
+
+
+class SupportsDeclare(ABC):
+    """Can say that it has something."""
+
+    @abstractmethod
+    def declare(self, value: object) -> None:
+        """See `NekroPlugin.declare`."""
+
+
+SandboxMethodType = ToolKind
+"""The kinds under the name that plugin authors know."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxMethod:
+    """A function that the AI may call, as its plugin registered it.
+
+    Attributes:
+        method_type: What its result does to the turn.
+        name: How the AI calls it, where it is an identifier.
+        description: What the AI is told of it.
+        func: The function.
+        needs_chat: Whether it sends or reads anything of the chat.
+        visibility: Whether the prompt shows it.
+    """
+
+    method_type: SandboxMethodType
+    name: str
+    description: str
+    func: Callable[..., Awaitable[Any]]
+    needs_chat: bool = True
+    visibility: Visibility = Visibility.VISIBLE
+
+
+class MsgSignal(IntEnum):
+    """The answer of a message hook. The numbers are those that existing plugins know."""
+
+    FORCE_TRIGGER = -1
+    """The bot answers, whatever its triggers say."""
+    CONTINUE = 0
+    """The plugin has no opinion."""
+    BLOCK_TRIGGER = 1
+    """The message is recorded, but wakes nobody."""
+    BLOCK_ALL = 2
+    """The message is not shown to the model at all."""
+
+    @classmethod
+    def of(cls, answer: object) -> "MsgSignal":
+        """Read what a hook returned.
+
+        Args:
+            answer: A signal, its number as older plugins write it, or None for no opinion.
+
+        Returns:
+            The signal.
+
+        Raises:
+            ValueError: It is anything else.
+        """
+        if answer is None:
+            return cls.CONTINUE
+        if isinstance(answer, int) and not isinstance(answer, bool) and answer in {*cls}:
+            return cls(answer)
+        raise ValueError(
+            f"expected a MsgSignal or None, got {type(answer).__name__} {answer!r:.60}"
+        )
+
+    @classmethod
+    def merged(cls, signals: Iterable["MsgSignal"]) -> "MsgSignal":
+        """Make one signal out of many.
+
+        Args:
+            signals: The answers of several hooks; none is `CONTINUE`.
+
+        Returns:
+            ``BLOCK_ALL`` where there is one, else ``FORCE_TRIGGER``, else ``BLOCK_TRIGGER``, else
+            ``CONTINUE``.
+        """
+        given = set(signals)
+        for signal in (cls.BLOCK_ALL, cls.FORCE_TRIGGER, cls.BLOCK_TRIGGER):
+            if signal in given:
+                return signal
+        return cls.CONTINUE
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Lifecycle = Callable[[], Awaitable[None]]
@@ -176,6 +268,76 @@ class Mounting:
 
         def mount(function: Function) -> Function:
             self.collect_method = function
+            return function
+
+        return mount
+
+
+class MountsTasks(SupportsDeclare):
+    """Mixed into `NekroPlugin`."""
+
+    def mount_async_task(self, task_type: str) -> Callable[[Function], Function]:
+        """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
+        `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`.
+
+        Args:
+            task_type: The name to start it by.
+
+        Returns:
+            A decorator that gives the function back.
+        """
+
+        def mount(function: Function) -> Function:
+            self.declare(TaskType(task_type, function))
+            return function
+
+        return mount
+
+
+class MountsWeb(SupportsDeclare):
+    """Mixed into `NekroPlugin`."""
+
+    def mount_router(self) -> Callable[[Function], Function]:
+        """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
+        page's login. Called once the plugin is in force; its routes are gone when it is not.
+
+        Returns:
+            A decorator that gives the function back.
+        """
+
+        def mount(function: Function) -> Function:
+            self.declare(PluginRouter(function))
+            return function
+
+        return mount
+
+    def mount_webhook_method(
+        self, endpoint: str, name: str = "", description: str = ""
+    ) -> Callable[[Function], Function]:
+        """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
+
+        The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
+        shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
+        that asks, so what is sent names its chat. A dict or list that is returned is the answer.
+
+        Args:
+            endpoint: The part of the address that the author chooses.
+            name: The name for people; empty for ``endpoint``.
+            description: What it is for.
+
+        Returns:
+            A decorator that gives the function back.
+        """
+
+        def mount(function: Function) -> Function:
+            self.declare(
+                Webhook(
+                    endpoint=endpoint,
+                    name=name or endpoint,
+                    description=description,
+                    handler=function,
+                )
+            )
             return function
 
         return mount
