@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nekro_core.plugins.authoring.effects import UndoStack
-from nekro_core.plugins.authoring.owned import OwnedTasks
+from nekro_core.plugins.authoring.effects import OwnedTasks, UndoStack
 from nekro_core.plugins.authoring.services import PluginDataStore, Services
 
 

@@ -1,7 +1,10 @@
-"""What a plugin has done to its bot, and how to undo it."""
+"""What a plugin has done to its bot and the tasks it has started, and how both end with it."""
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import anyio
 from loguru import logger
@@ -51,3 +54,59 @@ class UndoStack:
                 if is_cancellation(error):
                     raise
                 logger.exception("{} could not be undone", what)
+
+
+class OwnedTasks:
+    """The tasks of one plugin. Its unloading cancels those that still run and waits for them."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(
+        self, function: Callable[..., Awaitable[object]], *args: Any, name: str = ""
+    ) -> asyncio.Task[None]:
+        """Run a function in a task of the plugin. What it raises is logged, and is nobody's end."""
+        task = asyncio.get_running_loop().create_task(
+            self._logged(partial(function, *args), name), name=name or None
+        )
+        self.adopt(task)
+        return task
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Own a task that was started elsewhere, until it is done."""
+        if not task.done() and task not in self._running:
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def end(self, limit_s: float) -> None:
+        """Cancel what runs and wait for it; what goes on after ``limit_s`` is named in the log."""
+        mine = asyncio.current_task()
+        running = {task for task in self._running if task is not mine}
+        for task in running:
+            task.cancel(f"{self._owner} is unloaded")
+        if not running:
+            return
+        _, stubborn = await asyncio.wait(running, timeout=limit_s)
+        for task in stubborn:
+            logger.error(
+                "plugin {}: {} does not end when it is cancelled; it stands in {}",
+                self._owner,
+                task.get_name(),
+                "; ".join(f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in _stack(task)),
+            )
+
+    async def _logged(self, function: Callable[[], Awaitable[object]], name: str) -> None:
+        try:
+            await function()
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
+            logger.exception("plugin {}: {} failed", self._owner, name or "a task of it")
+
+
+def _stack(task: asyncio.Task[Any]) -> list[Any]:
+    return task.get_stack(limit=3)

@@ -22,8 +22,7 @@ from nekro_core.plugins.authoring.declarations import (
     SandboxMethod,
     SandboxMethodType,
 )
-from nekro_core.plugins.authoring.effects import UndoStack
-from nekro_core.plugins.authoring.owned import OwnedTasks
+from nekro_core.plugins.authoring.effects import OwnedTasks, UndoStack
 from nekro_core.plugins.authoring.plugin_store import PluginStore
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem

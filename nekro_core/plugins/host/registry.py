@@ -12,7 +12,7 @@ from loguru import logger
 
 from nekro_core.delivery.host import PluginsShown
 from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, serving
-from nekro_core.plugins.authoring.owned import OwnedTasks
+from nekro_core.plugins.authoring.effects import OwnedTasks
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.host.active_plugins import ActivePlugins
