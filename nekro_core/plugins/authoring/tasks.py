@@ -1,6 +1,6 @@
-"""What a task of a plugin says of itself."""
+"""What a task of a plugin says of itself, and the yes or no that it is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import StrEnum
 from typing import Any, Self
 
@@ -104,3 +104,20 @@ class TaskType(msgspec.Struct, frozen=True):
 
     name: str
     work: Work
+
+
+class AwaitableBool(int):
+    """True or false. Plugins write ``task.cancel(id)`` and ``await task.cancel(id)``,
+    ``handle.is_cancelled`` and ``handle.is_cancelled()``: each gives the answer, where a plain
+    bool would be an error or a method always true."""
+
+    def __call__(self) -> bool:
+        """The same as a bool."""
+        return bool(self)
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        yield from ()
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(bool(self))

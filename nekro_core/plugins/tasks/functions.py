@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from nekro_core.plugins.authoring.binding import current_binding
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.authoring.task_flag import AwaitableBool
-from nekro_core.plugins.authoring.tasks import TaskCtl
+from nekro_core.plugins.authoring.tasks import AwaitableBool, TaskCtl
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle
 from nekro_core.plugins.tasks.runner import OnTerminal, TaskRunner
 

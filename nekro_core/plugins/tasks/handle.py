@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from nekro_core.chat import ChatKey
-from nekro_core.plugins.authoring.task_flag import AwaitableBool
-from nekro_core.plugins.authoring.tasks import TaskCtl
+from nekro_core.plugins.authoring.tasks import AwaitableBool, TaskCtl
 from nekro_core.system.errors import NekroError
 
 if TYPE_CHECKING:

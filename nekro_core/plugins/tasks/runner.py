@@ -13,8 +13,7 @@ import msgspec
 from loguru import logger
 
 from nekro_core.plugins.authoring.faults import is_cancellation
-from nekro_core.plugins.authoring.task_flag import AwaitableBool
-from nekro_core.plugins.authoring.tasks import TaskCtl, TaskType
+from nekro_core.plugins.authoring.tasks import AwaitableBool, TaskCtl, TaskType
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle
 from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.system.errors import NekroError
