@@ -1,6 +1,5 @@
 """What a plugin is made of."""
 
-from nekro_core.plugins.authoring.command_mounting import CommandGroup
 from nekro_core.plugins.authoring.command_response import (
     CmdCtl,
     CommandOutputSegment,
@@ -8,7 +7,7 @@ from nekro_core.plugins.authoring.command_response import (
     CommandResponse,
     CommandStatus,
 )
-from nekro_core.plugins.authoring.commands import CommandExecutionContext
+from nekro_core.plugins.authoring.commands import CommandExecutionContext, CommandGroup
 from nekro_core.plugins.authoring.config import ConfigBase, ConfigError, ExtraField
 from nekro_core.plugins.authoring.declarations import SandboxMethod, SandboxMethodType
 from nekro_core.plugins.authoring.plugin import NekroPlugin, NotLoaded

@@ -108,7 +108,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.services.command.base": (
             "nekro_core.policy.permissions:CommandPermission",
             "nekro_core.plugins.authoring.commands:CommandExecutionContext",
-            "nekro_core.plugins.authoring.command_mounting:CommandGroup",
+            "nekro_core.plugins.authoring.commands:CommandGroup",
             f"{_RESPONSE}:CommandResponse",
             "nekro_core.plugins.commands.arguments:Arg",
         ),

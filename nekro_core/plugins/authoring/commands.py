@@ -1,13 +1,14 @@
-"""A command as its plugin describes it, and what its handler is given."""
+"""A command as its plugin describes it, how it is mounted, and what its handler is given."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from nekro_core.chat import Record
 from nekro_core.chat.catalogue.languages import I18nDict, SupportedLang, get_text
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.declarations import SupportsDeclare
 from nekro_core.policy.permissions import CommandPermission
 
 Handler = Callable[..., Awaitable[Any] | Any]
@@ -78,3 +79,179 @@ class CommandFamily(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str = ""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Permission = CommandPermission | str | None
+
+
+class CommandGroup:
+    """Commands that are called ``/group sub``; made by `MountsCommands.mount_command_group`.
+
+    Args:
+        plugin: The plugin that the commands are mounted on.
+        family: The group's name and description.
+        permission: What a person must be where a command says nothing; None for anybody.
+        category: The category where a command gives none.
+        tags: Tags that every command of the group has.
+    """
+
+    def __init__(
+        self,
+        plugin: "MountsCommands",
+        family: CommandFamily,
+        *,
+        permission: Permission,
+        category: str,
+        tags: Sequence[str] | None,
+    ) -> None:
+        self.name = family.name
+        self.description = family.description
+        self._plugin = plugin
+        self._permission = permission
+        self._category = category
+        self._tags = tuple(tags or ())
+
+    def command(
+        self,
+        name: str,
+        description: str = "",
+        aliases: Sequence[str] | None = None,
+        permission: Permission = None,
+        usage: str = "",
+        category: str = "",
+        tags: Sequence[str] | None = None,
+        internal: bool = False,
+        **i18n: I18nDict | None,
+    ) -> Callable[[Function], Function]:
+        """As `MountsCommands.mount_command`, with the group's permission, category and tags where
+        none are given. Aliases are those of ``sub``.
+
+        Args:
+            name: ``sub`` of ``/group sub``.
+            description: What it does; empty for the function's first line.
+            aliases: Other names for ``sub``.
+            permission: What a person must be to run it; None for the group's.
+            usage: How it is used, in its author's words.
+            category: Its category; empty for the group's.
+            tags: Tags besides the group's.
+            internal: Whether nobody can type it: it gets the answers that another command waits
+                for.
+            **i18n: ``i18n_description``, ``i18n_usage`` and ``i18n_category``: texts by BCP 47 tag.
+
+        Returns:
+            A decorator that gives the function back.
+
+        Raises:
+            ValueError: There is no such permission.
+        """
+        return self._plugin.mount_command(
+            f"{self.name}.{name}",
+            description,
+            aliases=[f"{self.name}.{alias}" for alias in aliases or ()],
+            permission=permission or self._permission,
+            usage=usage,
+            category=category or self._category,
+            tags=[*self._tags, *(tags or ())],
+            internal=internal,
+            **i18n,
+        )
+
+
+class MountsCommands(SupportsDeclare):
+    """Mixed into `NekroPlugin`."""
+
+    def mount_command(
+        self,
+        name: str,
+        description: str = "",
+        aliases: Sequence[str] | None = None,
+        permission: Permission = None,
+        usage: str = "",
+        category: str = "plugin",
+        tags: Sequence[str] | None = None,
+        internal: bool = False,
+        i18n_description: I18nDict | None = None,
+        i18n_usage: I18nDict | None = None,
+        i18n_category: I18nDict | None = None,
+    ) -> Callable[[Function], Function]:
+        """Let people run an ``async def f(context, ...) -> CommandResponse`` as ``/name``; an async
+        generator may answer several times. The function stays as it is.
+
+        ``context`` is a `CommandExecutionContext`; the other parameters are what people give, see
+        `Arg`. Everybody may run it where there is no ``permission``. ``-`` and ``_`` in names are
+        the same. A name that two plugins have is neither's until the operator ranks them
+        (``NEKRO_PLUGIN__ORDER``); ``module:name`` works always. What is wrong with the function is
+        reported when the plugin has been loaded.
+
+        Args:
+            name: What people type behind the prefix.
+            description: What it does; empty for the function's first line.
+            aliases: Other names for it.
+            permission: What a person must be to run it; None for anybody.
+            usage: How it is used, in its author's words.
+            category: What it is listed under.
+            tags: Words to find it by.
+            internal: Whether nobody can type it: it gets the answers that another command waits
+                for.
+            i18n_description: The description by BCP 47 tag.
+            i18n_usage: The usage by BCP 47 tag.
+            i18n_category: The category by BCP 47 tag.
+
+        Returns:
+            A decorator that gives the function back.
+
+        Raises:
+            ValueError: There is no such permission.
+        """
+        wanted = CommandPermission(permission) if permission else CommandPermission.PUBLIC
+
+        def mount(function: Function) -> Function:
+            self.declare(
+                Command(
+                    name=name,
+                    handler=function,
+                    description=description or _first_line(function),
+                    aliases=tuple(aliases or ()),
+                    permission=wanted,
+                    usage=usage,
+                    category=category,
+                    tags=tuple(tags or ()),
+                    internal=internal,
+                    i18n_description=i18n_description,
+                    i18n_usage=i18n_usage,
+                    i18n_category=i18n_category,
+                )
+            )
+            return function
+
+        return mount
+
+    def mount_command_group(
+        self,
+        name: str,
+        description: str = "",
+        permission: Permission = None,
+        category: str = "plugin",
+        tags: Sequence[str] | None = None,
+    ) -> CommandGroup:
+        """Commands that belong together: ``@group.command("sub")`` is called ``/name sub``, and
+        ``/name`` alone lists them.
+
+        Args:
+            name: What people type behind the prefix.
+            description: What the group is for.
+            permission: What a person must be where a command says nothing; None for anybody.
+            category: The category where a command gives none.
+            tags: Tags that every command of the group has.
+
+        Returns:
+            The group, whose ``command`` mounts its commands.
+        """
+        family = CommandFamily(name=name, description=description)
+        self.declare(family)
+        return CommandGroup(self, family, permission=permission, category=category, tags=tags)
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (function.__doc__ or "").strip().partition("\n")[0]
