@@ -12,7 +12,7 @@ from loguru import logger
 from nekro_core.chat import Author, ChatKey, Record, Text
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
-from nekro_core.plugins.commands.calling import CommandCall, CommandRunner, ContextFactory, chosen
+from nekro_core.plugins.commands.call import CommandCall, CommandRunner, ContextFactory, chosen
 from nekro_core.plugins.commands.help import help_command
 from nekro_core.plugins.commands.pending_questions import PendingQuestions, QuestionStore
 from nekro_core.plugins.commands.restoring import restore_questions

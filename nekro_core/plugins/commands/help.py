@@ -10,7 +10,7 @@ from nekro_core.plugins.authoring.command_response import CmdCtl, CommandRespons
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg, CommandParameter
 from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
-from nekro_core.plugins.commands.calling import usage_of
+from nekro_core.plugins.commands.call import usage_of
 from nekro_core.policy.permissions import CommandAccess, CommandSettings
 
 _MANY = 40

@@ -8,7 +8,7 @@ from loguru import logger
 from nekro_core.chat import ChatKey, Text
 from nekro_core.plugins.authoring.command_response import Question
 from nekro_core.plugins.commands.book import CommandRegistry
-from nekro_core.plugins.commands.calling import ContextFactory
+from nekro_core.plugins.commands.call import ContextFactory
 from nekro_core.plugins.commands.pending_questions import PendingQuestions, TooManyQuestions
 from nekro_core.store import WaitingRow
 from nekro_core.tools.outcome import ToolFailure

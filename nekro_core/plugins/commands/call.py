@@ -4,20 +4,25 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 from loguru import logger
 
-from nekro_core.chat import Author, ChatKey, Record, Segment, Text
+from nekro_core.chat import Author, ChatKey, File, Image, Record, Segment, Text
 from nekro_core.chat.catalogue import Catalogue, language_of
 from nekro_core.chat.catalogue.languages import SupportedLang, get_text
-from nekro_core.plugins.authoring.command_response import CommandResponse, Question
+from nekro_core.plugins.authoring.command_response import (
+    CommandOutputSegment,
+    CommandOutputType,
+    CommandResponse,
+    Question,
+)
 from nekro_core.plugins.authoring.commands import CommandExecutionContext
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
-from nekro_core.plugins.commands.delivering import numbered, send_response
 from nekro_core.plugins.commands.pending_questions import (
     PendingQuestion,
     PendingQuestions,
@@ -27,6 +32,34 @@ from nekro_core.plugins.commands.reading import BadArgument, read_answer, read_a
 from nekro_core.plugins.host.hooks import hook_result
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.tools.outcome import ToolFailure
+
+
+async def send_response(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
+    """Send an answer to the chat that asked. Raises `ToolFailure` where it cannot be."""
+    segments: list[Segment] = []
+    if text := get_text(response.message, "", lang).strip():
+        segments.append(Text(text))
+    segments += [await _segment(ctx, part) for part in response.output_segments]
+    if response.question and (listed := numbered(response.question.options)):
+        segments.append(Text(listed if segments else listed.strip()))
+    if segments:
+        await ctx.send(segments)
+
+
+def numbered(options: Sequence[str]) -> str:
+    """Options as people see them, each in its line, with a line break before the first."""
+    return "".join(f"\n{number}. {option}" for number, option in enumerate(options, 1))
+
+
+async def _segment(ctx: AgentCtx, part: CommandOutputSegment) -> Segment:
+    kind = CommandOutputType(part.type)
+    if kind is CommandOutputType.TEXT:
+        return Text(part.text)
+    source: str | Path = Path(part.file_path) if part.file_path else part.web_url
+    if kind is CommandOutputType.IMAGE:
+        return Image(await ctx.medium(source, name=part.file_name, expect="image"))
+    return File(await ctx.medium(source, name=part.file_name))
+
 
 LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
 _OLDER = 50
