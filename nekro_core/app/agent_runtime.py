@@ -22,7 +22,7 @@ from nekro_core.app.settings import Settings
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
-from nekro_core.plugins.commands.desk import CommandRouter
+from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess

@@ -32,7 +32,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.commands.book import CommandRegistry
-from nekro_core.plugins.commands.desk import CommandRouter
+from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess, CommandSettings

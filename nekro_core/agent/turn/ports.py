@@ -19,7 +19,7 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import BoxFiles
-from nekro_core.plugins.commands.desk import CommandRouter
+from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.settings import TriggerSettings

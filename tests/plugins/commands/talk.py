@@ -15,8 +15,8 @@ from nekro_core.chat import Author, ChatKey, Record, Segment, Sender, Text, plai
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.plugins.authoring.commands import Command, CommandFamily
 from nekro_core.plugins.commands.book import CommandRegistry
-from nekro_core.plugins.commands.desk import CommandRouter
 from nekro_core.plugins.commands.pending_questions import QuestionStore
+from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.plugins.host.registering import NO_REGISTRARS, Registrars
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings

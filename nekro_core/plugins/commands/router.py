@@ -1,7 +1,12 @@
-"""Commands on the message's way: known among all messages, and run for who typed them."""
+"""Commands on the message's way: known among all messages, run for who typed them, and their
+questions restored after a restart.
 
+"""
+
+import json
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -11,14 +16,70 @@ from loguru import logger
 
 from nekro_core.chat import Author, ChatKey, Record, Text
 from nekro_core.chat.catalogue import Catalogue
+from nekro_core.plugins.authoring.command_response import Question
 from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
 from nekro_core.plugins.commands.call import CommandCall, CommandRunner, ContextFactory, chosen
 from nekro_core.plugins.commands.help import help_command
-from nekro_core.plugins.commands.pending_questions import PendingQuestions, QuestionStore
-from nekro_core.plugins.commands.restoring import restore_questions
+from nekro_core.plugins.commands.pending_questions import (
+    PendingQuestions,
+    QuestionStore,
+    TooManyQuestions,
+)
 from nekro_core.plugins.commands.spoken import command_line_of, command_word
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
-from nekro_core.store import StoreError
+from nekro_core.store import StoreError, WaitingRow
+from nekro_core.tools.outcome import ToolFailure
+
+_TOLD_LATE_S = 3600.0
+"""A question whose time ran out while the bot was away is only closed with its sentence if that is
+not longer ago."""
+
+
+async def restore_questions(
+    waits: PendingQuestions, book: CommandRegistry, context_for: ContextFactory
+) -> set[int]:
+    """See `CommandRouter.restore`."""
+    rows, answers = await waits.left()
+    for row in rows:
+        try:
+            await _restore(row, waits, book, context_for)
+        except (LookupError, ValueError, TypeError, TooManyQuestions) as error:
+            logger.warning("nobody waits any more for {}: {}", row.data, error)
+            await waits.forget_row(row)
+    return answers
+
+
+async def _restore(
+    row: WaitingRow, waits: PendingQuestions, book: CommandRegistry, context_for: ContextFactory
+) -> None:
+    known, chat = json.loads(row.data), ChatKey.parse(row.chat_key)
+    command, said = str(known["command"]), str(known["said"])
+    of_plugin = (entry for entry in book if entry.owner == row.plugin)
+    entry = next((each for each in of_plugin if each.command.name == command), None)
+    if entry is None or entry.plugin is None:
+        raise LookupError(f"there is no command {command} of {row.plugin}")
+
+    async def late() -> None:
+        if said:
+            ctx = context_for(chat, user_id=row.user_id, user_name="", message_id="")
+            with suppress(ToolFailure):
+                await ctx.called_for(row.plugin, given="").send((Text(said),))
+
+    seconds = waits.remaining(row)
+    if seconds > 0:
+        question = Question(
+            callback_cmd=command,
+            options=tuple(known["options"]),
+            timeout=seconds,
+            context_data=known["context"],
+        )
+        after = int(known["after"])
+        waits.open(chat, row.user_id, entry, question, late, said=said, after=after)
+        return
+    await waits.forget_row(row)
+    if seconds > -_TOLD_LATE_S:
+        await late()
+
 
 _ROUNDS_WAITING = 8
 """So many times what may run at once may wait in a chat; a flood beyond it is dropped."""
