@@ -8,14 +8,16 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import BoxFiles, Services
-from nekro_core.plugins.host.chat_hooks import (
+from nekro_core.plugins.host.entry import PluginEntry
+from nekro_core.plugins.host.hooks import (
     HookedJournal,
+    PromptInjection,
+    message_signal,
     notify_erasure,
     notify_reset,
+    prompt_injections,
     system_message_signal,
 )
-from nekro_core.plugins.host.entry import PluginEntry
-from nekro_core.plugins.host.hooks import PromptInjection, message_signal, prompt_injections
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.toolsets import ToolSetCache
 from nekro_core.tools.names import ToolSet
