@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.kinds import DeclarationRefused
 from nekro_core.plugins.host.listing import PluginState
-from nekro_core.plugins.host.registering import DeclarationRefused
 from nekro_core.plugins.host.registry import PluginRegistry
 from tests.plugins.world import GROUP, World, plugin_source
 from tests.tools.make import tool_of

@@ -19,8 +19,7 @@ from nekro_core.chat import (
 from nekro_core.plugins.authoring.binding import PluginBinding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.host.kinds import PluginKind
-from nekro_core.plugins.host.registering import NO_REGISTRARS, Registrars
+from nekro_core.plugins.host.kinds import NO_REGISTRARS, PluginKind, Registrars
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.sandbox.box import BoxFileError

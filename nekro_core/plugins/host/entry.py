@@ -7,10 +7,9 @@ from typing import Any
 from nekro_core.plugins.authoring.binding import PluginOwner
 from nekro_core.plugins.authoring.declarations import Collected, SandboxMethod
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.plugins.host.kinds import PluginKind
+from nekro_core.plugins.host.kinds import DeclarationRefused, PluginKind
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.loader import DiscoveredPlugin
-from nekro_core.plugins.host.registering import DeclarationRefused
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.tools.describe import ToolDescription, describe
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity

@@ -1,12 +1,39 @@
-"""Plugins that are written for another host: how the registry finds and loads them."""
+"""What other rooms hand the plugin registry: kinds of plugins written for another host, and how a
+declared value is put in force so that the plugin's end takes it back.
 
-from collections.abc import Sequence
+Three ways, by what is known when:
+
+- A plugin *declares* a value (a frozen dataclass of yours, `NekroPlugin.declare`), mostly from a
+  ``mount_...`` method. The bot has one `Registrar` for its type, handed to `PluginRegistry.open`::
+
+      def put(plugin: NekroPlugin, command: Command) -> None:
+          table.add(plugin.key, command)                # raise Refused where it collides
+          plugin.effects.add(f"command {command.name}", lambda: table.drop(plugin.key, command))
+
+      PluginRegistry.open(services, registrars={Command: put})
+
+- Whatever was done already is undone with ``plugin.effects.add(what, undo)``, at any time; the
+  function that this gives forgets it again. ``undo`` may be async.
+- A task is started with ``plugin.tasks.start(function, ...)``.
+
+Call the plugin's code inside ``with plugin.acting():``, or with
+`nekro_core.plugins.host.hooks.hook_result`, which also bounds its time and keeps its faults.
+Disabling, reloading and the end of the bot end the tasks and undo the effects, last first, then
+forget the modules. Keep no plugin object, nor anything of its modules, past that: a test counts
+what is left.
+
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.loader import DiscoveredPlugin
+from nekro_core.system.errors import NekroError
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 
 class PluginKind(Protocol):
@@ -22,3 +49,22 @@ class PluginKind(Protocol):
         """A plugin object of ours that stands for it: what it offers is mounted on it, with
         `NekroPlugin.offered_tools` for tools that are described already, and its start is the
         init method. Raises `LoadFailed`; what was done by then is among the effects."""
+
+
+Registrar = Callable[[NekroPlugin, Any], None]
+"""Puts one declared value in force, and tells ``plugin.effects`` how to undo that. Raises
+`DeclarationRefused` where it cannot be."""
+Registrars = Mapping[type, Registrar]
+"""By the exact type of the declared value. One whose type is not there has no effect."""
+NO_REGISTRARS: Registrars = MappingProxyType({})
+
+
+class DeclarationRefused(NekroError):
+    """Something that a plugin declared is not put in force; the rest of the plugin is. Told to its
+    author, who is shown ``where`` (``file:line``) and ``remedy``."""
+
+    def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(message)
+        self.problem = PluginProblem(
+            severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
+        )

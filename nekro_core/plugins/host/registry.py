@@ -20,7 +20,7 @@ from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.entry import PluginEntry, check_declaration_count
 from nekro_core.plugins.host.isolation.adopted_tasks import adopt_plugin_tasks
 from nekro_core.plugins.host.isolation.patches import PatchDetector, by_plugin, patch_problem
-from nekro_core.plugins.host.kinds import PluginKind
+from nekro_core.plugins.host.kinds import NO_REGISTRARS, DeclarationRefused, PluginKind, Registrars
 from nekro_core.plugins.host.lifecycle import PluginLifecycle
 from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugins.host.loader import (
@@ -30,7 +30,6 @@ from nekro_core.plugins.host.loader import (
     discover_plugins,
     without_bytecode_cache,
 )
-from nekro_core.plugins.host.registering import NO_REGISTRARS, DeclarationRefused, Registrars
 from nekro_core.plugins.host.reload_on_edit import watch_files
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, write_list

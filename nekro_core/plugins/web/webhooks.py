@@ -17,7 +17,7 @@ import msgspec
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook
-from nekro_core.plugins.host.registering import DeclarationRefused
+from nekro_core.plugins.host.kinds import DeclarationRefused
 from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
 from nekro_core.plugins.web.requests import UnreadableRequest, read_request
 from nekro_core.system.asgi import Receive, Scope, Send

@@ -17,7 +17,7 @@ from nekro_core.plugins.authoring.commands import Command, CommandFamily
 from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.commands.pending_questions import QuestionStore
 from nekro_core.plugins.commands.router import CommandRouter
-from nekro_core.plugins.host.registering import NO_REGISTRARS, Registrars
+from nekro_core.plugins.host.kinds import NO_REGISTRARS, Registrars
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.policy.permissions import CommandSettings
