@@ -25,9 +25,8 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.delivery.outbound.long_text import long_text_as_file
 from nekro_core.delivery.outbound.outbox import Outbox
-from nekro_core.delivery.outbound.split import split
+from nekro_core.delivery.outbound.split import long_text_as_file, split
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
 

@@ -10,8 +10,7 @@ from nekro_core.delivery.adapter import Adapter, SupportsConfirmation
 from nekro_core.delivery.outbound.bundle import media_bytes, unbundled
 from nekro_core.delivery.outbound.chat_queue import ChatQueue
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
-from nekro_core.delivery.outbound.long_text import long_text_as_file
-from nekro_core.delivery.outbound.split import Piece, split
+from nekro_core.delivery.outbound.split import Piece, long_text_as_file, split
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
 
