@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from nekro_core.delivery.errors import NotFetched
-from nekro_core.sandbox.egress.budget import TrafficBudgetExceeded
+from nekro_core.sandbox.egress.limits import TrafficBudgetExceeded
 from nekro_core.sandbox.egress.rules import Destination, EgressDenied, EgressRule, EgressRules
 from nekro_core.system.addresses import Address, is_of_this_machine, is_public
 from nekro_core.system.listening_ports import is_own_port

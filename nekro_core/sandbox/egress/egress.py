@@ -11,10 +11,9 @@ import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.sandbox.egress.budget import TrafficBudget
 from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.egress.environment import EGRESS_PORT, box_environment
-from nekro_core.sandbox.egress.limits import EgressLimits
+from nekro_core.sandbox.egress.limits import EgressLimits, TrafficBudget
 from nekro_core.sandbox.egress.rules import EgressRules
 from nekro_core.sandbox.results import Listener
 

@@ -10,9 +10,8 @@ import h11
 from anyio import CancelScope
 from anyio.abc import ByteStream
 
-from nekro_core.sandbox.egress.budget import TrafficBudget, TrafficBudgetExceeded
 from nekro_core.sandbox.egress.dial import DestinationUnreachable, Dialer
-from nekro_core.sandbox.egress.limits import EgressLimits
+from nekro_core.sandbox.egress.limits import EgressLimits, TrafficBudget, TrafficBudgetExceeded
 from nekro_core.sandbox.egress.plain_http import HttpStream, PlainRequest
 from nekro_core.sandbox.egress.relay import GONE, relay
 from nekro_core.sandbox.egress.rules import Destination, EgressDenied, EgressRule, EgressRules
