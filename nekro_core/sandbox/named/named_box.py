@@ -10,7 +10,7 @@ import anyio.abc
 
 from nekro_core.sandbox.box import Box, BoxLost, SandboxError
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, SavedState
-from nekro_core.sandbox.preview.target import PreviewTargetState
+from nekro_core.sandbox.preview.registry import PreviewTargetState
 
 _log = logging.getLogger(__name__)
 

@@ -17,9 +17,13 @@ A preview is another origin than the bot, and any other preview, on the bot's ow
 ``Host`` header tells them apart, so it is looked at before any route of the bot.
 """
 
-from nekro_core.sandbox.preview.registry import PreviewRefused, PreviewRegistry
+from nekro_core.sandbox.preview.registry import (
+    PreviewRefused,
+    PreviewRegistry,
+    PreviewTarget,
+    PreviewTargetState,
+)
 from nekro_core.sandbox.preview.settings import PreviewSettings
-from nekro_core.sandbox.preview.target import PreviewTarget, PreviewTargetState
 
 __all__ = [
     "PreviewRefused",

@@ -10,10 +10,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.preview.body import RequestBody
 from nekro_core.sandbox.preview.problems import PreviewProblem, Say, send_problem
-from nekro_core.sandbox.preview.registry import OpenPreview, PreviewRegistry
+from nekro_core.sandbox.preview.registry import OpenPreview, PreviewRegistry, PreviewTargetState
 from nekro_core.sandbox.preview.request import PreviewRequest
 from nekro_core.sandbox.preview.slots import ConnectionLimiter, ConnectionLimitReached
-from nekro_core.sandbox.preview.target import PreviewTargetState
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 

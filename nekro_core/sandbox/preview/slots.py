@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nekro_core.sandbox.preview.registry import OpenPreview
+from nekro_core.sandbox.preview.registry import OpenPreview, PreviewTarget
 from nekro_core.sandbox.preview.settings import PreviewSettings
-from nekro_core.sandbox.preview.target import PreviewTarget
 from nekro_core.system.errors import NekroError
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from nekro_core.sandbox.box import Box, BoxLost
 from nekro_core.sandbox.named import BoxLease, OwnerBoxes, UseEffect
 from nekro_core.sandbox.named.storage import NAME
-from nekro_core.sandbox.preview.target import PreviewTarget
+from nekro_core.sandbox.preview.registry import PreviewTarget
 from nekro_core.sandbox.tools.inputs import ToolInput, invalid
 from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError
 

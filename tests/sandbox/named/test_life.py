@@ -20,7 +20,7 @@ from nekro_core.sandbox.named import (
     TooManyBoxes,
     UseEffect,
 )
-from nekro_core.sandbox.preview.target import PreviewTargetState
+from nekro_core.sandbox.preview.registry import PreviewTargetState
 from tests.sandbox.named.memory_boxes import Clock, MemorySource
 
 NOTE = "/home/user/note"
