@@ -8,11 +8,14 @@ from anyio.abc import ByteStream
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.sandbox.preview.body import RequestBody
 from nekro_core.sandbox.preview.problems import PreviewProblem, Say, send_problem
 from nekro_core.sandbox.preview.registry import OpenPreview, PreviewRegistry, PreviewTargetState
-from nekro_core.sandbox.preview.request import PreviewRequest
-from nekro_core.sandbox.preview.slots import ConnectionLimiter, ConnectionLimitReached
+from nekro_core.sandbox.preview.request import (
+    ConnectionLimiter,
+    ConnectionLimitReached,
+    PreviewRequest,
+    RequestBody,
+)
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from starlette.types import Scope, Send
 
-from nekro_core.sandbox.preview.body import RequestBody
+from nekro_core.sandbox.preview.request import RequestBody
 
 Say = Callable[[str, str], str]
 """Gives the sentence of a key (``preview.asleep``) in a language (BCP 47)."""
