@@ -8,8 +8,7 @@ from nekro_core.speech.http import HttpSpeaker
 from nekro_core.speech.http_transcriber import HttpTranscriber
 from nekro_core.speech.piper import PiperSpeaker
 from nekro_core.speech.settings import SpeechSettings, TranscriberSettings
-from nekro_core.speech.speaker import Speaker, Speech, VoiceInfo, VoiceUnknown
-from nekro_core.speech.transcriber import Transcriber
+from nekro_core.speech.speaker import Speaker, Speech, Transcriber, VoiceInfo, VoiceUnknown
 
 
 class FallbackSpeaker:

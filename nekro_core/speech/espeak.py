@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Sequence
 
 from nekro_core.speech import japanese
-from nekro_core.speech.engine import SpeechWorker
 from nekro_core.speech.speaker import (
     EngineUnavailable,
     Speech,
+    SpeechWorker,
     TextUnspeakable,
     VoiceInfo,
     VoiceUnknown,

@@ -10,8 +10,7 @@ import httpx
 
 from nekro_core.media.plain_wav import plain_wav_seconds
 from nekro_core.speech.settings import TranscriberSettings
-from nekro_core.speech.speaker import EngineUnavailable, SoundUnusable
-from nekro_core.speech.transcriber import Transcript
+from nekro_core.speech.speaker import EngineUnavailable, SoundUnusable, Transcript
 
 MOST_BYTES = 24 * 1024 * 1024
 """OpenAI's own limit is 25 MB for the whole request."""

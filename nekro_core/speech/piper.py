@@ -6,10 +6,10 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from nekro_core.speech.engine import SpeechWorker
 from nekro_core.speech.speaker import (
     EngineUnavailable,
     Speech,
+    SpeechWorker,
     TextUnspeakable,
     VoiceInfo,
     VoiceUnknown,

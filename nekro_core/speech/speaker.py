@@ -2,18 +2,20 @@
 
 Errors::
 
-    NekroError
-    └── SpeechError
-        ├── VoiceUnknown         no such voice; the message lists some that there are
-        ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
-        ├── SoundUnusable        the sound cannot be written: damaged, too long, of another kind
-        └── EngineUnavailable    library, voice file or network is missing; says how to mend it
+    SpeechError
+    ├── VoiceUnknown         no such voice; the message lists some that there are
+    ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
+    ├── SoundUnusable        the sound cannot be written down: damaged, too long, of another kind
+    └── EngineUnavailable    library, voice file or network is missing; says how to mend it
+
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from nekro_core.system.errors import NekroError
+from nekro_core.system.workers.worker import WorkerLost, WorkerProcess
 
 
 class SpeechError(NekroError):
@@ -91,6 +93,41 @@ class Speaker(Protocol):
             VoiceUnknown: There is no such voice.
             TextUnspeakable: Nothing in the text can be spoken, or it is too long.
             EngineUnavailable: A library, a voice file or the network is missing.
+        """
+
+    async def aclose(self) -> None:
+        """Free what it holds."""
+
+
+class SpeechWorker(WorkerProcess):
+    """A worker that speaks."""
+
+    async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """As `WorkerProcess.ask`, but raises `EngineUnavailable`."""
+        try:
+            return await super().ask(request)
+        except WorkerLost as lost:
+            raise EngineUnavailable(str(lost)) from lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """What was heard; empty where nobody speaks. ``language`` is the engine's own word for it,
+    empty where it does not say."""
+
+    text: str
+    language: str = ""
+
+
+class Transcriber(Protocol):
+    """An engine that writes down what it hears. Work is done off the event loop."""
+
+    name: str
+
+    async def transcribe(self, wav: bytes) -> Transcript:
+        """Write down a WAV file of 16-bit PCM with one channel, at most 24 MiB.
+
+        Raises `SoundUnusable` for this sound, `EngineUnavailable` for any.
         """
 
     async def aclose(self) -> None:

@@ -40,7 +40,7 @@ from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
 from nekro_core.speech.settings import TranscriberSettings
-from nekro_core.speech.transcriber import Transcriber
+from nekro_core.speech.speaker import Transcriber
 from nekro_core.store import Store, StoreSettings
 from nekro_core.store import TurnRow as StoredTurn
 from nekro_core.tools.describe import describe

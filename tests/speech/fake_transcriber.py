@@ -3,8 +3,7 @@
 import anyio
 
 from nekro_core.media.plain_wav import plain_wav_seconds
-from nekro_core.speech.speaker import SoundUnusable
-from nekro_core.speech.transcriber import Transcript
+from nekro_core.speech.speaker import SoundUnusable, Transcript
 
 
 class FakeTranscriber:

@@ -6,8 +6,7 @@ from pydantic import ValidationError
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.speech.http_transcriber import HttpTranscriber
 from nekro_core.speech.settings import TranscriberSettings
-from nekro_core.speech.speaker import EngineUnavailable, SoundUnusable
-from nekro_core.speech.transcriber import Transcript
+from nekro_core.speech.speaker import EngineUnavailable, SoundUnusable, Transcript
 from tests.media.sounds import wav
 from tests.peers.listener import TranscriptionServer
 from tests.speech.fake_transcriber import FakeTranscriber

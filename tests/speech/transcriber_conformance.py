@@ -4,8 +4,7 @@ it a fixture ``transcriber``, and ``sound`` in which something can be heard."""
 import anyio
 import pytest
 
-from nekro_core.speech.speaker import SoundUnusable
-from nekro_core.speech.transcriber import Transcriber
+from nekro_core.speech.speaker import SoundUnusable, Transcriber
 from nekro_core.speech.wav import PcmSound, read_wav, write_wav
 
 

@@ -18,8 +18,7 @@ from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 from nekro_core.media.plain_wav import plain_wav_seconds
 from nekro_core.speech.settings import TranscriberSettings
-from nekro_core.speech.speaker import SpeechError
-from nekro_core.speech.transcriber import Transcriber
+from nekro_core.speech.speaker import SpeechError, Transcriber
 from nekro_core.store import Store, StoreError
 from nekro_core.system.background_tasks import background_tasks
 
