@@ -2,7 +2,10 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
@@ -15,7 +18,7 @@ from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
 from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice
 from nekro_core.cli.plugin_kit.packages import fetch_packages
 from nekro_core.cli.plugin_kit.report import abilities_text, with_author_paths
-from nekro_core.cli.plugin_kit.tokens import TokenCounter, token_counter
+from nekro_core.llm.tokens import estimate_tokens
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
@@ -26,6 +29,27 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Visibility
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounter:
+    """``name`` says by which vocabulary is counted, or that it is estimated."""
+
+    name: str
+    count: Callable[[str], int]
+
+
+def token_counter() -> TokenCounter:
+    """The vocabulary of today's large models where `bpe-openai` is installed, else an estimate."""
+    if find_spec("bpe_openai") is None:
+        return TokenCounter("estimated", estimate_tokens)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its own files
+        import bpe_openai  # noqa: PLC0415 - 40 MB, which only some installations have
+
+        encoding = bpe_openai.get_encoding("o200k_base")
+    return TokenCounter("o200k_base", lambda text: len(encoding.encode(text)))
+
 
 _NOWHERE = ChatKey.parse("test-private_check")
 
