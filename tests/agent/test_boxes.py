@@ -7,8 +7,7 @@ import pytest
 
 from nekro_core.agent.prompt.transcript import box_path
 from nekro_core.agent.settings import AgentSettings
-from nekro_core.agent.turn.box_on_demand import LazyBox
-from nekro_core.agent.turn.boxes import ChatBoxes
+from nekro_core.agent.turn.boxes import ChatBoxes, LazyBox
 from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
 from nekro_core.llm.scripted import ScriptedModel

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from nekro_core.agent.prompt.functions import FunctionSet
-from nekro_core.agent.turn.box_on_demand import LazyBox
+from nekro_core.agent.turn.boxes import LazyBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey

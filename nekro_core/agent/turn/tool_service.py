@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import anyio
 
 from nekro_core.agent.prompt.functions import FunctionSet
-from nekro_core.agent.turn.box_on_demand import LazyBox
+from nekro_core.agent.turn.boxes import LazyBox
 from nekro_core.agent.turn.native_calls import CallAnswer, NativeCalls
 from nekro_core.agent.turn.native_reply import calls_text
 from nekro_core.agent.turn.ports import Ports

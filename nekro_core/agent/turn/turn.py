@@ -14,8 +14,7 @@ from loguru import logger
 from nekro_core.agent.prompt.quoting import PromptLines
 from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
-from nekro_core.agent.turn.box_on_demand import LazyBox
-from nekro_core.agent.turn.boxes import ChatBox
+from nekro_core.agent.turn.boxes import ChatBox, LazyBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
 from nekro_core.agent.turn.notices import notice_text, send_notice
 from nekro_core.agent.turn.ports import Ports
