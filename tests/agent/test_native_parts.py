@@ -12,9 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from nekro_core.agent.prompt.functions import function_set
-from nekro_core.agent.turn.native_calls import NativeCalls
+from nekro_core.agent.turn.native_calls import NativeCalls, value_text
 from nekro_core.agent.turn.native_reply import calls_text
-from nekro_core.agent.turn.plain_text import value_text
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.send_order import SendOrder
 from nekro_core.chat import ChatKey, Receipt, Text, plain_text
