@@ -12,8 +12,8 @@ from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.app.settings import Settings
 from nekro_core.plugins.authoring.chat_network import ChatNetwork
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
+from nekro_core.sandbox.egress.egress import DefaultEgressSource
 from nekro_core.sandbox.egress.overrides import EgressOverridesFile
-from nekro_core.sandbox.egress.source import DefaultEgressSource
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.supply import BoxSupply, installation_id
 

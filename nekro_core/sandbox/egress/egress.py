@@ -19,6 +19,9 @@ from nekro_core.sandbox.results import Listener
 
 if TYPE_CHECKING:
     from nekro_core.sandbox.egress.proxy import EgressProxy
+from typing import Protocol
+
+from nekro_core.sandbox.box import Box
 
 _log = logging.getLogger(__name__)
 _REST_S = 1.0
@@ -184,3 +187,32 @@ class Egress:
         for key, attached in tuple(self._boxes.items()):
             if not attached.box.alive:
                 del self._boxes[key]
+
+
+NO_OWNER = ""
+"""The owner of such boxes."""
+
+
+class EgressBoxSource(Protocol):
+    """Where boxes come from."""
+
+    async def take(self, image: str = "") -> Box:
+        """A fresh box of one's own."""
+
+
+class DefaultEgressSource:
+    """A source of boxes each of which may reach what `NO_OWNER`'s boxes may."""
+
+    def __init__(self, source: EgressBoxSource, egress: Egress) -> None:
+        self._source = source
+        self._egress = egress
+
+    async def take(self, image: str = "") -> Box:
+        """A fresh box. Raises what the source raises, and `SandboxError`."""
+        box = await self._source.take(image)
+        try:
+            await self._egress.attach(NO_OWNER, box.box_id, box)
+        except BaseException:
+            await box.destroy()
+            raise
+        return box

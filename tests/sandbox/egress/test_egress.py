@@ -10,7 +10,7 @@ from anyio.abc import ByteStream
 
 from nekro_core.sandbox.box import BoxConnectionError
 from nekro_core.sandbox.egress import Egress, EgressLimits, EgressRules
-from nekro_core.sandbox.egress.source import DefaultEgressSource
+from nekro_core.sandbox.egress.egress import DefaultEgressSource
 from nekro_core.sandbox.results import Listener
 from tests.sandbox.egress.world import (
     PUBLIC,
