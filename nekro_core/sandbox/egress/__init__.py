@@ -6,15 +6,14 @@ connects to the address that it checked. ::
 
     rules.py      what may be reached, and how a destination is written
     dial.py       a name becomes a checked address becomes a connection
-    budget.py     how much one owner may carry
-    gate.py       one box's way out: what happens to each connection
-    plain.py      a request without encryption, passed on
+    proxy.py      one box's way out: what happens to each connection
+    plain_http.py a request without encryption, passed on
     relay.py      bytes both ways, until either side is done
-    limits.py     EgressLimits
+    limits.py     EgressLimits, and how much one owner may carry
     environment.py  what programs in a box read to find it
-    source.py     boxes that belong to nobody, with what everyone may reach
     overrides.py  rules of single owners and boxes, in a file that is followed
-    egress.py     Egress: all boxes' ways out, opened, closed and changed while they run
+    egress.py     Egress: all boxes' ways out, opened, closed and changed while they run; boxes
+                  that belong to nobody, with what everyone may reach
 """
 
 from nekro_core.sandbox.egress.egress import Allow, Egress

@@ -19,7 +19,6 @@ from nekro_core.sandbox.results import Listener
 
 if TYPE_CHECKING:
     from nekro_core.sandbox.egress.proxy import EgressProxy
-from typing import Protocol
 
 from nekro_core.sandbox.box import Box
 

@@ -2,16 +2,14 @@
 
 ::
 
-    target.py     what a preview reaches: a box as its keeper sees it, over sleep and wake
     settings.py   PreviewSettings
-    names.py      Preview: opens and finds the unguessable names
+    registry.py   PreviewRegistry: opens and finds the unguessable names, and what each reaches
     front.py      PreviewFront: the web application before the bot's own
-    slots.py      how many connections at once, per name and per box
-    body.py       a request's body, and what happens to the rest of an unwanted one
+    request.py    one visit: its body, and its place among the connections at once
     problems.py   why a visitor sees no page, and how they are told
     headers.py    what of a request and of an answer passes, and as what
-    exchange.py   one request and its answer
-    duplex.py     one WebSocket
+    http_exchange.py  one request and its answer
+    websocket_bridge.py  one WebSocket
 
 A preview is another origin than the bot, and any other preview, on the bot's own port: only the
 ``Host`` header tells them apart, so it is looked at before any route of the bot.
