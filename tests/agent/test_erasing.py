@@ -13,7 +13,7 @@ from loguru import logger
 
 from nekro_core.agent.erasure.erasure import Eraser, ErasureReport, PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
-from nekro_core.agent.settings import TriggerSettings
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.chat import ChatKey, File, Image, Media, Text
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.llm.scripted import ScriptedModel

@@ -21,8 +21,8 @@ from tests.plugins.reloading import LONG, bytes_kept, grown_by_reloads
 from tests.plugins.world import GROUP, World
 
 TESTS = Path(__file__).parent.parent
-EVERYTHING = TESTS / "plugin" / "everything"
-FOLDERS = (TESTS / "compat" / "plugins", TESTS / "maibot" / "plugins")
+EVERYTHING = TESTS / "plugins" / "everything"
+FOLDERS = (TESTS / "compat" / "nekro_agent" / "plugins", TESTS / "compat" / "maibot" / "plugins")
 """Where plugins of other tests lie, a file or a folder each."""
 WRITTEN = [
     each

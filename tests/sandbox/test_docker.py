@@ -139,7 +139,7 @@ BOT = """
 import anyio, sys
 from nekro_core.sandbox.docker.backend import DockerBackend
 from nekro_core.sandbox.docker.container import container_config
-from nekro_core.sandbox.docker.users import BoxUsers
+from nekro_core.sandbox.docker.users import BoxUserIds
 from nekro_core.sandbox.settings import SandboxSettings
 
 async def main():
@@ -151,7 +151,7 @@ async def main():
         await run.feed("while True: pass\\n", 1)
         prepared = backend._prepared
         image = await prepared.images.choose("python")
-        config = container_config(image=image, spec=box.spec, users=BoxUsers(70000, 70001),
+        config = container_config(image=image, spec=box.spec, users=BoxUserIds(70000, 70001),
             labels=prepared.launcher._labels, processors=1)
         await prepared.engine.ask(prepared.engine.client.create_container_from_config, config)
         print("ready", flush=True)
