@@ -5,7 +5,7 @@ import re
 from nekro_core.chat import Mention, Record, Reply, Text
 from nekro_core.policy.command_names import MAX_NAME
 
-_WORD = re.compile(r"\s*(\S+)\s*")
+_COMMAND_WORD = re.compile(r"\s*(\S+)\s*")
 _LONGEST_NAME = 3 * MAX_NAME
 """``author.module:group.name``; what is longer is no name, and is not looked up."""
 
@@ -35,7 +35,7 @@ def command_line_of(record: Record) -> str:
 
 def command_word(line: str) -> tuple[str, str]:
     """The first word, where it may be a command's name, and what stands behind it."""
-    found = _WORD.match(line)
+    found = _COMMAND_WORD.match(line)
     if found is None or len(found.group(1)) > _LONGEST_NAME:
         return "", ""
     return found.group(1), line[found.end() :]
