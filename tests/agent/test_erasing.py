@@ -13,11 +13,11 @@ from loguru import logger
 
 from nekro_core.agent.erasure.erasure import Eraser, ErasureReport, PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
-from nekro_core.policy.settings import TriggerSettings
 from nekro_core.chat import ChatKey, File, Image, Media, Text
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy import InvalidOverride
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.store import Person, PersonTraces, StoreUnavailable
 from nekro_core.timers import TimerService

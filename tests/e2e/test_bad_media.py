@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.e2e.whole_bot import WELL, WholeBot, fence, whole_bot
+from tests.e2e.whole_bot import WELL, WholeBot, fence, until, whole_bot
 from tests.peers.onebot_v11.messages import at, image, reply, text
 
 pytestmark = pytest.mark.long

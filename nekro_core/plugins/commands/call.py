@@ -23,12 +23,12 @@ from nekro_core.plugins.authoring.commands import CommandExecutionContext
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
+from nekro_core.plugins.commands.parsing import BadArgument, read_answer, read_arguments
 from nekro_core.plugins.commands.pending_questions import (
     PendingQuestion,
     PendingQuestions,
     TooManyQuestions,
 )
-from nekro_core.plugins.commands.reading import BadArgument, read_answer, read_arguments
 from nekro_core.plugins.host.hooks import hook_result
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.tools.outcome import ToolFailure

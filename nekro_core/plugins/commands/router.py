@@ -20,12 +20,12 @@ from nekro_core.plugins.authoring.command_response import Question
 from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
 from nekro_core.plugins.commands.call import CommandCall, CommandRunner, ContextFactory, chosen
 from nekro_core.plugins.commands.help import help_command
+from nekro_core.plugins.commands.parsing import command_line_of, command_word
 from nekro_core.plugins.commands.pending_questions import (
     PendingQuestions,
     QuestionStore,
     TooManyQuestions,
 )
-from nekro_core.plugins.commands.spoken import command_line_of, command_word
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.store import StoreError, WaitingRow
 from nekro_core.tools.outcome import ToolFailure

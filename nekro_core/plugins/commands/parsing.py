@@ -1,15 +1,112 @@
-"""From what a person typed behind a command's name to the arguments of its handler."""
+"""From what a person typed to a command's name and the arguments of its handler.
 
+A line is split as a shell does, but nothing that a person types is an error of the parser.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
+from nekro_core.chat import Mention, Record, Reply, Text
 from nekro_core.plugins.commands.arguments import CommandParameter, CommandSignature
-from nekro_core.plugins.commands.words import Word, split_words
-from nekro_core.policy.command_names import folded
+from nekro_core.policy.command_names import MAX_NAME, folded
 from nekro_core.system.errors import NekroError
+
+_QUOTES = {'"': '"', "'": "'", "“": "”"}
+_BLANK = re.compile(r"\s+")
+_WORD = re.compile(r"\S+")
+_NAME = re.compile(r"([^\W\d][\w-]*)[:：]")
+_ENDS = {quote: re.compile(rf"(?<!\\){re.escape(quote)}(?=\s|\Z)") for quote in _QUOTES.values()}
+_ESCAPED = re.compile(r"\\([\\\"'”])")
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One word. ``start`` and ``end`` are where it stands in the line. ``text`` is what it says
+    without its quotes; where it is ``name:value``, ``name`` and ``value`` are set too."""
+
+    start: int
+    end: int
+    text: str
+    name: str = ""
+    value: str = ""
+
+
+def split_words(line: str) -> list[Word]:
+    """All words of a line.
+
+    A quote counts at the beginning of a word or of a value, and where it has an end before a blank;
+    otherwise it is a character like any other, as in ``don't``. In quotes, ``\\"`` is a quote.
+    """
+    words: list[Word] = []
+    endless: set[str] = set()
+    at = 0
+    while True:
+        if blank := _BLANK.match(line, at):
+            at = blank.end()
+        if at >= len(line):
+            return words
+        named = _NAME.match(line, at)
+        begin = named.end() if named else at
+        end, value = _value(line, begin, endless)
+        if named:
+            text = line[at:begin] + value
+            words.append(Word(at, end, text, named.group(1), value))
+        else:
+            words.append(Word(at, end, value))
+        at = end
+
+
+def _value(line: str, at: int, endless: set[str]) -> tuple[int, str]:
+    """What stands from here to the end of the word, without its quotes."""
+    close = _QUOTES.get(line[at : at + 1])
+    if close and close not in endless:
+        if found := _ENDS[close].search(line, at + 1):
+            return found.end(), _ESCAPED.sub(r"\1", line[at + 1 : found.start()])
+        # Looked for once: a line of opening quotes alone would take the square of its length.
+        endless.add(close)
+    word = _WORD.match(line, at)
+    return (word.end(), word.group()) if word else (at, "")
+
+
+_COMMAND_WORD = re.compile(r"\s*(\S+)\s*")
+_LONGEST_NAME = 3 * MAX_NAME
+"""``author.module:group.name``; what is longer is no name, and is not looked up."""
+
+
+def command_line_of(record: Record) -> str:
+    """The words of a record, mentioned people by their ids; nothing where it begins with a mention
+    of somebody else: it is for another bot.
+
+    Who is mentioned first is only addressed. Pictures and files are left out.
+    """
+    parts: list[str] = []
+    addressed = False
+    for segment in record.segments:
+        match segment:
+            case Text(text):
+                parts.append(text)
+            case Mention(user_id=user_id) if "".join(parts).strip():
+                parts.append(f" {user_id} ")
+            case Mention():
+                addressed = True
+            case Reply() | _:
+                pass
+    if addressed and not record.to_bot:
+        return ""
+    return "".join(parts).strip()
+
+
+def command_word(line: str) -> tuple[str, str]:
+    """The first word, where it may be a command's name, and what stands behind it."""
+    found = _COMMAND_WORD.match(line)
+    if found is None or len(found.group(1)) > _LONGEST_NAME:
+        return "", ""
+    return found.group(1), line[found.end() :]
+
 
 _SHOWN = 40
 _OF_A_QUESTION = "context_data"

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.plugins.commands.arguments import Arg, signature_of
-from nekro_core.plugins.commands.reading import (
+from nekro_core.plugins.commands.parsing import (
     ArgumentFault,
     BadArgument,
     read_answer,
     read_arguments,
+    split_words,
 )
-from nekro_core.plugins.commands.words import split_words
 from nekro_core.policy.command_names import folded, is_name
 
 
