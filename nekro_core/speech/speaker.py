@@ -2,12 +2,12 @@
 
 Errors::
 
-    SpeechError
-    ├── VoiceUnknown         no such voice; the message lists some that there are
-    ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
-    ├── SoundUnusable        the sound cannot be written down: damaged, too long, of another kind
-    └── EngineUnavailable    library, voice file or network is missing; says how to mend it
-
+    NekroError
+    └── SpeechError
+        ├── VoiceUnknown         no such voice; the message lists some that there are
+        ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
+        ├── SoundUnusable        the sound cannot be written down: damaged, too long, not known
+        └── EngineUnavailable    library, voice file or network is missing; says how to mend it
 """
 
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ DRAWN = {
     "nekro_core.sandbox.box",
     "nekro_core.speech.speaker",
     "nekro_core.store.errors",
-    "nekro_core.store.vector_errors",
+    "nekro_core.store.vectors",
 }
 """Modules whose docstrings draw a tree of errors."""
 BRANCH = re.compile(r"^(?P<stem>[ │]*)[├└]── (?P<name>\w+)")
