@@ -171,7 +171,7 @@ def _row(number: int) -> tuple[Value, ...]:
         message_id=message.message_id,
         sender=message.sender,
     )
-    return MessageRepository.inserted(record, message.message_id).values
+    return MessageRepository.insert_statement(record, message.message_id).values
 
 
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE tbl_name = 'messages' AND sql IS NOT NULL"

@@ -117,7 +117,7 @@ class MailAdapter:
             return known
         # The server numbers anew, so all has to be looked at; what is known is known by its id.
         since = await self._host.newest_times(instance)
-        self._intake.heard_until[box.id] = max(since.values(), default=0.0)
+        self._intake.seen_until[box.id] = max(since.values(), default=0.0)
         return Position(validity, 0)
 
     async def _listen(self, inbox: ImapConnection, box: Mailbox, position: Position) -> None:

@@ -49,13 +49,13 @@ class MailIntake:
         self._threads = threads
         self._own = own
         self._name = name
-        self.heard_until: dict[str, float] = {}
+        self.seen_until: dict[str, float] = {}
         """For mailboxes that were numbered anew: when the newest known mail came."""
 
     async def take(self, box: Mailbox, letter: FetchedMail, mail: Mail) -> bool:
         """Hand a mail over; returns once it is stored. False for one that is left alone. Raises
         whatever the store raises, after some patience."""
-        if letter.arrived < self.heard_until.get(box.id, 0.0) - SLACK_S:
+        if letter.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
             return False
         if why := self._why_not(box, mail):
             logger.info("Mail: one to {} from {} is left alone: {}", box.id, mail.sender, why)

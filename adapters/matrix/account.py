@@ -149,7 +149,7 @@ class MatrixAccount:
         if any(matchers.values()) and self._tasks is not None and self._bot is not None:
             self._tasks.start_soon(self._gateway.offer, self._bot, event, room_id)
 
-    def lets_in(self, inviter: str) -> bool:
+    def accepts_invite(self, inviter: str) -> bool:
         """By NoneBot's own settings: nobody's invitation is taken, unless the operator says so."""
         info = self._info
         allowed = info.auto_accept_whitelist

@@ -42,7 +42,7 @@ class FollowedAccount(Protocol):
     def connected(self) -> None:
         """The first answer of a connection is there."""
 
-    def lets_in(self, inviter: str) -> bool:
+    def accepts_invite(self, inviter: str) -> bool:
         """Whether an invitation of this person is to be taken."""
 
     def offer(self, room_id: str, event: Json) -> None:
@@ -104,7 +104,7 @@ class Follower:
     async def _take(self, answer: Json, page: SyncPage, since: str, *, away: bool) -> None:
         for event in _events(answer, "account_data"):
             if event.get("type") == "m.direct":
-                self._rooms.learn_direct(event.get("content"))
+                self._rooms.apply_direct(event.get("content"))
         places = table(answer.get("rooms"))
         for room_id, invited in table(places.get("invite")).items():
             job = partial(self._invited, room_id, table(invited))
@@ -120,7 +120,7 @@ class Follower:
         timeline, state = _events(joined, "timeline"), _events(joined, "state")
         for event in (*state, *timeline):
             if "state_key" in event:
-                room.learn(event)
+                room.apply_state(event)
         if room.encrypted and not was_encrypted:
             logger.warning("Matrix: {} is encrypted; nothing said there can be read", room_id)
         if not since:
@@ -177,7 +177,7 @@ class Follower:
             {},
         )
         inviter = words(invitation.get("sender"))
-        if not self._account.lets_in(inviter):
+        if not self._account.accepts_invite(inviter):
             logger.warning(
                 'Matrix: {} invites {} to {}, which is not taken: "auto_accept_invites": true in '
                 "MATRIX_BOTS takes all, auto_accept_whitelist those of some people",

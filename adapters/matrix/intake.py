@@ -160,7 +160,7 @@ class MatrixIntake:
 
     def _key_of(self, room_id: str, event_id: str) -> ChatKey:
         """The chat in which an event stands, by what is remembered of it."""
-        said = self._rooms.remembered(event_id)
+        said = self._rooms.cached_event(event_id)
         return self._rooms.key(self._instance, room_id, said.thread if said else None)
 
     async def _segments(self, key: ChatKey, event: Json, medium: Reading[bytes] | None) -> Segments:
@@ -218,7 +218,7 @@ class _Enquiry:
 
     async def quoted(self, event_id: str) -> Reply:
         """From what was heard lately, else from the server."""
-        said = self._rooms.remembered(event_id)
+        said = self._rooms.cached_event(event_id)
         if said is None:
             event = await self._rooms.event(self._key.native_id, event_id)
             content = table(event.get("content"))

@@ -42,7 +42,7 @@ class Room:
     creators: frozenset[str] | None = None
     encrypted: bool = False
 
-    def learn(self, event: Json) -> None:
+    def apply_state(self, event: Json) -> None:
         """Take in a state event."""
         content = _table(event.get("content"))
         match event.get("type"):
@@ -85,12 +85,12 @@ class Rooms:
     async def load(self) -> None:
         """Ask which rooms are private. Raises `ActionError`."""
         try:
-            self.learn_direct(await self._server.get(self._direct_path))
+            self.apply_direct(await self._server.get(self._direct_path))
         except HomeserverError as error:
             if getattr(error, "status", 0) != 404:
                 raise
 
-    def learn_direct(self, content: Any) -> None:
+    def apply_direct(self, content: Any) -> None:
         """Take in the account's ``m.direct``: rooms by the person whom they are shared with."""
         self._direct = {
             user: [room for room in rooms if isinstance(room, str)]
@@ -138,7 +138,7 @@ class Rooms:
             member = quote(user, safe="")
             path = f"client/v3/rooms/{quote(room_id, safe='')}/state/m.room.member/{member}"
             content = _table(await self._ask(path))
-            room.learn({"type": "m.room.member", "state_key": user, "content": content})
+            room.apply_state({"type": "m.room.member", "state_key": user, "content": content})
         return room.names.get(user, "")
 
     def remember(self, event_id: str, said: QuotableEvent) -> None:
@@ -147,7 +147,7 @@ class Rooms:
         if len(self._said) > EVENTS:
             self._said.popitem(last=False)
 
-    def remembered(self, event_id: str) -> QuotableEvent | None:
+    def cached_event(self, event_id: str) -> QuotableEvent | None:
         """What is remembered of an event."""
         return self._said.get(event_id)
 

@@ -32,20 +32,20 @@ class PacedSocket:
 
     async def receive(self) -> str | bytes:
         """The next message, text or bytes."""
-        await self.has_room()
+        await self.wait_for_room()
         return await self._socket.receive()
 
     async def receive_text(self) -> str:
         """The next message, which must be text."""
-        await self.has_room()
+        await self.wait_for_room()
         return await self._socket.receive_text()
 
     async def receive_bytes(self) -> bytes:
         """The next message, which must be bytes."""
-        await self.has_room()
+        await self.wait_for_room()
         return await self._socket.receive_bytes()
 
-    async def has_room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until what is read next will find a place."""
         # The task of the last event has to begin before it can be counted.
         await checkpoint()

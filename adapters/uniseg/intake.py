@@ -109,7 +109,7 @@ class UnisegIntake:
         if heard is None:
             return self._platform.target(key)
         target, at = heard
-        return self._platform.aimed(target, self._clock() - at)
+        return self._platform.refreshed_target(target, self._clock() - at)
 
     def connected(self, bot: Bot) -> None:
         """See `Ear.connected`."""
@@ -133,9 +133,9 @@ class UnisegIntake:
             queue.close()
         logger.warning("{}: account {} is gone", self._platform.name, bot.self_id)
 
-    async def heard(self, bot: Bot, event: Event) -> None:
-        """See `Ear.heard`. NoneBot's own dispatch follows, only where there is somebody to
-        dispatch to: it asks the platform about replies and cuts mentions off."""
+    async def on_event(self, bot: Bot, event: Event) -> None:
+        """NoneBot's own dispatch follows, only where there is somebody to dispatch to: it asks the
+        platform about replies and cuts mentions off."""
         queue = self._queues.get(bot)
         dispatch = any(matchers.values())
         if queue is not None:
@@ -220,7 +220,7 @@ class UnisegIntake:
         except ChatKeyError as error:
             logger.warning("{}: an event of no chat: {}", self._platform.name, error)
             return None
-        if (words := self._platform.reworded(event, bot)) is not None:
+        if (words := self._platform.edited_text(event, bot)) is not None:
             return key, partial(self._revise, bot, key, event, words)
         if self._platform.is_message(event):
             self._remember(key, target, self._clock())
@@ -294,7 +294,7 @@ class UnisegIntake:
         segments = await reading.get()
         to_bot = (
             key.kind is ChatKind.PRIVATE
-            or platform.means_us(event, bot)
+            or platform.is_addressed_to_us(event, bot)
             or _addressed(segments, bot.self_id)
         )
         message_id = self._identity(key, platform.message_id(event))

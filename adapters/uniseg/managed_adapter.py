@@ -29,7 +29,7 @@ class EventListener(Protocol):
     def disconnected(self, bot: Bot) -> None:
         """It cannot any more."""
 
-    async def heard(self, bot: Bot, event: Event) -> None:
+    async def on_event(self, bot: Bot, event: Event) -> None:
         """Something happened. Its place in the order of arrival is taken before the first await."""
 
     async def room(self) -> None:
@@ -68,9 +68,8 @@ def manage(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedA
     raises."""
 
     def bot_connect(self: Adapter, bot: Bot) -> None:
-        # What the stock code does with an event ends in NoneBot's matchers: `EventListener.heard`
-        # goes first.
-        bot.handle_event = partial(ear.heard, bot)  # type: ignore[attr-defined]
+        # The stock code gives an event to NoneBot's matchers: `EventListener.on_event` goes first.
+        bot.handle_event = partial(ear.on_event, bot)  # type: ignore[attr-defined]
         bot.settled = partial(ear.settled, bot)  # type: ignore[attr-defined]
         try:
             Adapter.bot_connect(self, bot)

@@ -54,7 +54,7 @@ async def to_uniseg(
     if isinstance(rest[0], Forward):
         return [await _bundle(rest[0], platform, own, bot)]
     pieces = [await _written(segment, platform, own, bot) for segment in replies + rest]
-    return platform.arranged(pieces)
+    return platform.arrange_pieces(pieces)
 
 
 async def _bundle(
@@ -64,7 +64,7 @@ async def _bundle(
     for message in bundle.messages:
         content = [await _written(segment, platform, own, bot) for segment in message.segments]
         ours = own.get(bot.self_id, bot.self_id)
-        user = platform.user(platform.bundled(message, ours), bot)
+        user = platform.user(platform.bundle_author(message, ours), bot)
         nodes.append(uniseg.CustomNode(user, message.sender_name or message.sender_id, content))
     if not nodes:
         raise CannotSend("the bundle is empty")

@@ -79,7 +79,7 @@ class Platform:
         """Whether somebody says something. Else it is asked for a `notice`, or a `recalled` id."""
         return event.get_type() == "message"
 
-    def reworded(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
+    def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
         """The words, without media, that a message has now, where its writer changed it; nothing
         for any other event."""
         return None
@@ -122,7 +122,7 @@ class Platform:
         """When, in seconds since 1970."""
         return None
 
-    def means_us(self, event: Event, bot: Bot) -> bool:
+    def is_addressed_to_us(self, event: Event, bot: Bot) -> bool:
         """Whether the platform says that we are addressed, beyond mentions and replies."""
         return False
 
@@ -160,7 +160,7 @@ class Platform:
         oldest first, and when that was; nothing where it is no help."""
         return None
 
-    def aimed(self, target: Target, age_s: float) -> Target:
+    def refreshed_target(self, target: Target, age_s: float) -> Target:
         """The target as it serves now, where the chat was heard so long ago."""
         return target
 
@@ -172,12 +172,12 @@ class Platform:
         """Somebody is addressed."""
         return uniseg.At("user", user_id, name or None)
 
-    def bundled(self, message: ForwardedMessage, ours: str) -> str:
+    def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
         """Whose message of a bundle it is there, as a `person`; ``ours`` is our account's user
         id."""
         return message.sender_id or ours
 
-    def arranged(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
+    def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
         """The pieces of one call as the platform wants them together."""
         return pieces
 

@@ -15,7 +15,7 @@ from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.app.boxes import BoxServices
-from nekro_core.app.erasure import erasers
+from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
@@ -111,8 +111,10 @@ class AgentRuntime:
                 ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
                 media=ways.media,
                 data=data,
-                erasers=erasers(data, vectors=extensions.vectors, older=older, conduct=conduct),
+                erasers=personal_data(
+                    data, vectors=extensions.vectors, older=older, conduct=conduct
+                ),
             )
             sessions = await stack.enter_async_context(Sessions(ports, erasing))
-            older.reset = sessions.begin_anew
+            older.reset = sessions.reset
             yield cls(ports=ports, sessions=sessions)

@@ -132,7 +132,7 @@ class App:
                 media=ways.media,
                 stop=sessions.stop,
                 busy=sessions.working,
-                online=ways.outbox.nudge,
+                online=ways.outbox.retry_now,
                 desk=AgentToolService(answering.ports),
                 outbox=ways.outbox.desk,
                 pages=extensions.pages,

@@ -26,7 +26,7 @@ _TERMINAL_LOG = "chat.log"
 """Of a bot that ``nekro chat`` has started."""
 
 
-def erasers(
+def personal_data(
     data: Path, *, vectors: VectorStore, older: OlderHost, conduct: PolicyFile
 ) -> Sequence[Eraser]:
     """All of them, for `nekro_core.agent.erasure.erasure.PersonErasure`."""

@@ -97,7 +97,7 @@ class Extensions:
                         tool_s=settings.nekro_plugin.tool_s,
                         operator=partial(_is_operator, store, settings),
                         wall=wall,
-                        online=outbox.nudge,
+                        online=outbox.retry_now,
                         received=ways.media,
                         hook_sends=outbox.hook,
                     )
@@ -112,7 +112,7 @@ class Extensions:
                     kinds=[maibot],
                     registrars={
                         Command: commands.put,
-                        CommandFamily: commands.put_family,
+                        CommandFamily: commands.add_family,
                         PluginRouter: pages.put,
                         Webhook: webhooks.put,
                     },

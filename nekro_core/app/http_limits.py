@@ -42,7 +42,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._unread = 0
         self._backslashes = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        self.silent_since: float | None = None
+        self.idle_since: float | None = None
         """Since when nobody asks anything, on the loop's clock; None while a request is here."""
 
     def connection_made(  # type: ignore[override]  # as the parent: transports of sockets only
@@ -51,7 +51,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         """Asyncio: somebody came."""
         super().connection_made(transport)
         _bound_untaken(transport, self.untaken_s)
-        self.silent_since = self.loop.time()
+        self.idle_since = self.loop.time()
         self._wait_for_head()
         if len(self.connections) > self.most_connections:
             self._make_room()
@@ -65,9 +65,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if len(others) < self.most_connections:
             return
         silent = [
-            (each.silent_since, each)
+            (each.idle_since, each)
             for each in others
-            if isinstance(each, LimitedHttpProtocol) and each.silent_since is not None
+            if isinstance(each, LimitedHttpProtocol) and each.idle_since is not None
         ]
         if silent:
             min(silent, key=lambda found: found[0])[1].transport.abort()
@@ -99,7 +99,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         """uvicorn: the answer is written."""
         super().on_response_complete()
         if self._is_between_requests():
-            self.silent_since = self.loop.time()
+            self.idle_since = self.loop.time()
 
     def on_message_begin(self) -> None:
         """httptools: a request begins."""
@@ -119,7 +119,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         """httptools: all but the body is there."""
         self._unread = 0
         self._head_is_there()
-        self.silent_since = None
+        self.idle_since = None
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -68,7 +68,7 @@ class RedactingStream:
         self._secrets: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
 
-    def hide(self, secrets: Iterable[str]) -> None:
+    def add_secrets(self, secrets: Iterable[str]) -> None:
         """Black these out from now on; short ones are left."""
         self._secrets |= {secret for secret in secrets if len(secret) >= _SHORTEST}
         longest_first = sorted(self._secrets, key=len, reverse=True)
@@ -97,8 +97,10 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     Raises `SettingsError` for a ``LOG_LEVEL`` that there is not.
     """
     redactor = RedactingStream(sys.stdout)
-    redactor.hide(value for name, value in written.items() if value and SECRET_NAME.search(name))
-    redactor.hide(secret for value in written.values() for secret in _inner_secrets(value))
+    redactor.add_secrets(
+        value for name, value in written.items() if value and SECRET_NAME.search(name)
+    )
+    redactor.add_secrets(secret for value in written.values() for secret in _inner_secrets(value))
     logger.remove()
     logger.add(
         redactor,

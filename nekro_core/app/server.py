@@ -183,7 +183,7 @@ async def serve(
         gc.disable()
         port = listener.getsockname()[1]
         redactor = configure_logging(written_settings())
-        redactor.hide(settings.secrets())
+        redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings.nekro_platforms)
         nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
         driver = nonebot.get_driver()
@@ -200,7 +200,7 @@ async def serve(
             try:
                 driver.server_app.mount(MOUNTED, app.host.linked_media)
                 options = add_adapters(app, driver, makers)
-                redactor.hide(stored_secrets(settings.nekro_data_dir))
+                redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
                     log_config=None,

@@ -26,7 +26,7 @@ async def _doctor(_: argparse.Namespace) -> int:
     settings = Settings.load()
     # What is shown here is pasted into bug reports, and a server's error may quote a key.
     out = RedactingStream(sys.stdout)
-    out.hide([*settings.secrets(), *stored_secrets(settings.nekro_data_dir)])
+    out.add_secrets([*settings.secrets(), *stored_secrets(settings.nekro_data_dir)])
     marks = {True: "ok  ", False: "FAIL", None: "    "}
     bad = 0
     async for finding in examine(settings):

@@ -48,7 +48,7 @@ class Broadcast:
             receive.close()
 
     @property
-    def followers(self) -> int:
+    def follower_count(self) -> int:
         """How many follow now."""
         return len(self._followers)
 

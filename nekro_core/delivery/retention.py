@@ -69,12 +69,12 @@ class RetentionLoop:
         await anyio.sleep(_FIRST_S)
         while True:
             try:
-                await self.go_round()
+                await self.run_once()
             except (StoreError, OSError) as error:
                 logger.warning("what is old stays until the next round: {}", error)
             await anyio.sleep(self._settings.round_s)
 
-    async def go_round(self) -> None:
+    async def run_once(self) -> None:
         """One round. Raises `StoreError` and `OSError`."""
         now, keep, old = await self._now(), self._settings, self._store.retention
         await self._all_of(old.messages, now, keep.messages_days)
@@ -88,7 +88,7 @@ class RetentionLoop:
     async def _now(self) -> float:
         """Today, or the day after the newest message that a platform dated: a clock that went
         wrong by years must not take the whole history away."""
-        heard = await self._store.retention.newest_heard()
+        heard = await self._store.retention.newest_message_time()
         return min(self._wall(), heard + DAY_S)
 
     async def _all_of(self, take: RetentionStep, now: float, days: float) -> None:

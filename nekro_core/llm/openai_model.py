@@ -180,7 +180,7 @@ class OpenAIChatModel:
                 if rest := thoughts.finish():
                     attempt.words.append(rest)
                     yield TextDelta(rest)
-                self._require_end(attempt)
+                self._require_finish_reason(attempt)
             except AttemptFailed as failed:
                 if failed.begun:
                     for call in attempt.calls.finish(cut="the reply broke off"):
@@ -236,7 +236,7 @@ class OpenAIChatModel:
         except TooManyFunctionCalls as error:
             raise AttemptFailed(ReplyBroken(str(error)), begun=True) from error
 
-    def _require_end(self, attempt: RequestAttempt) -> None:
+    def _require_finish_reason(self, attempt: RequestAttempt) -> None:
         """A reply must say that it is over; one that merely ceases was cut somewhere on the way."""
         if attempt.reason != "error" and (attempt.reason or attempt.done):
             return

@@ -56,7 +56,7 @@ class Cooldown:
             self._senders.popitem(last=False)
         sender.turns.append(self._clock())
 
-    def rest(self, chat_key: ChatKey, user_id: str) -> CooldownState:
+    def state(self, chat_key: ChatKey, user_id: str) -> CooldownState:
         """Whether what this sender asks now is answered. Asking while resting prolongs the rest."""
         sender = self._senders.get(_place(chat_key, user_id))
         if sender is None:

@@ -149,7 +149,7 @@ class Limits:
             return str(error)
         return ""
 
-    def spend_beside(self, usage: RequestUsage, cost: float = 0.0) -> None:
+    def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """A plugin asked a model on the turn's behalf: no step, but tokens and money."""
         for limit in self._limits:
             if isinstance(limit, TokenLimit | MoneyLimit):

@@ -75,9 +75,9 @@ class PolicyResolver:
         manner = self.of(record.chat_key)
         if manner.state is not ChatState.ON:
             return False
-        return record.author is not Author.PERSON or not self.ignores(record)
+        return record.author is not Author.PERSON or not self.is_ignored(record)
 
-    def ignores(self, record: Record) -> bool:
+    def is_ignored(self, record: Record) -> bool:
         """Whether whoever wrote it is ignored there."""
         user_id, instance = record.sender.user_id, record.chat_key.instance
         if not user_id:

@@ -42,7 +42,7 @@ class SendRateWindow:
         self._seconds = settings.window_s
         self._calls: deque[float] = deque()
 
-    def delay(self, now: float) -> float:
+    def wait_s(self, now: float) -> float:
         """Seconds until there is room for one more."""
         self._forget(now)
         if len(self._calls) < self._most:

@@ -84,7 +84,7 @@ class EspeakSpeaker:
         sound = PcmSound(pcm, answer["rate"])
         if sound.seconds > _MOST_SECONDS:
             raise TextUnspeakable(f"speaking this takes over {_MOST_SECONDS / 60:.0f} minutes")
-        if not sound.peak:
+        if not sound.peak_amplitude:
             raise TextUnspeakable(f"the voice {chosen!r} has no sound for this text")
         return Speech(wav=write_wav(sound), seconds=sound.seconds, voice=chosen)
 

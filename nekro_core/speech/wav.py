@@ -31,7 +31,7 @@ class PcmSound:
         return len(self.pcm) / 2 / self.rate
 
     @property
-    def peak(self) -> int:
+    def peak_amplitude(self) -> int:
         """The loudest sample, 0 to 32,768."""
         return max(map(abs, _samples(self.pcm)), default=0)
 

@@ -137,7 +137,7 @@ class Database:
         for write in writes:
             write.results.clear()
         for group, rows in zip(groups, results, strict=True):
-            group.hand_out(rows)
+            group.distribute_rows(rows)
         for write in writes:
             if write.committed is not None:
                 write.committed(write.results)
@@ -161,7 +161,7 @@ class _Group:
             return self.sql, self.members[0][1]
         return self.sql.sql(len(self.members)), tuple(v for _, row in self.members for v in row)
 
-    def hand_out(self, rows: Rows) -> None:
+    def distribute_rows(self, rows: Rows) -> None:
         """Give each write its rows."""
         if isinstance(self.sql, str):
             self.members[0][0].results.append(rows)

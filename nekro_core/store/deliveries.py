@@ -50,7 +50,7 @@ class DeliveryRepository:
         ``failed`` is called, in the order of the calls."""
         statements: list[SqlStatement] = [*before]
         statements += [SqlStatement(_INSERT, _values(row)) for row in rows]
-        statements += [self._messages.inserted(record, None) for record in records]
+        statements += [self._messages.insert_statement(record, None) for record in records]
 
         def committed(_: list[Rows]) -> None:
             for record in records:

@@ -98,11 +98,11 @@ class MessageRepository:
             if stored is not None and results[-1]:
                 stored(record)
 
-        statements = (*before, self.inserted(record, unique_id))
+        statements = (*before, self.insert_statement(record, unique_id))
         return self._database.write(*statements, committed=committed, failed=failed)
 
     @staticmethod
-    def inserted(record: Record, unique_id: str | None) -> SqlStatement:
+    def insert_statement(record: Record, unique_id: str | None) -> SqlStatement:
         """The statement that stores a record."""
         key = record.chat_key
         values: tuple[Value, ...] = (

@@ -89,7 +89,7 @@ class PersonEraser:
         """Delete one line of the history: a command that names a person who was erased."""
         await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
 
-    async def scrub(self, *, anew: bool = True) -> None:
+    async def vacuum(self, *, anew: bool = True) -> None:
         """Take what was deleted out of the files too. SQLite overwrites freed pages by itself
         (``secure_delete``); ``anew`` writes the file once more, so that what earlier versions left
         goes as well (1 s of the processor for each 150 MB, and nothing else is read meanwhile), and

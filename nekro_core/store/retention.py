@@ -21,7 +21,7 @@ class RowRetention:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def newest_heard(self) -> float:
+    async def newest_message_time(self) -> float:
         """The platform's time of the newest message that a person wrote, 0 where there is none."""
         rows = await self._database.read(
             "SELECT time FROM messages WHERE author = 'person' ORDER BY seq DESC LIMIT 1"

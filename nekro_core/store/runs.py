@@ -82,7 +82,7 @@ class RunRepository:
         )
         return [_run(row) for row in rows]
 
-    async def cut_off(self, turn_id: int) -> None:
+    async def close_interrupted(self, turn_id: int) -> None:
         """Close the turn's runs that an earlier process was at; of 0 those that no turn asked for.
         Called before any of them begins in this process."""
         await self._database.write(

@@ -61,7 +61,7 @@ class TimerRepository:
         return SqlStatement("DELETE FROM timers WHERE timer_id = ?", (timer_id,))
 
     @staticmethod
-    def swept() -> SqlStatement:
+    def sweep_statement() -> SqlStatement:
         """The statement that forgets what is over and was dealt with by the chat's agent."""
         return SqlStatement(
             "DELETE FROM timers WHERE state = 'over' AND record_seq <= "

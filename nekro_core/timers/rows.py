@@ -79,7 +79,7 @@ class TimerRows:
         """The time of what comes next, which may have been changed: then it is earlier."""
         return self._queue[0][0] if self._queue else None
 
-    def take_due(self, now: float, most: int) -> list[TimerRow]:
+    def pop_due(self, now: float, most: int) -> list[TimerRow]:
         """Rows whose time has come, the earliest. Each is given once, until it is put again."""
         found: dict[str, TimerRow] = {}
         while self._queue and len(found) < most:

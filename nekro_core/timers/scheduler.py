@@ -94,7 +94,7 @@ class TimerScheduler:
             except StoreUnavailable as error:
                 failures.append(error)
 
-        due = self._rows.take_due(now, _AT_ONCE)
+        due = self._rows.pop_due(now, _AT_ONCE)
         async with anyio.create_task_group() as tasks:
             for row in due:
                 tasks.start_soon(tell, row)
@@ -118,7 +118,7 @@ class TimerScheduler:
         def beside(seq: int) -> tuple[SqlStatement, ...]:
             nonlocal told
             told = replace(told, record_seq=seq)
-            return self._rows.put(told), self._store.timers.swept()
+            return self._rows.put(told), self._store.timers.sweep_statement()
 
         try:
             await self._inbox.note(

@@ -81,7 +81,7 @@ class ToolSet:
         """The name under which the model is shown a tool. Raises `KeyError` for a stranger."""
         return next((each.name for each in self.named if each.tool is tool), "") or _stranger(tool)
 
-    def close_to(self, name: str) -> list[str]:
+    def similar_names(self, name: str) -> list[str]:
         """Names like this one, best first, for an error message."""
         return difflib.get_close_matches(name, self._by_name, 3, 0.5)
 

@@ -20,7 +20,7 @@ def said(seq: int, user: str) -> PendingMessage:
     return PendingMessage(record, float(seq))
 
 
-@pytest.mark.parametrize("way", [Backlog.hear, Backlog.keep])
+@pytest.mark.parametrize("way", [Backlog.on_record, Backlog.keep])
 def test_who_floods_the_chat_drops_no_one_elses_question(
     way: Callable[[Backlog, PendingMessage], None],
 ) -> None:

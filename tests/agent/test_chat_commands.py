@@ -205,10 +205,10 @@ async def test_status_knows_of_an_answer_whose_turn_still_ends(folder: Path, box
                 await anyio.sleep(0.005)
         assert "I am working on something." in await command(bot, "/status", LIN)
         with anyio.move_on_after(0.05) as waiting:
-            await bot.sessions.rested(LIN)
+            await bot.sessions.wait_until_idle(LIN)
         assert waiting.cancelled_caught
         go_on.set()
-        await bot.sessions.rested(LIN)
+        await bot.sessions.wait_until_idle(LIN)
         said = await command(bot, "/status", LIN)
         assert "I am working" not in said
         assert "1 answer" in said

@@ -20,7 +20,7 @@ def count_calls(bot: Bot) -> list[str]:
         calls.append(f"{context.chat_key} {context.user_id}: {text}")
         return f"you said {text}"
 
-    bot.ports.commands.book.add_own(Command(name="echo", handler=echo, description="Say it."))
+    bot.ports.commands.book.add_builtin(Command(name="echo", handler=echo, description="Say it."))
     return calls
 
 

@@ -41,7 +41,7 @@ def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> Non
     damper, got = Cooldown(SETTINGS, clock), 0
     for pause in pauses:
         clock.now += pause
-        if damper.rest(GROUP, "rex") is CooldownState.NO:
+        if damper.state(GROUP, "rex") is CooldownState.NO:
             damper.note(GROUP, "rex")
             got += 1
     assert got == answered
@@ -54,7 +54,7 @@ def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> Non
     damper, got, told = Cooldown(SETTINGS, clock), 0, 0
     for pause in pauses:
         clock.now += pause
-        rest = damper.rest(GROUP, "rex")
+        rest = damper.state(GROUP, "rex")
         if rest is CooldownState.NO:
             damper.note(GROUP, "rex")
             got += 1
@@ -67,12 +67,12 @@ def test_a_sender_is_counted_alone() -> None:
     damper = Cooldown(SETTINGS, Clock())
     for _ in range(3):
         damper.note(GROUP, "rex")
-    assert damper.rest(GROUP, "rex") is CooldownState.BEGINS
-    assert damper.rest(GROUP, "lin") is CooldownState.NO
+    assert damper.state(GROUP, "rex") is CooldownState.BEGINS
+    assert damper.state(GROUP, "lin") is CooldownState.NO
     unbounded = Cooldown(TriggerSettings(burst_turns=0, hour_turns=0), Clock())
     for _ in range(500):
         unbounded.note(GROUP, "rex")
-    assert unbounded.rest(GROUP, "rex") is CooldownState.NO
+    assert unbounded.state(GROUP, "rex") is CooldownState.NO
 
 
 def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
@@ -80,7 +80,7 @@ def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
     damper, got = Cooldown(SETTINGS, Clock()), 0
     for number in range(10):
         thread = ChatKey("mail", ChatKind.PRIVATE, "away@example.test", str(number))
-        if damper.rest(thread, "away@example.test") is CooldownState.NO:
+        if damper.state(thread, "away@example.test") is CooldownState.NO:
             damper.note(thread, "away@example.test")
             got += 1
     assert got == SETTINGS.burst_turns

@@ -104,7 +104,7 @@ async def test_what_was_found_is_there_in_later_turns_of_this_chat_alone(
         await bot.ask("weather?")
         await bot.ask("and now?")
         await bot.ask("Nekro, and here?", GROUP)
-        await bot.sessions.begin_anew(LIN)
+        await bot.sessions.reset(LIN)
         await bot.ask("weather?")
     assert "Found by tool_search before:" not in text_of(model.requests[1])
     assert "days: For how long." in text_of(model.requests[2])
@@ -244,7 +244,7 @@ def deferred(names: Iterable[str]) -> ToolSet:
 
 
 async def find(discovery: ToolDiscovery, tools: ToolSet, query: str, chat: ChatKey = LIN) -> None:
-    search = discovery.searchable(tools).resolve("tool_search")
+    search = discovery.with_search_tool(tools).resolve("tool_search")
     assert search is not None
     await search.handler(AgentCtx(services=None, chat=chat), query, 1)
 
@@ -322,7 +322,7 @@ async def test_chats_without_number_are_not_remembered_for_ever() -> None:
 
 async def test_a_plugin_may_have_a_search_of_its_own() -> None:
     tools = tool_set([*deferred(["apple"]).tools, replace(_plain(), name="tool_search")])
-    both = ToolDiscovery().searchable(tools)
+    both = ToolDiscovery().with_search_tool(tools)
     assert both.resolve("tool_search").owner == "nekro.chat"
     assert both.resolve("discovery.tool_search").owner == "nekro.discovery"
 
@@ -344,7 +344,7 @@ def three_hundred() -> ToolSet:
 def test_three_hundred_deferred_tools_cost_less_than_twelve_tokens_each(natively: bool) -> None:
     tools, count = three_hundred(), token_counter().count
     assert len(tools.named) == 300
-    offered = ToolDiscovery().searchable(tools, natively=natively)
+    offered = ToolDiscovery().with_search_tool(tools, natively=natively)
     if natively:
         (search,) = ToolDiscovery().functions(LIN, offered).offered
         text = deferred_functions_text(offered) + json.dumps(

@@ -133,8 +133,8 @@ async def test_what_runs_is_stopped_first_and_plugins_come_after_the_rows(
             ("plugins", PersonTraces()),
         ]
         assert (done.messages, done.chats, done.turns, done.left) == (2, 2, 0, ())
-        assert forget.erasing.marks.covers("fake", USER, 1_000.0)
-        assert not forget.erasing.marks.covers("fake", "lin", 1_000.0)
+        assert forget.erasing.marks.was_erased("fake", USER, 1_000.0)
+        assert not forget.erasing.marks.was_erased("fake", "lin", 1_000.0)
 
 
 async def test_everything_is_counted(folder: Path, boxes: Shelf) -> None:
@@ -204,7 +204,7 @@ async def test_what_waits_to_be_sent_to_them_is_dropped(folder: Path, boxes: She
         (waits,) = await forget.bot.outbox.desk.listed()
         assert waits.segments == (Text("ochre"),)
         forget.bot.adapter.offline = False
-        forget.bot.outbox.nudge()
+        forget.bot.outbox.retry_now()
         with anyio.fail_after(30):
             while await forget.bot.outbox.desk.listed():
                 await anyio.sleep(0.005)

@@ -68,7 +68,7 @@ def test_what_a_day_costs() -> None:
     limits = Limits((MoneyLimit(1.0, 0.75, kind="chat_day"), TurnsLimit(3, 2, kind="user_day")))
     limits.spend(SPENT, 0.125)
     limits.check()
-    limits.spend_beside(SPENT, 0.125)
+    limits.spend_extra(SPENT, 0.125)
     with pytest.raises(LimitExceeded, match="chat_day: 1 of at most 1"):
         limits.check()
     with pytest.raises(LimitExceeded, match="user_day: 3 of at most 3"):
@@ -132,9 +132,9 @@ def test_a_reply_is_a_step_and_has_tokens_and_a_price() -> None:
 
 def test_what_a_plugin_asks_a_model_is_no_step_but_is_paid_for() -> None:
     each, limits = counted()
-    limits.spend_beside(SPENT, 0.25)
+    limits.spend_extra(SPENT, 0.25)
     assert taken(each) == [0, 1, 0.75, 100]
-    limits.spend_beside(SPENT)
+    limits.spend_extra(SPENT)
     assert taken(each) == [0, 1, 0.75, 200]
 
 

@@ -379,7 +379,7 @@ async def test_a_silent_chat_is_forgotten(folder: Path, boxes: Shelf) -> None:
     settings = AgentSettings(session_idle_s=0.05)
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), settings=settings) as bot:
         assert await bot.ask("hello") == ["hi"]
-        await until(lambda: bot.sessions.awake == 0)
+        await until(lambda: bot.sessions.live_count == 0)
         bot.model._answer = lambda _: answer("hi again")
         assert await bot.ask("hello") == ["hi again"]
 

@@ -349,7 +349,7 @@ async def test_a_turn_stopped_from_the_page_leaves_what_others_asked(
 async def test_a_new_beginning_forgets_what_others_asked(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
         await _one_at_work_and_one_who_waits(bot)
-        await bot.sessions.begin_anew(GROUP)
+        await bot.sessions.reset(GROUP)
         await quiet(bot)
         assert bot.said(GROUP) == ["one", "Stopped."]
         assert len(bot.model.requests) == 1

@@ -60,7 +60,7 @@ def test_a_key_is_not_shown_when_its_neighbour_is_wrong(folder: Path) -> None:
 
 def test_a_log_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     redactor = RedactingStream(sys.stdout)
-    redactor.hide(["abcdefgh-long-token", "abcdefgh", "key"])
+    redactor.add_secrets(["abcdefgh-long-token", "abcdefgh", "key"])
     redactor.write("token abcdefgh-long-token, again abcdefgh; the word key stays\n")
     assert capsys.readouterr().out == "token ***, again ***; the word key stays\n"
 

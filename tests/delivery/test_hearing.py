@@ -83,7 +83,7 @@ async def test_pages_are_shown_the_record_anew(chat: Chat, activity: Broadcast) 
     (voice,) = news.record.segments
     assert isinstance(voice, Voice)
     assert (voice.text, voice.media.seconds) == ("hello", 0.5)
-    assert await chat.now(record) == news.record == await chat.hearing.heard(record)
+    assert await chat.now(record) == news.record == await chat.hearing.transcribed(record)
 
 
 async def test_what_needs_no_work(chat: Chat) -> None:

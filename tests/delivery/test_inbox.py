@@ -215,8 +215,8 @@ async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> 
         seen = [each.record.segments[0].text async for each in all_chats]  # It was ended at 3.
         assert seen == ["elsewhere", "0", "1"]
         assert [(await anext(here)).record.segments[0].text for _ in range(3)] == ["0", "1", "2"]
-        assert activity.followers == 1
-    assert activity.followers == 0
+        assert activity.follower_count == 1
+    assert activity.follower_count == 0
 
 
 async def test_a_message_of_endless_pieces_has_an_end(inbox: Inbox, store: Store) -> None:
@@ -284,7 +284,7 @@ async def test_what_the_bot_does_not_keep_is_let_go_with_its_files(
         let_go.append(record)
 
     inbox.listen(lambda record, _: heard.append(record))
-    inbox.keep_only(lambda record: record.sender.user_id != "spam", forget)
+    inbox.set_filter(lambda record: record.sender.user_id != "spam", forget)
     assert await inbox.accept(message(GROUP, "buy!", user="spam", message_id="1")) is None
     kept = await inbox.accept(message(GROUP, "hello", message_id="2"))
     assert [record.message_id for record in let_go] == ["1"]

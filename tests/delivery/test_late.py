@@ -62,7 +62,7 @@ async def test_one_look_is_enough_for_all_that_waits(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with away(store, adapter, clock, "one", "two", "three") as outbox:
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "three", SENT)
         assert len(outbox._lanes) == 1, "that chat's line, and no other"
     assert said(adapter) == ["one", "two", "three"]
@@ -77,7 +77,7 @@ async def test_without_a_nudge_it_is_looked_at_in_rounds(
     async with away(store, adapter, clock, "two") as outbox:
         await anyio.sleep(0.05)
         assert await state(store, "two") is PENDING, "the next round is in an hour"
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "two", SENT)
 
 
@@ -95,10 +95,10 @@ async def test_what_waits_in_one_chat_keeps_no_other_chat_waiting(
         adapter.offline = True
         await outbox.send(OTHER, (Text("other"),), run_id="r-other")
         adapter.offline, adapter.behaviour = False, slow
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "other", SENT)
         assert await state(store, "one") is DeliveryState.SENDING
-        outbox.nudge()
+        outbox.retry_now()
         await anyio.sleep(0.02)
         assert len(adapter.calls) == 2, "one that is on its way is not made twice"
         go_on.set()
@@ -114,12 +114,12 @@ async def test_who_went_away_again_is_not_asked_for_the_rest(
 
     async with away(store, adapter, clock, "one", "two") as outbox:
         adapter.behaviour = once
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "one", SENT)
         await anyio.sleep(0.02)
         assert await state(store, "two") is PENDING
         adapter.offline = False
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "two", SENT)
         assert len(adapter.calls) == 2
 
@@ -134,7 +134,7 @@ async def test_what_is_refused_late_keeps_nobody_behind_it(
 
     async with away(store, adapter, clock, "one", "two") as outbox:
         adapter.behaviour = refuse_first
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "two", SENT)
         assert await state(store, "one") is REJECTED
 
@@ -149,7 +149,7 @@ async def test_what_nobody_can_be_asked_about_keeps_nobody_behind_it(
 
     async with away(store, adapter, clock, "one", "two") as outbox:
         adapter.behaviour = unsure_first
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "two", SENT)
         assert await state(store, "one") is UNKNOWN
     assert len(adapter.calls) == 2
@@ -160,7 +160,7 @@ async def test_what_became_too_old_is_let_go_with_a_reason_and_the_rest_is_too(
 ) -> None:
     async with away(store, adapter, clock, "one", "two", resend_for_s=0.05) as outbox:
         await anyio.sleep(0.06)
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "two", DROPPED)
         rows = [*await store.deliveries.of_run("r-one"), *await store.deliveries.of_run("r-two")]
     assert [(row.state, row.reason) for row in rows] == [
@@ -175,7 +175,7 @@ async def test_a_chat_that_had_enough_gets_what_waits_later(
     limits = {"sends_per_window": 1, "window_s": 0.2}
     async with away(store, adapter, clock, "one", "two", **limits) as outbox:
         began = anyio.current_time()
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "two", SENT)
         assert anyio.current_time() - began >= 0.19
 
@@ -185,7 +185,7 @@ async def test_what_is_dropped_while_it_waits_for_room_is_not_sent(
 ) -> None:
     limits = {"sends_per_window": 1, "window_s": 0.3}
     async with away(store, adapter, clock, "one", "two", "three", **limits) as outbox:
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "one", SENT)
         await anyio.sleep(0.02)
         (row,) = await store.deliveries.of_run("r-two")
@@ -207,7 +207,7 @@ async def test_a_late_call_that_is_cut_off_with_the_bot_may_have_arrived(
 
     async with away(store, adapter, clock, "one", "two") as outbox:
         adapter.behaviour = hang
-        outbox.nudge()
+        outbox.retry_now()
         with anyio.fail_after(30):
             await calling.wait()
     (row,) = await store.deliveries.of_run("r-one")
@@ -220,7 +220,7 @@ async def test_what_waits_for_room_when_the_bot_is_stopped_waits_on(
 ) -> None:
     limits = {"sends_per_window": 1, "window_s": 600.0}
     async with away(store, adapter, clock, "one", "two", **limits) as outbox:
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "one", SENT)
         await anyio.sleep(0.02)
     assert await state(store, "two") is PENDING
@@ -240,11 +240,11 @@ async def test_what_cannot_be_written_waits_on_and_is_tried_again(
     disk.full = False
     async with away(store, adapter, clock, "one") as outbox:
         disk.full = True
-        outbox.nudge()
+        outbox.retry_now()
         await anyio.sleep(0.05)
         assert adapter.calls == []
         disk.full = False
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "one", SENT)
     assert said(adapter) == ["one"]
 
@@ -264,7 +264,7 @@ async def test_what_was_decided_while_the_disk_was_full_is_written_at_the_next_l
         assert receipt.state is SENT
         assert await state(store, "one") is DeliveryState.SENDING
         disk.full = False
-        outbox.nudge()
+        outbox.retry_now()
         await until_state(store, "one", SENT)
 
 
@@ -361,7 +361,7 @@ async def test_a_question_that_became_too_old_stays_open_and_lets_the_rest_go_on
         old.platform.fate = "loses"
         assert await old.say("one") is UNKNOWN
         await anyio.sleep(0.06)
-        old.outbox.nudge()
+        old.outbox.retry_now()
         await until(lambda: not old.outbox._lanes.parked())
         assert await old.state("one") is UNKNOWN
         old.platform.fate = "fine"

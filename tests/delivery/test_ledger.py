@@ -191,8 +191,8 @@ async def test_what_a_dead_process_left(ledger: DeliveryLedger, store: Store, cl
     (hidden,) = await opened(ledger, Text("e"), record=False)
     clock.now += 100.0
     begun = anyio.current_time()
-    assert waiting.waited(begun) == begun, "put aside or not, its age can be told"
-    left = await ledger.leftovers(young_s=600.0)
+    assert waiting.waited_s(begun) == begun, "put aside or not, its age can be told"
+    left = await ledger.load_unfinished(young_s=600.0)
     assert [each.row.delivery_id for each in left] == [
         each.row.delivery_id for each in (sending, waiting, unknown, hidden)
     ]
@@ -204,7 +204,7 @@ async def test_what_a_dead_process_left(ledger: DeliveryLedger, store: Store, cl
     for each in left:
         assert each.age == 100.0
         assert begun <= each.parked == each.doubted <= anyio.current_time()
-        assert each.waited(each.parked + 7.0) == 107.0
+        assert each.waited_s(each.parked + 7.0) == 107.0
 
 
 @pytest.mark.parametrize(("passed_s", "many"), [(599.0, 2), (600.0, 2), (601.0, 1)])
@@ -215,7 +215,7 @@ async def test_an_old_question_is_not_asked_again_but_what_waits_is_told(
     await ledger.begin_call(asked)
     await ledger.decide(asked, Receipt(state=UNKNOWN, reason="no answer"))
     clock.now += passed_s
-    assert len(await ledger.leftovers(young_s=600.0)) == many
+    assert len(await ledger.load_unfinished(young_s=600.0)) == many
 
 
 async def test_a_clock_that_was_put_back_makes_nothing_younger_than_new(
@@ -223,7 +223,7 @@ async def test_a_clock_that_was_put_back_makes_nothing_younger_than_new(
 ) -> None:
     await opened(ledger, Text("a"))
     clock.now -= 500.0
-    (left,) = await ledger.leftovers(young_s=600.0)
+    (left,) = await ledger.load_unfinished(young_s=600.0)
     assert left.age == 0.0
 
 
@@ -250,11 +250,11 @@ async def test_what_came_before_a_call_and_what_came_after(
     clock.now = 1_007.0
     (entry,) = await opened(ledger, Text("a"))
     await inbox.accept(message(GROUP, message_id="m3"))
-    doubt = await ledger.doubt(entry)
+    doubt = await ledger.uncertain_delivery(entry)
     assert (doubt.delivery, doubt.since) == (entry.delivery, 1_007.0)
     assert (doubt.before, doubt.taken) == ({"m1"}, {"m1", "m3"})
     await ledger.decide(entry, Receipt(state=UNKNOWN, message_id="m2"))
-    assert (await ledger.doubt(entry)).before == {"m1"}, "it is not before itself"
+    assert (await ledger.uncertain_delivery(entry)).before == {"m1"}, "it is not before itself"
 
 
 async def test_the_newest_thousand_messages_tell_a_call_from_others(
@@ -264,7 +264,9 @@ async def test_the_newest_thousand_messages_tell_a_call_from_others(
         for number in range(1001):
             tasks.start_soon(inbox.accept, message(GROUP, message_id=f"m{number}"))
     (entry,) = await opened(ledger, Text("a"))
-    assert (await ledger.doubt(entry)).taken == {f"m{number}" for number in range(1, 1001)}
+    assert (await ledger.uncertain_delivery(entry)).taken == {
+        f"m{number}" for number in range(1, 1001)
+    }
 
 
 async def test_nothing_is_known_to_be_before_a_call_without_a_line(
@@ -272,7 +274,7 @@ async def test_nothing_is_known_to_be_before_a_call_without_a_line(
 ) -> None:
     await inbox.accept(message(GROUP, message_id="m1"))
     (entry,) = await opened(ledger, Text("a"), record=False)
-    doubt = await ledger.doubt(entry)
+    doubt = await ledger.uncertain_delivery(entry)
     assert (doubt.before, doubt.taken) == (frozenset(), {"m1"})
 
 
@@ -291,12 +293,12 @@ async def test_what_could_not_be_written_is_told_and_written_later(
     )
     assert (await store.deliveries.of_run("r1"))[0].state is PENDING
     with pytest.raises(StoreUnavailable):
-        await ledger.write_again()
+        await ledger.retry_writes()
     disk.full = False
-    await ledger.write_again()
+    await ledger.retry_writes()
     (row,) = await store.deliveries.of_run("r1")
     assert (row.state, row.message_id, row.reason) == (SENT, "m1", "fine")
-    await ledger.write_again()
+    await ledger.retry_writes()
     assert disk.marked == [SENT], "once"
 
 
@@ -309,12 +311,12 @@ async def test_what_is_decided_anew_is_not_written_over_by_what_was_decided_befo
     with pytest.raises(StoreUnavailable):
         await ledger.begin_call(first)
     disk.full = False
-    await ledger.write_again()
+    await ledger.retry_writes()
     assert disk.marked == [PENDING], "of a call that is being made nothing older is written"
     disk.marked.clear()
     await ledger.begin_call(first)
     await ledger.decide(second, Receipt(state=DROPPED, reason="too old"))
-    await ledger.write_again()
+    await ledger.retry_writes()
     assert disk.marked == [SENDING, DROPPED]
     assert [row.state for row in await store.deliveries.of_run("r1")] == [SENDING, DROPPED]
 
@@ -326,7 +328,7 @@ async def test_what_was_decided_later_is_not_followed_by_what_was_decided_before
     await ledger.decide(entry, Receipt(state=PENDING, reason="offline"))
     disk.full = False
     await ledger.decide(entry, Receipt(state=DROPPED, reason="too old"))
-    await ledger.write_again()
+    await ledger.retry_writes()
     assert disk.marked == [DROPPED]
     assert [row.state for row in await store.deliveries.of_run("r1")] == [DROPPED]
 

@@ -364,7 +364,7 @@ async def test_what_waited_too_long_is_not_said_any_more(
         await outbox.send(GROUP, HI, run_id="r1")
         await anyio.sleep(0.15)
         adapter.offline = False
-        outbox.nudge()
+        outbox.retry_now()
         with anyio.fail_after(30):
             while (await store.deliveries.of_run("r1"))[0].state is not DROPPED:
                 await anyio.sleep(0.01)
@@ -395,7 +395,7 @@ async def test_a_line_has_an_end(adapter: FakeAdapter, store: Store, clock: Cloc
         assert states == [PENDING] * 3 + [DROPPED] * 2
         assert (await outbox.send(OTHER, HI))[0].state is PENDING
         adapter.offline = False
-        outbox.nudge()
+        outbox.retry_now()
         with anyio.fail_after(30):
             while await outbox.desk.listed():
                 await anyio.sleep(0.01)
@@ -511,7 +511,7 @@ async def test_what_could_not_be_begun_is_dropped_with_all_its_pieces(
     disk.full = False
     with anyio.fail_after(30):
         while {row.state for row in await store.deliveries.of_run("r1")} != {DROPPED}:
-            outbox.nudge()
+            outbox.retry_now()
             await anyio.sleep(0.005)
     reasons = [row.reason for row in await store.deliveries.of_run("r1")]
     assert reasons == ["the database could not be written"] * 2

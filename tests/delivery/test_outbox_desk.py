@@ -88,7 +88,7 @@ async def test_a_dropped_message_stays_unsent(
     later, never = await outbox.desk.listed([PENDING])
     assert (await outbox.desk.drop(never.delivery_id)).state is DROPPED
     adapter.offline = False
-    outbox.nudge()
+    outbox.retry_now()
     await settled(store, later.delivery_id, SENT)
     assert adapter.said() == [(Text("later"),)]
     assert await outbox.desk.listed() == []
@@ -130,7 +130,7 @@ async def test_what_is_on_the_wire_cannot_be_dropped(
 
     adapter.behaviour = slow
     adapter.offline = False
-    outbox.nudge()
+    outbox.retry_now()
     await arrived.wait()
     with pytest.raises(CannotDo, match="on its way"):
         await outbox.desk.drop(row.delivery_id)

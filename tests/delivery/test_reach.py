@@ -141,7 +141,7 @@ async def test_a_host_that_code_did_not_name_needs_no_rule_and_is_outside() -> N
     with pytest.raises(NotFetched, match="not public"):
         await fetched(chat(told=False), "http://example.org/", "10.0.0.1")
     reach = chat(told=False)
-    reach.may_look_up("example.org", 443)
+    reach.check_host("example.org", 443)
 
 
 async def test_traffic_is_counted_with_that_of_the_boxes() -> None:
@@ -150,7 +150,7 @@ async def test_traffic_is_counted_with_that_of_the_boxes() -> None:
 
     reach = ChatFetchPolicy(EgressRules.parse(["example.org"]), told=lambda _: True, spend=spend)
     with pytest.raises(NotFetched, match="traffic of the hour"):
-        reach.may_look_up("example.org", 80)
+        reach.check_host("example.org", 80)
 
 
 @pytest.mark.parametrize("entry", ["", "http://127.0.0.1", "a:0", "a:99999", "a:b", "[::1", "a/b"])

@@ -91,7 +91,7 @@ class Bench:
     async def until(self, text: str, state: DeliveryState) -> None:
         with anyio.fail_after(30):
             while await self.state(text) is not state:
-                self.outbox.nudge()
+                self.outbox.retry_now()
                 await anyio.sleep(0.005)
 
     async def die_saying(self, text: str, *, arrives: bool) -> None:
@@ -160,7 +160,7 @@ async def test_what_a_history_shows_late_is_not_sent_twice(store: Store, clock: 
         assert await late.say("one") is UNKNOWN
         with anyio.fail_after(30):
             while not late.platform.questions:
-                late.outbox.nudge()
+                late.outbox.retry_now()
                 await anyio.sleep(0.005)
         late.platform.shows += late.platform.late
         await late.until("one", SENT)
@@ -175,7 +175,7 @@ async def test_the_same_words_twice_are_two_messages(at_work: Bench) -> None:
     at_work.platform.fate = "fine"
     with anyio.fail_after(30):
         while at_work.platform.texts().count("ha") < 2:
-            at_work.outbox.nudge()
+            at_work.outbox.retry_now()
             await anyio.sleep(0.005)
 
 
@@ -186,10 +186,10 @@ async def test_an_account_that_is_away_is_asked_when_it_is_back(at_work: Bench) 
     at_work.adapter.offline = True
     at_work.platform.fate = "fine"
     assert await at_work.say("two") is PENDING
-    at_work.outbox.nudge()
+    at_work.outbox.retry_now()
     await anyio.sleep(0.05)
     at_work.adapter.offline = False
-    at_work.outbox.nudge()
+    at_work.outbox.retry_now()
     await at_work.until("two", SENT)
     assert at_work.platform.texts()[-2:] == ["one", "two"]
 

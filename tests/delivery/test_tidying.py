@@ -47,7 +47,7 @@ async def test_old_messages_go_but_the_newest_of_each_chat(
     before = await seqs(store)
     clock.now += 20 * DAY_S
     await say(inbox, 50, clock)
-    await tidying(store, clock).go_round()
+    await tidying(store, clock).run_once()
     left = await seqs(store)
     assert len(left) == MIN_MESSAGES_PER_CHAT
     assert left[:150] == before[-150:]
@@ -86,7 +86,7 @@ async def test_turns_go_with_all_that_belongs_to_them(
         await outbox.send(GROUP, (Text("waits"),))
         clock.now += 6 * DAY_S
         await say(inbox, 1, clock)
-        await tidying(store, clock).go_round()
+        await tidying(store, clock).run_once()
         left = await store.deliveries.in_state(*DeliveryState)
         assert [row.state for row in left] == [DeliveryState.PENDING]
     (running,) = await store.turns.latest(GROUP, 1000)
@@ -106,7 +106,7 @@ async def test_a_clock_that_went_wrong_takes_nothing_away(
 ) -> None:
     await say(inbox, 250, clock)
     clock.now += 3650 * DAY_S
-    await tidying(store, clock).go_round()
+    await tidying(store, clock).run_once()
     assert len(await seqs(store)) == 250
 
 
@@ -114,7 +114,7 @@ async def test_what_is_kept_for_ever_stays(store: Store, inbox: Inbox, clock: Cl
     await say(inbox, 250, clock)
     clock.now += 3650 * DAY_S
     await say(inbox, 1, clock)
-    await tidying(store, clock, RetentionSettings(messages_days=0)).go_round()
+    await tidying(store, clock, RetentionSettings(messages_days=0)).run_once()
     assert len(await seqs(store)) == 251
 
 
@@ -134,7 +134,7 @@ async def test_a_line_that_tells_of_a_timer_stays(store: Store, clock: Clock) ->
     await store.timers.put(row)
     clock.now += 20 * DAY_S
     await Inbox(store, Broadcast()).accept(message(GROUP, message_id="new", time=clock()))
-    await tidying(store, clock).go_round()
+    await tidying(store, clock).run_once()
     left = await seqs(store)
     assert first in left
     assert len(left) == MIN_MESSAGES_PER_CHAT + 1

@@ -8,11 +8,11 @@ from nekro_core.system.addresses import Address
 class Anywhere:
     """A `nekro_core.delivery.media.fetch_policy.FetchPolicy` that allows everything."""
 
-    def may_look_up(self, host: str, port: int) -> None:
+    def check_host(self, host: str, port: int) -> None:
         """Any name."""
 
-    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+    def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
         """Any address."""
 
-    def took(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
         """As much as it likes."""

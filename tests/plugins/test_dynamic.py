@@ -74,7 +74,7 @@ async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_s
         make_wheel(tmp_path / "index", "nk_dynamic", "2.0")
         # As `nekro plugin install` does it, in a process of its own.
         newer = [PluginRequirement(parse_requirement("nk_dynamic>=2"), "local/a")]
-        PackageFolder(world.data_dir).fulfil("local/a", newer)
+        PackageFolder(world.data_dir).ensure("local/a", newer)
         await registry.load_all()
         (info,) = registry.plugins()
         assert [str(problem) for problem in info.problems] == [

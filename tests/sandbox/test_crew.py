@@ -36,8 +36,8 @@ async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(
 
     for word in ("one", "two"):
         SAID.set(word)
-        crew.give(look, copy_context())
-    crew.give(look, copy_context())
+        crew.submit(look, copy_context())
+    crew.submit(look, copy_context())
     with anyio.fail_after(30):
         await done.wait()
     assert sorted(found) == ["left behind"] * 3 + ["one", "two", "two"]
@@ -53,7 +53,7 @@ async def test_jobs_go_on_beside_each_other(crew: WorkerPool) -> None:
         here.release()
 
     for _ in range(50):
-        crew.give(wait_for_all, copy_context())
+        crew.submit(wait_for_all, copy_context())
     with anyio.fail_after(30):
         for _ in range(50):
             await here.acquire()
@@ -86,13 +86,13 @@ async def test_one_that_is_cancelled_takes_no_other_with_it(crew: WorkerPool) ->
     async def never() -> None:
         ended.append("never")
 
-    hanging = crew.give(hang, copy_context())
+    hanging = crew.submit(hang, copy_context())
     with anyio.fail_after(30):
         await began.wait()
     hanging.cancel()
-    job = crew.give(careless, copy_context())
-    crew.give(never, copy_context()).cancel()
-    crew.give(plain, copy_context())
+    job = crew.submit(careless, copy_context())
+    crew.submit(never, copy_context()).cancel()
+    crew.submit(plain, copy_context())
     with anyio.fail_after(30):
         await done.wait()
     assert sorted(ended) == ["careless", "hang", "plain"]
@@ -110,7 +110,7 @@ async def test_what_a_job_waits_for_can_fail_in_it(crew: WorkerPool) -> None:
             caught.append("too late")
         done.set()
 
-    crew.give(fail, copy_context())
+    crew.submit(fail, copy_context())
     with anyio.fail_after(30):
         await done.wait()
     assert caught == ["too late"]
@@ -128,7 +128,7 @@ async def test_a_crew_that_was_closed_can_be_used_again() -> None:
         await anyio.sleep(0)
         crew.close()
         crew.ready()
-        crew.give(do, copy_context())
+        crew.submit(do, copy_context())
         with anyio.fail_after(30):
             await done.wait()
         crew.close()

@@ -213,7 +213,7 @@ async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, word
             asking.start_soon(send)
             with pytest.raises(BoxLost), anyio.fail_after(30):
                 await box.read_file("x", limit=5)
-        assert words in box.lost_because
+        assert words in box.lost_reason
         await box.destroy()
         tasks.cancel_scope.cancel()
     theirs.close()
@@ -248,12 +248,12 @@ async def test_what_comes_through_the_door_must_be_one_connection(what: str, wor
         box = BoxConnection(
             box_id="x", spec=BoxSpec(), crew=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
-        box.open_door(door)
+        box.receive_descriptors(door)
         box.attach(await Channel.open(ours, box.handle, box.lose))
         socket.send_fds(agent_door, [wire.DESCRIPTOR_HEAD.pack(1)], numbers)
         with pytest.raises((BoxLost, BoxConnectionError)), anyio.fail_after(30):
             await box.connect(80, timeout_s=1)
-        assert words in box.lost_because
+        assert words in box.lost_reason
         await box.destroy()
         tasks.cancel_scope.cancel()
     for end in (theirs, agent_door, one, two, unconnected):

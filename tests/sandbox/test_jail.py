@@ -75,7 +75,7 @@ async def test_a_run_that_is_measured_while_it_is_being_stopped_costs_no_box(box
     run = await box.start_run([], Tools().handle, RunLimits())
     await run.feed("pass", 1)
     assert box.run is not None
-    while box.run.has_floor:
+    while box.run.is_running_code:
         await anyio.sleep(0.005)
     box.run.stop(StopReason.CANCELLED)
     box.run.charge(0.2)  # as the watchdog does, which does not know of it

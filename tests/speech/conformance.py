@@ -20,7 +20,7 @@ def check_sound(speech: Speech) -> None:
         assert file.getframerate() >= 8_000
         assert file.getnframes() / file.getframerate() == pytest.approx(speech.seconds, abs=0.01)
     sound = read_wav(speech.wav)
-    assert sound.peak > 1_000
+    assert sound.peak_amplitude > 1_000
     assert speech.seconds > 0
     assert speech.voice
 

@@ -205,7 +205,7 @@ async def test_nothing_is_left_in_any_table(store: Store) -> None:
     await store.erasing.erase(PERSON, traces)
     for _, timer_id in traces.timers:
         await store.timers.delete(timer_id)
-    await store.erasing.scrub()
+    await store.erasing.vacuum()
 
     left = await everything(store)
     for trace in TRACES:

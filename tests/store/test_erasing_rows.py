@@ -299,9 +299,9 @@ async def test_what_was_deleted_leaves_the_files_too(sqlite_url: str) -> None:
             await said(store, GROUP, LIN, "vermilion " * 200)
         await erase(store)
         assert await free_pages(store) > 0
-        await store.erasing.scrub(anew=False)
+        await store.erasing.vacuum(anew=False)
         assert await free_pages(store) > 0
         assert log.stat().st_size == 0
-        await store.erasing.scrub()
+        await store.erasing.vacuum()
         assert await free_pages(store) == 0
         assert log.stat().st_size == 0

@@ -59,7 +59,7 @@ async def test_what_is_over_is_swept_when_the_agent_has_dealt_with_it(store: Sto
     told = await _line(store, "tea")
     await store.timers.put(dataclasses.replace(ROW, state="over", record_seq=told))
     await store.timers.put(dataclasses.replace(ROW, timer_id="t2"))
-    sweep = store.timers.swept()
+    sweep = store.timers.sweep_statement()
     await store.timers._database.write(sweep)
     assert [row.timer_id for row in await store.timers.all()] == ["t1", "t2"]
     await store.chats.mark_handled(GROUP, told)

@@ -30,7 +30,7 @@ def test_three_names_reach_one_tool() -> None:
     assert all(tools.resolve(name) is tool for name in tools.named[0].names)
     assert tools.name_of(tool) == "send_channel_message"
     assert tools.resolve("send_message") is None
-    assert "send_chat_message" in tools.close_to("send_mesage")
+    assert "send_chat_message" in tools.similar_names("send_mesage")
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ class Feishu(Platform):
         """With an invisible sign in what would be markup: the text must ring for nobody."""
         return uniseg.Text(_MARKUP.sub("<\u200b", text))
 
-    def arranged(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
+    def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
         """A mention alone is no message there."""
         seen = [piece for piece in pieces if not isinstance(piece, uniseg.Reply)]
         lonely = len(seen) == 1 and isinstance(seen[0], uniseg.At | uniseg.AtAll)

@@ -146,7 +146,7 @@ class Milky(Platform):
             return ""
         return str(await bot.get_resource_temp_url(resource_id=piece.id))
 
-    def bundled(self, message: ForwardedMessage, ours: str) -> str:
+    def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
         """By number; ours for whoever has none."""
         return message.sender_id if re.fullmatch("[1-9][0-9]*", message.sender_id) else ours
 

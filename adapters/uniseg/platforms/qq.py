@@ -131,7 +131,7 @@ class QQ(Platform):
             return target, record.time
         return None
 
-    def aimed(self, target: Target, age_s: float) -> Target:
+    def refreshed_target(self, target: Target, age_s: float) -> Target:
         """Too old a message is not named: QQ would refuse the answer for it."""
         if age_s < _ANSWER_S[target.private and not target.channel]:
             return target
@@ -165,7 +165,7 @@ class QQ(Platform):
             found = datetime.fromisoformat(found)
         return found.timestamp() if isinstance(found, datetime) else None
 
-    def means_us(self, event: BaseEvent, bot: BaseBot) -> bool:
+    def is_addressed_to_us(self, event: BaseEvent, bot: BaseBot) -> bool:
         """QQ says so by the kind of event, or beside the mention."""
         mentions = getattr(event, "mentions", None) or ()
         return event.is_tome() or any(getattr(each, "is_you", False) for each in mentions)

@@ -75,7 +75,7 @@ class Satori(Platform):
         """Not an edit and not a deletion, which are message events there."""
         return isinstance(event, MessageCreatedEvent)
 
-    def reworded(self, event: BaseEvent, bot: BaseBot) -> list[uniseg.Segment] | None:
+    def edited_text(self, event: BaseEvent, bot: BaseBot) -> list[uniseg.Segment] | None:
         """Of an updated message."""
         if not isinstance(event, MessageUpdatedEvent):
             return None

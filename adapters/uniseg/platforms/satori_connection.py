@@ -141,7 +141,7 @@ class ResumingAdapter(StockAdapter):
     async def receive_payload(self, info: ClientInfo, ws: WebSocket) -> Payload:
         """Raises `WebSocketClosed` for a server that says nothing, not even pong."""
         if isinstance(ws, PacedSocket):
-            await ws.has_room()  # while we do not read, the silence is ours
+            await ws.wait_for_room()  # while we do not read, the silence is ours
         with anyio.move_on_after(self.silent_s):
             return await super().receive_payload(info, ws)
         raise WebSocketClosed(1006, f"silent for {self.silent_s:g} s")

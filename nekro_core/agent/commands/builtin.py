@@ -17,7 +17,7 @@ from nekro_core.policy.permissions import CommandPermission
 class SessionControl(Protocol):
     """The sessions, as far as commands go."""
 
-    def hear_stop(self, record: Record) -> None:
+    def on_stop(self, record: Record) -> None:
         """Somebody wants the chat's turn to stop."""
 
     async def stop(self, chat_key: ChatKey) -> bool:
@@ -26,13 +26,13 @@ class SessionControl(Protocol):
     def working(self, chat_key: ChatKey) -> bool:
         """Whether one runs."""
 
-    async def rested(self, chat_key: ChatKey) -> None:
+    async def wait_until_idle(self, chat_key: ChatKey) -> None:
         """Wait until none runs."""
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
         """Drop what a person said and nobody has answered."""
 
-    async def begin_anew(self, chat_key: ChatKey, before: int = 0) -> None:
+    async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
         """Forget the chat's past, what was asked before that record too. Raises `OSError` and
         `StoreError`."""
 
@@ -46,11 +46,11 @@ def builtin_commands(
     async def stop(context: CommandExecutionContext) -> None:
         assert context.record is not None
         # What became of it the session says: it may be for another bot of the group.
-        sessions.hear_stop(context.record)
+        sessions.on_stop(context.record)
 
     async def reset(context: CommandExecutionContext) -> CommandResponse:
         asked = context.record
-        await sessions.begin_anew(ChatKey.parse(context.chat_key), asked.seq if asked else 0)
+        await sessions.reset(ChatKey.parse(context.chat_key), asked.seq if asked else 0)
         return CmdCtl.success(catalogue.say("own.reset.done", context.lang))
 
     commands = (
@@ -63,7 +63,7 @@ def builtin_commands(
             **command_texts(catalogue, "reset"),
         ),
         *policy_commands(ports, sessions.stop),
-        *status_commands(ports, sessions.rested),
+        *status_commands(ports, sessions.wait_until_idle),
     )
     if erasing is None:
         return commands

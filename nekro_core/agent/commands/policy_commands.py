@@ -106,7 +106,7 @@ def _permit_command(ports: Ports, put: WriteOverride) -> Command:
         rules: dict[str, str] = {
             known: rule
             for known, rule in (table.commands if table else {}).items()
-            if folded(known) not in found[0].known_as()
+            if folded(known) not in found[0].setting_names()
         }
         if who != _DEFAULT:
             rules[found[0].long_name if found[0].plugin else name] = who

@@ -26,9 +26,9 @@ _ENDS_S = 1.0
 
 
 def status_commands(
-    ports: Ports, rested: Callable[[ChatKey], Awaitable[None]]
+    ports: Ports, wait_until_idle: Callable[[ChatKey], Awaitable[None]]
 ) -> tuple[Command, ...]:
-    """The commands. ``rested`` returns once no turn of the chat runs."""
+    """The commands. ``wait_until_idle`` returns once no turn of the chat runs."""
     say, began = ports.catalogue.say, ports.clock()
     conduct = ports.policies.conduct
 
@@ -36,7 +36,7 @@ def status_commands(
         chat, lang = ChatKey.parse(context.chat_key), context.lang
         manner = ports.policies.of(chat)
         with anyio.move_on_after(_ENDS_S) as working:
-            await rested(chat)
+            await wait_until_idle(chat)
         waiting = await ports.outbox.desk.listed(_WAITING, chat_key=chat, limit=_MOST_WAITING)
         used = (await quota_of_chat(ports, chat)).used
         lines = [

@@ -116,7 +116,7 @@ class PersonErasure:
             elsewhere += gone
             left += failed
             left += await anyio.to_thread.run_sync(self._look_into_files, person)
-            await self._ports.store.erasing.scrub()
+            await self._ports.store.erasing.vacuum()
             for each in left:
                 # The operator's to do; whom it is about is not in the log.
                 logger.warning("erasing a person: this is left to do by hand: {}", each)
@@ -148,7 +148,7 @@ class PersonErasure:
             store = self._ports.store
             await store.erasing.forget_record(command)
             await store.erasing.erase(person, await self.look(person))
-            await store.erasing.scrub(anew=False)
+            await store.erasing.vacuum(anew=False)
 
     async def _let_go(self, traces: PersonTraces, forgotten: RedactionTarget) -> None:
         """Nothing of theirs is sent or told of any more."""

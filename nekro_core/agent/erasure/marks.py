@@ -39,7 +39,7 @@ class ErasureMarks:
         self._marks[self._digest(adapter, user_id)] = now
         self._write()
 
-    def covers(self, adapter: str, user_id: str, said: float) -> bool:
+    def was_erased(self, adapter: str, user_id: str, said: float) -> bool:
         """Whether what this person said then was erased."""
         if not self._marks:
             return False

@@ -137,7 +137,7 @@ class ToolDiscovery:
         if tools.once(deferred_tools_of).deferred:
             await self._found.recall(chat_key)
 
-    def searchable(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
+    def with_search_tool(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
         """The set with `tool_search`, where it has anything to find. ``natively`` it answers with
         functions for a model that calls them."""
         if not tools.once(deferred_tools_of).deferred:

@@ -34,14 +34,14 @@ class Backlog:
     def __bool__(self) -> bool:
         return bool(self.fresh or self.heard)
 
-    def hear(self, heard: PendingMessage) -> None:
+    def on_record(self, heard: PendingMessage) -> None:
         """A record that came."""
         if heard.record.seq in self._taken_back:
             return
         self.fresh.append(heard)
         _make_room(self.fresh)
 
-    def take_fresh(self) -> list[PendingMessage]:
+    def take_new(self) -> list[PendingMessage]:
         """What is to be looked at now."""
         fresh, self.fresh = self.fresh, []
         return fresh
@@ -53,13 +53,13 @@ class Backlog:
         self.heard.append(heard)
         _make_room(self.heard)
 
-    def take_back(self, seq: int) -> None:
+    def on_recall(self, seq: int) -> None:
         """Somebody took this record back: nobody answers it, also where it is yet to come."""
         self._taken_back.add(seq)
         self.fresh = [each for each in self.fresh if each.record.seq != seq]
         self.heard = [each for each in self.heard if each.record.seq != seq]
 
-    def rest(self) -> None:
+    def drop_pending(self) -> None:
         """Nothing that was heard asks for an answer, nor will it."""
         self.heard.clear()
         self._taken_back.clear()

@@ -83,7 +83,7 @@ class Session:
         """Whether a turn runs, or waits for its place."""
         return self._turn_scope is not None
 
-    async def rested(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no turn runs."""
         while self.working:
             await self._rested.wait()
@@ -103,29 +103,29 @@ class Session:
         """The newest record that waits, 0 where none does."""
         return self._backlog.newest()
 
-    def hear(self, record: Record, *, age_s: float = 0.0) -> None:
+    def on_record(self, record: Record, *, age_s: float = 0.0) -> None:
         """Take note of a record that arrived so long ago."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
-        self._backlog.hear(PendingMessage(record, self._ports.clock() - age_s))
+        self._backlog.on_record(PendingMessage(record, self._ports.clock() - age_s))
         self._news.set()
 
-    def hear_stop(self, record: Record) -> None:
+    def on_stop(self, record: Record) -> None:
         """Somebody wants it to stop: the running turn at once, else what is still waited for."""
         if not self.stop(record.seq):
             self._stops.add(record.seq)
-            self.hear(record)
+            self.on_record(record)
 
-    def take_back(self, seq: int) -> None:
+    def on_recall(self, seq: int) -> None:
         """A record was taken back: nobody answers it. The turn that does ends at once; what its
         person asked besides begins another."""
-        self._backlog.take_back(seq)
+        self._backlog.on_recall(seq)
         self._ready = None
         if self._turn_scope is not None and self._answers == seq:
             self._turn_scope.cancel()
         self._news.set()
 
-    def pass_over(self, record: Record) -> None:
+    def mark_handled(self, record: Record) -> None:
         """A record that is no question: a command, which others have dealt with."""
         self._passed.add(record.seq)
 
@@ -134,7 +134,7 @@ class Session:
         self._backlog.forget_person(user_id)
         self._ready = None
 
-    def take_up(self, turn: StoredTurn) -> None:
+    def resume_turn(self, turn: StoredTurn) -> None:
         """A turn that a dead process left; it comes before everything else."""
         self._interrupted = turn
         self._news.set()
@@ -202,7 +202,7 @@ class Session:
 
     async def _listen(self) -> None:
         """Take what is new: commands first, then what plugins say about it."""
-        for heard in self._backlog.take_fresh():
+        for heard in self._backlog.take_new():
             record = heard.record
             if record.seq in self._stops:
                 self._stops.remove(record.seq)
@@ -224,7 +224,7 @@ class Session:
         if record.author is not Author.PERSON or not self._asks(record):
             return False
         sender = record.sender.user_id
-        rest = self._damper.rest(self.chat_key, sender)
+        rest = self._damper.state(self.chat_key, sender)
         if rest is CooldownState.NO:
             return False
         self._passed.add(record.seq)
@@ -278,7 +278,7 @@ class Session:
 
     def _forget(self) -> None:
         """Nothing that was heard asks for an answer, nor will it."""
-        self._backlog.rest()
+        self._backlog.drop_pending()
         self._forced.clear()
         self._passed.clear()
         self._ready = None
@@ -298,11 +298,11 @@ class Session:
                 user_id=record.sender.user_id,
             )
             book = TurnRecorder(self._ports.store, self.chat_key, begun, through_seq=through)
-            book.begin_soon()
+            book.begin_after_request()
             return book
 
         ready, self._ready = self._ready, None
-        if ready is None or ready.task.asks is not record:
+        if ready is None or ready.task.trigger_record is not record:
             begun = await self._take_turn(self._task_for(record), begin)
         else:
             begun = await self._take_turn(ready.task, begin, ready)
@@ -316,7 +316,7 @@ class Session:
         asker = record.sender.user_id
         return TurnRequest(
             chat_key=self.chat_key,
-            asks=record,
+            trigger_record=record,
             is_unanswered=lambda other: (
                 other.seq >= record.seq and other.sender.user_id == asker and self._asks(other)
             ),
@@ -359,7 +359,7 @@ class Session:
             return TurnRecorder(store, self.chat_key, begun, through_seq=stored.through_seq)
 
         task = self._task_for(record, resumed=True)
-        if not await self._take_turn(task, begin, alone=cut >= _SUSPECT_CUT_RUNS):
+        if not await self._take_turn(task, begin, exclusive=cut >= _SUSPECT_CUT_RUNS):
             await anyio.sleep(STORE_PAUSE_S)
             self._interrupted = stored
 
@@ -368,7 +368,7 @@ class Session:
         return found[0] if found and found[0].seq == seq else None
 
     def _asks(self, record: Record) -> bool:
-        if record.seq in self._passed or self._ports.policies.ignores(record):
+        if record.seq in self._passed or self._ports.policies.is_ignored(record):
             return False
         wall, manner = self._ports.wall(), self._ports.policies.of(self.chat_key)
         return record.seq in self._forced or bool(
@@ -381,16 +381,18 @@ class Session:
         begin: Callable[[], TurnRecorder],
         ready: PreparedTurn | None = None,
         *,
-        alone: bool = False,
+        exclusive: bool = False,
     ) -> bool:
         """Run one turn to its end, however it ends. One that is cut off by the end of the process
         stays open in the store, and is found at the next start. False where the store could not
         even write that it begins: then nothing was done, and what was heard is still to answer."""
-        self._stopped_at, self._answers = None, task.asks.seq
+        self._stopped_at, self._answers = None, task.trigger_record.seq
         self._turn_scope, self._rested = anyio.CancelScope(), anyio.Event()
         self._ports.activity.publish(Working(self.chat_key, busy=True))
         try:
-            book, stop = await self._run_turn(task, begin, ready, self._turn_scope, alone=alone)
+            book, stop = await self._run_turn(
+                task, begin, ready, self._turn_scope, exclusive=exclusive
+            )
             self._rest()
             if book is None:
                 book = begin()  # It waited for its place: its row is closed below.
@@ -413,13 +415,13 @@ class Session:
         ready: PreparedTurn | None,
         scope: anyio.CancelScope,
         *,
-        alone: bool,
+        exclusive: bool,
     ) -> tuple[TurnRecorder | None, str]:
         book: TurnRecorder | None = None
         stop = "stopped"
         try:
             with scope:
-                async with self._places.take(alone=alone) as taken:
+                async with self._places.acquire(exclusive=exclusive) as taken:
                     if not taken:
                         return begin(), "too_busy"
                     book = begin()
@@ -433,7 +435,7 @@ class Session:
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
             stop = "internal"
             if (unwritten := store_error_in(error)) is not None:
-                self._store.begins(unwritten)
+                self._store.on_error(unwritten)
             else:
                 logger.exception("{}: the turn failed", self.chat_key)
         return book, stop
@@ -444,10 +446,13 @@ class Session:
         return await book.is_begun() and any(row.state.left for row in await book.sent())
 
     async def _close_turn(self, task: TurnRequest, book: TurnRecorder, stop: str) -> None:
-        asker, through = task.asks.sender.user_id, max(book.through_seq, task.asks.seq)
+        asker, through = (
+            task.trigger_record.sender.user_id,
+            max(book.through_seq, task.trigger_record.seq),
+        )
         only_asked = stop == "recalled" and not await self._was_heard(book)
-        if only_asked:  # `take_back` dropped it; the rest of what its person asked still waits.
-            through = task.asks.seq - 1
+        if only_asked:  # `on_recall` dropped it; the rest of what its person asked still waits.
+            through = task.trigger_record.seq - 1
         self._backlog.drop(asker, through, stopped_at=self._stopped_at or 0)
         oldest = self._backlog.oldest(through + 1)
         self._forced = {seq for seq in self._forced if seq >= oldest}
@@ -456,12 +461,14 @@ class Session:
             waiting = self._backlog.oldest_waiting(asker)
             await self._store.written(partial(book.end, stop, waiting, only_asked=only_asked))
             if stop == "internal" and not await self._store.written(book.sent):
-                await send_notice(self._ports, self.chat_key, [task.asks], "turn.internal")
+                await send_notice(
+                    self._ports, self.chat_key, [task.trigger_record], "turn.internal"
+                )
         level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
         logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
         if stop == "too_busy":
-            await send_notice(self._ports, self.chat_key, [task.asks], "turn.too_busy")
+            await send_notice(self._ports, self.chat_key, [task.trigger_record], "turn.too_busy")
         if self._stopped_at is not None:
             mark = self._ports.store.chats.mark_handled
             await self._store.written(partial(mark, self.chat_key, self._stopped_at))
-            await send_notice(self._ports, self.chat_key, [task.asks], "turn.stopped")
+            await send_notice(self._ports, self.chat_key, [task.trigger_record], "turn.stopped")

@@ -51,12 +51,12 @@ class Sessions:
         self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
         self._tasks.start_soon(self._ports.policies.conduct.follow, name="a look at conduct.toml")
         book = self._ports.commands.book
-        self._ports.inbox.keep_only(self._keeps, self._let_go)
+        self._ports.inbox.set_filter(self._keeps, self._let_go)
         self._leave = [
-            self._ports.inbox.listen(self.hear),
-            self._ports.inbox.listen_recalls(self.take_back),
+            self._ports.inbox.listen(self.on_record),
+            self._ports.inbox.listen_recalls(self.on_recall),
             *(
-                book.add_own(command)
+                book.add_builtin(command)
                 for command in builtin_commands(self, self._ports, self._erasing)
             ),
         ]
@@ -87,7 +87,7 @@ class Sessions:
         observed: list[UnansweredMessages] = []
         # No await until all was heard: a turn that ends must know what others wait for.
         for turn in interrupted:
-            self._session(turn.chat_key).take_up(turn)
+            self._session(turn.chat_key).resume_turn(turn)
         for chat in waiting:
             heard = [record for record in chat.records if self._ports.policies.hears(record)]
             if not heard:
@@ -97,8 +97,8 @@ class Sessions:
             for record in heard:
                 # A command may have been run: what it did is not done twice.
                 done = record.seq in dealt_with or commands.is_command(record)
-                if done or commands.hear(record, self._tasks.start_soon):
-                    session.pass_over(record)
+                if done or commands.on_record(record, self._tasks.start_soon):
+                    session.mark_handled(record)
                 else:
                     self._begin_hearing(record)
         for chat in observed:
@@ -123,7 +123,7 @@ class Sessions:
         likely: list[ChatRequest] = []
         if model.profile.prefers_examples:
             nowhere = ChatKey("web", ChatKind.PRIVATE, "prepare")
-            tools = self._ports.discovery.searchable(self._ports.plugins.tools_for(nowhere))
+            tools = self._ports.discovery.with_search_tool(self._ports.plugins.tools_for(nowhere))
             likely = beginnings(tools, persona=settings.persona, language=settings.language)
         try:
             await model.prepare(likely)
@@ -135,13 +135,13 @@ class Sessions:
         finally:
             ready.set()
 
-    def hear(self, record: Record, age_s: float) -> None:
+    def on_record(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""
         assert self._tasks is not None, "enter the sessions first"
         policies = self._ports.policies
-        if policies.ignores(record) or self._is_flood(record):
+        if policies.is_ignored(record) or self._is_flood(record):
             return
-        if not self._ports.commands.hear(record, self._tasks.start_soon):
+        if not self._ports.commands.on_record(record, self._tasks.start_soon):
             if policies.hears(record):
                 self._begin_hearing(record, age_s)
             return
@@ -149,15 +149,15 @@ class Sessions:
         if session is None or session.idle:
             self._tasks.start_soon(self._mark_handled, record)
         else:
-            session.pass_over(record)
+            session.mark_handled(record)
 
     def _is_flood(self, record: Record) -> bool:
         """Whether it is a command of somebody who has run as many as a person hardly does, who may
         be a bot that answers ours with it. Nothing is said to it; see `Cooldown`."""
         commands, key, user = self._ports.commands, record.chat_key, record.sender.user_id
-        if not commands.is_command(record) or commands.trusts(record):
+        if not commands.is_command(record) or commands.is_privileged(record):
             return False
-        rest = self._commands.rest(key, user)
+        rest = self._commands.state(key, user)
         if rest is CooldownState.NO:
             self._commands.note(key, user)
         elif rest is CooldownState.BEGINS:
@@ -173,7 +173,7 @@ class Sessions:
         old = record.from_history and age > self._ports.trigger.history_age_s
         written = hearing is not None and not old and hearing.begin(record)
         if not written or record.to_bot or key.kind is ChatKind.PRIVATE:
-            self._session(key).hear(record, age_s=age_s)
+            self._session(key).on_record(record, age_s=age_s)
         else:
             assert self._tasks is not None
             self._tasks.start_soon(self._hear_voice, record, age_s, name=f"voice in {key}")
@@ -181,15 +181,15 @@ class Sessions:
     async def _hear_voice(self, record: Record, age_s: float) -> None:
         assert self._ports.hearing is not None
         began = self._ports.clock()
-        heard = await self._ports.hearing.heard(record)
-        self._session(record.chat_key).hear(heard, age_s=age_s + self._ports.clock() - began)
+        heard = await self._ports.hearing.transcribed(record)
+        self._session(record.chat_key).on_record(heard, age_s=age_s + self._ports.clock() - began)
 
     def _keeps(self, record: Record) -> bool:
         """Whether a record is kept at all: of a chat that is off only commands are, and nothing is
         fetched again from a history of what a person said who was erased since."""
         if record.from_history and self._erasing is not None:
             person = self._erasing.person(record.chat_key, record.sender.user_id)
-            if self._erasing.marks.covers(person.adapter, person.user_id, record.time):
+            if self._erasing.marks.was_erased(person.adapter, person.user_id, record.time):
                 return False
         if self._ports.policies.of(record.chat_key).state is not ChatState.OFF:
             return True
@@ -206,14 +206,14 @@ class Sessions:
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
 
-    def take_back(self, record: Record) -> None:
+    def on_recall(self, record: Record) -> None:
         """Somebody took a message back; the inbox calls this."""
         if (session := self._sessions.get(record.chat_key)) is not None:
-            session.take_back(record.seq)
+            session.on_recall(record.seq)
 
-    def hear_stop(self, record: Record) -> None:
+    def on_stop(self, record: Record) -> None:
         """Somebody wrote ``/stop``."""
-        self._session(record.chat_key).hear_stop(record)
+        self._session(record.chat_key).on_stop(record)
 
     async def _mark_handled(self, record: Record) -> None:
         try:
@@ -226,7 +226,7 @@ class Sessions:
         session = self._sessions.get(chat_key)
         return session is not None and session.stop()
 
-    async def begin_anew(self, chat_key: ChatKey, before: int = 0) -> None:
+    async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
         """Stop what runs, tell the plugins, remove the boxes, and forget what was said (before that
         record, where one is named): the store keeps it, no prompt shows it. Raises `OSError` and
         `StoreError`."""
@@ -256,15 +256,15 @@ class Sessions:
         plugin that looks at it, by a turn."""
         session = self._sessions.get(chat_key)
         busy = session is not None and session.at_work
-        return busy or self._ports.commands.at_work_in(chat_key)
+        return busy or self._ports.commands.is_busy(chat_key)
 
-    async def rested(self, chat_key: ChatKey) -> None:
+    async def wait_until_idle(self, chat_key: ChatKey) -> None:
         """Wait until no turn of the chat runs."""
         if (session := self._sessions.get(chat_key)) is not None:
-            await session.rested()
+            await session.wait_until_idle()
 
     @property
-    def awake(self) -> int:
+    def live_count(self) -> int:
         """How many chats have a live session."""
         return len(self._sessions)
 

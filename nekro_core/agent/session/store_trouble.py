@@ -22,7 +22,7 @@ class StoreOutage:
         self.lasts = False
         """Whether the store could not write when it was last asked to."""
 
-    def begins(self, error: StoreUnavailable) -> None:
+    def on_error(self, error: StoreUnavailable) -> None:
         """Told once, and again after it worked in between."""
         if not self.lasts:
             logger.error("{}: a turn waits until the store can write: {}", self._chat_key, error)
@@ -35,7 +35,7 @@ class StoreOutage:
             try:
                 done = await act()
             except StoreUnavailable as error:
-                self.begins(error)
+                self.on_error(error)
                 await anyio.sleep(STORE_PAUSE_S)
             else:
                 self.lasts = False

@@ -17,10 +17,10 @@ class TurnSlots:
         self._longest_queue_s = longest_queue_s
 
     @asynccontextmanager
-    async def take(self, *, alone: bool) -> AsyncIterator[bool]:
-        """Have one of them, as one of those that were cut off where it is to be ``alone``. False
-        where none becomes free in time."""
-        async with self._suspects if alone else nullcontext():
+    async def acquire(self, *, exclusive: bool) -> AsyncIterator[bool]:
+        """Have a slot for one turn. An ``exclusive`` turn also waits for every other exclusive one.
+        False where no slot becomes free in time."""
+        async with self._suspects if exclusive else nullcontext():
             with anyio.move_on_after(self._longest_queue_s) as waiting:
                 await self._free.acquire()
             if waiting.cancelled_caught:

@@ -47,7 +47,7 @@ class TurnRequest:
     left."""
 
     chat_key: ChatKey
-    asks: Record
+    trigger_record: Record
     is_unanswered: Callable[[Record], bool]
     waiting: Callable[[Sequence[Record]], Collection[int]] = _nobody
     hidden: Collection[int] = ()
@@ -86,10 +86,10 @@ class TurnContext:
         if hearing is not None and any(working):
             await hearing.settled(self._task.chat_key)
             found = await self._ports.store.messages.newest(self._task.chat_key, wanted)
-        if not found or found[0].seq > self._task.asks.seq:
-            found = [self._task.asks, *found]  # a flood came after what is to be answered
+        if not found or found[0].seq > self._task.trigger_record.seq:
+            found = [self._task.trigger_record, *found]  # a flood came after what is to be answered
         begun = max((place for place, each in enumerate(found) if each.begins_anew), default=-1)
-        found = found[begun + 1 :] or [self._task.asks]
+        found = found[begun + 1 :] or [self._task.trigger_record]
         self.records = [record for record in found if record.seq not in self._task.hidden]
         self.through_seq = max(self.through_seq, found[-1].seq)
 
@@ -108,7 +108,7 @@ class TurnContext:
         )
         self._codes.append(SmallPromptStep(code=reply.code.strip() or reply.kept, observation=told))
 
-    def remember_calls(
+    def add_calls(
         self, prose: str, calls: tuple[CallAnswer, ...], parts: tuple[PromptContent, ...]
     ) -> None:
         """Keep a step of a model that calls functions natively."""
@@ -146,7 +146,7 @@ class TurnContext:
             records=self.records,
             unanswered={r.seq for r in self.records if self._task.is_unanswered(r)},
             waiting=self._task.waiting(self.records),
-            asker=self._task.asks.sender,
+            asker=self._task.trigger_record.sender,
             run_ids=self.runs,
             steps=self._steps,
             own_accounts=self._ports.store.accounts.own(self._task.chat_key.instance),

@@ -175,7 +175,7 @@ class NativeCalls:
         finally:
             for position, call in enumerate(made):
                 if position not in begun:
-                    self._calls.not_made(position, call.name, call.arguments, NOT_BEGUN)
+                    self._calls.record_skipped(position, call.name, call.arguments, NOT_BEGUN)
         return [answers[position] for position in range(len(made))]
 
     async def _answer(
@@ -183,7 +183,7 @@ class NativeCalls:
     ) -> CallAnswer:
         if call.problem:
             written = {"arguments": call.written}
-            self._calls.not_made(position, call.name, written, call.problem)
+            self._calls.record_skipped(position, call.name, written, call.problem)
             return _error(call, f"this call was not carried out: {call.problem}")
         name, sends = self._name_of(call.name), CallSender(outgoing)
         ctx = replace(self._calls.ctx, services=replace(self._calls.ctx.services, outgoing=sends))

@@ -44,12 +44,12 @@ class NativeTurn(Turn):
             return await self._after_prose(reply)
         beside = await self._say_beside(reply)
         answered = await self._carry_out(asking, reply, calls)
-        sent = await self._book.sent_by(asking.run_id)
+        sent = await self._book.sent_in_run(asking.run_id)
         left = any(row.state in DO_NOT_RESEND for row in (*beside, *sent))
         self._sent = self._sent or left
         if left and reply.end == "whole" and all(each.ends for each in answered):
             return "finished"
-        self._known.remember_calls(reply.prose, tuple(answered), native_step_report(reply, beside))
+        self._known.add_calls(reply.prose, tuple(answered), native_step_report(reply, beside))
         self._failures = self._failures + 1 if all(each.failed for each in answered) else 0
         if self._failures > self._settings.max_repairs:
             await self._say("limit.repairs", limit=self._settings.max_repairs)
@@ -129,7 +129,7 @@ class NativeTurn(Turn):
         if self._empty > 1:
             await self._say("turn.empty_reply")
             return "empty_reply"
-        self._known.remember_calls("", (), native_empty_report(reply.end))
+        self._known.add_calls("", (), native_empty_report(reply.end))
         return ""
 
     async def _tell_of(self, error: ModelError) -> str:

@@ -69,16 +69,16 @@ async def prepare_step(
     offered = ports.plugins.tools_for(task.chat_key)
     ctx = ports.plugins.context_for(
         task.chat_key,
-        user_id=task.asks.sender.user_id,
-        user_name=task.asks.sender.name,
-        message_id=task.asks.message_id,
+        user_id=task.trigger_record.sender.user_id,
+        user_name=task.trigger_record.sender.name,
+        message_id=task.trigger_record.message_id,
         run_id=run_id,
         box=files,
     )
     if outgoing is not None:
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
     natively = uses_native_calls(ports, task.chat_key)
-    tools = ports.discovery.searchable(await ports.plugins.tools_in(ctx), natively=natively)
+    tools = ports.discovery.with_search_tool(await ports.plugins.tools_in(ctx), natively=natively)
     await ports.discovery.recall(task.chat_key, tools)
     await known.look()
     files.media = known.media

@@ -58,7 +58,7 @@ class TurnRecorder:
         self._position = 0
         self._chat_key = chat_key
 
-    def begin_soon(self) -> None:
+    def begin_after_request(self) -> None:
         """Have it written that there is a turn, once the model is asked: together, the commit would
         take the processor from the request."""
         asyncio.get_running_loop().call_later(_ASKED_S, self._begin_now)
@@ -105,21 +105,21 @@ class TurnRecorder:
 
     async def begin_run(self, run_id: str, code: str = "") -> None:
         """Code begins, or prose is about to be sent."""
-        await (await self.put_run(run_id, code))
+        await (await self.save_run(run_id, code))
 
-    async def put_run(self, run_id: str, code: str = "") -> Awaitable[object]:
+    async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
         """The same; what comes back is done once it is written down, and may be awaited often."""
         turn_id = await self.turn_id()
         return self._store.runs.begin(
             run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
         )
 
-    def keep_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:
+    def save_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:
         """Calls have begun or are over: a restart must know of them."""
         return self._store.runs.add_calls(run_id, calls)
 
     async def _keep_rest(self, run_id: str, calls: RunCalls) -> None:
-        if rest := calls.rest():
+        if rest := calls.take_unsaved():
             await self._store.runs.add_calls(run_id, rest)
 
     async def said(self, run_id: str, stop: str = SAID) -> None:
@@ -174,7 +174,7 @@ class TurnRecorder:
         """Everything that the turn sent so far."""
         return await self._store.deliveries.of_turn(await self.turn_id())
 
-    async def sent_by(self, run_id: str) -> list[DeliveryRow]:
+    async def sent_in_run(self, run_id: str) -> list[DeliveryRow]:
         """What one run sent."""
         return await self._store.deliveries.of_run(run_id)
 

@@ -162,7 +162,7 @@ class RunCalls:
         try:
             tool = self._tools.resolve(name)
             if tool is None:
-                close = ", ".join(self._tools.close_to(name))
+                close = ", ".join(self._tools.similar_names(name))
                 told = f"there is no function {name!r}" + (f"; there is {close}" if close else "")
                 return ToolCallFailed(told)
             outcome = await call_tool(tool, ctx or self.ctx, args, kwargs)
@@ -180,7 +180,7 @@ class RunCalls:
             self.made.append(made(told, self._clock() - began))
             self._keep_soon()
 
-    def rest(self) -> list[ToolCall]:
+    def take_unsaved(self) -> list[ToolCall]:
         """Calls that are over and not written down yet; whoever asks writes them down."""
         if self._due is not None:
             self._due.cancel()
@@ -197,10 +197,12 @@ class RunCalls:
         self._due = None
         begun = [at_work() for at_work in self._at_work.values()]
         self._at_work.clear()
-        if calls := [*self.rest(), *begun]:
+        if calls := [*self.take_unsaved(), *begun]:
             self._keep(calls)
 
-    def not_made(self, position: int, name: str, arguments: Mapping[str, Any], why: str) -> None:
+    def record_skipped(
+        self, position: int, name: str, arguments: Mapping[str, Any], why: str
+    ) -> None:
         """Write down a call that was asked for and not carried out."""
         self.made.append(
             ToolCall(

@@ -93,7 +93,7 @@ class AgentToolService:
             tools = self._chatless[1]
         discovery = self._ports.discovery
         await discovery.recall(chat_key or NO_CHAT, tools)
-        tools = discovery.searchable(tools, natively=True)
+        tools = discovery.with_search_tool(tools, natively=True)
         return tools, discovery.functions(chat_key or NO_CHAT, tools)
 
     async def _on_boxes(

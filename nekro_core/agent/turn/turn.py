@@ -120,7 +120,7 @@ class Turn:
         turn_id, store = await self._book.turn_id(), self._ports.store
         await self._book.continue_after(await store.turns.steps(turn_id))
         runs = await store.runs.of_turn(turn_id)
-        await store.runs.cut_off(turn_id)
+        await store.runs.close_interrupted(turn_id)
         before = await self._book.sent()
         self._outgoing = DeduplicatingSender(self._ports.outbox, before)
         self._sent = any(row.state in DO_NOT_RESEND for row in before)
@@ -138,7 +138,7 @@ class Turn:
             logger.error("no code can run for {}: {}", self._task.chat_key, reason)
             await self._say("turn.no_backend")
             return "no_backend"
-        asker = self._task.asks.sender.user_id
+        asker = self._task.trigger_record.sender.user_id
         self._limits.add(*await day_limits(self._ports, self._task.chat_key, asker))
         while True:
             try:
@@ -183,7 +183,7 @@ class Turn:
             note=lambda text: ports.inbox.note(self._task.chat_key, text, run_id=run_id),
             clock=ports.clock,
             wall=ports.wall,
-            keep=lambda calls: self._book.keep_calls(run_id, calls),
+            keep=lambda calls: self._book.save_calls(run_id, calls),
         )
         return await self._act(asking, calls)
 
@@ -201,7 +201,7 @@ class Turn:
             nonlocal begun
             kept = await self._open_box()
             # The code starts while the run is written down: only what it calls waits for that.
-            begun = written = await self._book.put_run(run_id)
+            begun = written = await self._book.save_run(run_id)
             self._ran = True
             self._known.runs.add(run_id)
 
@@ -260,7 +260,7 @@ class Turn:
         """What a step leads to: nothing for another step, else why the turn is over."""
         if not reply.statements:
             return await self._after_words(reply)
-        sent = await self._book.sent_by(run_id)
+        sent = await self._book.sent_in_run(run_id)
         self._sent = self._sent or any(row.state in DO_NOT_RESEND for row in sent)
         result = reply.result
         again = bool(reply.shows) and reply.shows == self._shown
@@ -380,7 +380,7 @@ class Turn:
 
     def _heard(self) -> list[Record]:
         """What people said, for the language that they speak."""
-        return [self._task.asks, *self._known.records]
+        return [self._task.trigger_record, *self._known.records]
 
 
 def _no_box(error: SandboxError) -> str:

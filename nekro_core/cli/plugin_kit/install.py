@@ -238,7 +238,7 @@ class Installer:
         if not needs and item not in self.shelf.needs:
             return
         gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
-        for package, version in self.shelf.fulfil(item, needs, gone=gone).items():
+        for package, version in self.shelf.ensure(item, needs, gone=gone).items():
             self._say(f"  got {package} {version}")
 
     def _is_gone(self, item: str) -> bool:

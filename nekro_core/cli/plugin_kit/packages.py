@@ -19,5 +19,5 @@ async def fetch_packages(
     item = link_plugin(plugin, data_dir)
     needs, shelf = plugin_requirements(plugin, item), settings.shelf(data_dir)
     if any(not shelf.has(need.requirement) for need in needs):
-        got = await anyio.to_thread.run_sync(partial(shelf.fulfil, item, needs))
+        got = await anyio.to_thread.run_sync(partial(shelf.ensure, item, needs))
         out.writelines(f"got {name} {version}\n" for name, version in got.items())

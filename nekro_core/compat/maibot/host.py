@@ -100,14 +100,14 @@ class MaiBotHost:
         """See `PluginKind.load`."""
         from nekro_core.compat.maibot.loader import load_plugin  # noqa: PLC0415 - the SDK takes 0.2 s
 
-        self._hear_of_sends()
+        self._register_send_hooks()
         return await load_plugin(self, item, effects, limit_s)
 
     def staged(self, model: ChatModel) -> ChatModel:
         """The model, with plugins' hooks around what turns ask of it."""
         return HookedModel(model, self)
 
-    def _hear_of_sends(self) -> None:
+    def _register_send_hooks(self) -> None:
         """From the first plugin on: without one nothing is asked about what is sent."""
         from nekro_core.compat.maibot.send_hooks import SendHooks  # noqa: PLC0415 - as above
 

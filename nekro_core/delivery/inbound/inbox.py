@@ -70,7 +70,7 @@ class Inbox:
         self._keeps: Callable[[Record], bool] = _everything
         self._let_go: Callable[[Record], Awaitable[None]] = _without_more
 
-    def keep_only(
+    def set_filter(
         self, keeps: Callable[[Record], bool], let_go: Callable[[Record], Awaitable[None]]
     ) -> None:
         """Ask this of every message that arrives from now on: what it says no to is neither stored

@@ -103,7 +103,7 @@ class VoiceTranscriber:
             with anyio.move_on_after(self._settings.wait_s):
                 await done.wait()
 
-    async def heard(self, record: Record) -> Record:
+    async def transcribed(self, record: Record) -> Record:
         """The record with what is said in it, after ``wait_s`` at most."""
         with anyio.move_on_after(self._settings.wait_s):
             while record.seq in self._heard:

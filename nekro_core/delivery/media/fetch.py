@@ -142,18 +142,18 @@ class Fetcher:
             async for chunk in response.aiter_raw():
                 body += chunk
                 self._check_size(len(body))
-                reach.took(len(chunk))
+                reach.count_bytes(len(chunk))
             return bytes(body)
         finally:
             await response.aclose()
 
     async def _address(self, url: httpx.URL, host: str, reach: FetchPolicy, lane: Hashable) -> str:
         port = url.port or (443 if url.scheme == "https" else 80)
-        reach.may_look_up(host, port)
+        reach.check_host(host, port)
         with anyio.move_on_after(self._settings.silent_s):
             found = await self._lookups.addresses(host, port, lane)
             addresses = [ipaddress.ip_address(address) for address in found]
-            reach.may_connect(host, port, addresses)
+            reach.check_addresses(host, port, addresses)
             return str(addresses[0])
         raise NotFetched(f"{host} has no address within {self._settings.silent_s:g} s")
 

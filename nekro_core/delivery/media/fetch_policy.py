@@ -21,13 +21,13 @@ _LONGEST_SHOWN = 100
 class FetchPolicy(Protocol):
     """Asked for each connection, redirects among them. ``host`` is lower case and ASCII."""
 
-    def may_look_up(self, host: str, port: int) -> None:
+    def check_host(self, host: str, port: int) -> None:
         """Before anybody is asked for the host's address. Raises `NotFetched`."""
 
-    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+    def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
         """Before one of these is connected to. Raises `NotFetched`."""
 
-    def took(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
         """So many bytes more came. Raises `NotFetched` where they are too many."""
 
 
@@ -105,11 +105,11 @@ class PlatformFetchPolicy:
         """The ports that such entries open, sorted."""
         return sorted(self._old_ports)
 
-    def may_look_up(self, host: str, port: int) -> None:
+    def check_host(self, host: str, port: int) -> None:
         """Any name may."""
 
-    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
-        """See `FetchPolicy.may_connect`."""
+    def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+        """See `FetchPolicy.check_addresses`."""
         ours = [address for address in addresses if is_of_this_machine(address)]
         inner = [address for address in addresses if address in ours or not is_public(address)]
         if inner and not self._is_named(host, port):
@@ -120,7 +120,7 @@ class PlatformFetchPolicy:
         if ours and self._is_own_port(port):
             raise NotFetched(f"at port {port} of {host} the bot itself listens")
 
-    def took(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
         """There is no bound but each medium's."""
 
     def _is_named(self, host: str, port: int) -> bool:
@@ -155,12 +155,12 @@ class ChatFetchPolicy:
         self._spend = spend
         self._counts = False
 
-    def may_look_up(self, host: str, port: int) -> None:
+    def check_host(self, host: str, port: int) -> None:
         """Only what a rule allows: to look a name up tells it to whoever answers for it."""
         if not self._told(host):
             return
         self._counts = True
-        self.took(0)
+        self.count_bytes(0)
         if self._rule(host, port) is None:
             where = _shown(host, port)
             allow = host if port in WEB_PORTS else where
@@ -173,8 +173,8 @@ class ChatFetchPolicy:
                 f'{missing}. The bot\'s operator can allow it: NEKRO_SANDBOX__EGRESS=["{allow}"]'
             )
 
-    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
-        """See `FetchPolicy.may_connect`."""
+    def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+        """See `FetchPolicy.check_addresses`."""
         rule = self._rule(host, port)
         for address in addresses:
             if is_of_this_machine(address):
@@ -182,8 +182,8 @@ class ChatFetchPolicy:
             if not is_public(address) and (rule is None or not rule.private):
                 raise NotFetched(f"{host} is at an address inside, which is not public")
 
-    def took(self, size: int) -> None:
-        """See `FetchPolicy.took`."""
+    def count_bytes(self, size: int) -> None:
+        """See `FetchPolicy.count_bytes`."""
         if not self._counts:
             return
         try:

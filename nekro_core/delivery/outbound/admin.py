@@ -55,15 +55,15 @@ class OutboxAdmin:
         entry = await self._ledger.found(row)
         self._ledger.show(entry)
         with self._lanes.use(row.chat_key) as lane:
-            self._late.park(lane, entry)
-        self._late.nudge()
+            self._late.enqueue(lane, entry)
+        self._late.retry_now()
         return row
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
         """Let go of a message that waits, is ``unknown`` or was ``rejected``: it is not sent, and
         no longer shown as open. Raises `CannotDo` and `StoreError`."""
         receipt = Receipt(state=DeliveryState.DROPPED, reason="dropped by the operator")
-        if (held := self._lanes.holding(delivery_id)) is not None:
+        if (held := self._lanes.find_parked(delivery_id)) is not None:
             lane, entry = held
             with anyio.move_on_after(_CALL_S):
                 # That the account is away is known at once.
@@ -80,7 +80,7 @@ class OutboxAdmin:
     async def _row(
         self, delivery_id: str, states: Collection[DeliveryState], what: str
     ) -> DeliveryRow:
-        if self._lanes.holding(delivery_id) is not None:
+        if self._lanes.find_parked(delivery_id) is not None:
             raise CannotDo(f"{delivery_id} waits to be sent, or the platform is asked about it")
         row = await self._store.deliveries.get(delivery_id)
         if row is None:

@@ -97,7 +97,7 @@ class ChatQueues:
         """Lanes in which something waits and nobody is at it."""
         return [lane for lane in self._lanes.values() if lane.parked and not lane.flushing]
 
-    def holding(self, delivery_id: str) -> tuple[ChatQueue, OutgoingCall] | None:
+    def find_parked(self, delivery_id: str) -> tuple[ChatQueue, OutgoingCall] | None:
         """The parked call of this id, and the lane that it stands in."""
         for lane in self._lanes.values():
             for entry in lane.parked:

@@ -52,7 +52,7 @@ class OutgoingCall:
     doubted: float = 0.0
     age: float = 0.0
 
-    def waited(self, now: float) -> float:
+    def waited_s(self, now: float) -> float:
         """Seconds since it was asked for. ``now`` is the event loop's."""
         return self.age + now - self.parked
 
@@ -187,7 +187,7 @@ class DeliveryLedger:
                 entry.record = changed
                 self._activity.publish(Recorded(changed))
 
-    async def write_again(self) -> None:
+    async def retry_writes(self) -> None:
         """Write down what could not be written when it was decided. Raises `StoreError`."""
         for row in [*self._unwritten.values()]:
             await self._store.deliveries.mark(
@@ -211,7 +211,7 @@ class DeliveryLedger:
                     state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
-    async def leftovers(self, *, young_s: float) -> list[OutgoingCall]:
+    async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
         """What the last process left undecided, in order. Calls that it was making are now
         unknown. Those of unknown outcome are among them if younger than ``young_s``."""
         found = self._store.deliveries
@@ -239,7 +239,7 @@ class DeliveryLedger:
         now = anyio.current_time()
         return OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
 
-    async def doubt(self, entry: OutgoingCall) -> UncertainDelivery:
+    async def uncertain_delivery(self, entry: OutgoingCall) -> UncertainDelivery:
         """What tells the message of a call from others."""
         known = await self._store.deliveries.platform_ids(entry.row.chat_key, _KNOWN_IDS)
         seq = entry.row.record_seq

@@ -66,7 +66,7 @@ class Outbox:
         self._hooks: list[SendHook] = []
 
     async def __aenter__(self) -> Self:
-        await self._late.adopt()
+        await self._late.load_pending()
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._late.live, self._tasks, name="late sends")
         return self
@@ -128,7 +128,7 @@ class Outbox:
     ) -> tuple[Receipt, ...]:
         clean = clean_segments(segments)
         if self._media is not None:
-            clean = self._caller.shaped(chat_key, clean)
+            clean = self._caller.prepare(chat_key, clean)
         pieces = self._caller.pieces(chat_key, clean)
         if not pieces:
             raise NothingToSend("the message is empty: give it a text or a medium")
@@ -207,9 +207,9 @@ class Outbox:
                     await self._ledger.revise(chat_key, message_id, shown)
         return receipt
 
-    def nudge(self) -> None:
+    def retry_now(self) -> None:
         """An account came online: try what waits now, not at the next round."""
-        self._late.nudge()
+        self._late.retry_now()
 
     async def _send_all(self, lane: ChatQueue, entries: list[OutgoingCall], asked: float) -> None:
         for entry in entries:
@@ -222,21 +222,21 @@ class Outbox:
                 await self._ledger.decide(
                     entry, Receipt(state=DeliveryState.PENDING, reason=reason)
                 )
-                self._late.park(lane, entry)
-                self.nudge()
+                self._late.enqueue(lane, entry)
+                self.retry_now()
             elif await self._wait_for_room(lane, entry, asked):
                 await self._caller.call(lane, entry)
                 if entry.row.state is DeliveryState.PENDING:
-                    self._late.park(lane, entry)
-                elif entry.row.state is DeliveryState.UNKNOWN and self._caller.can_ask(
+                    self._late.enqueue(lane, entry)
+                elif entry.row.state is DeliveryState.UNKNOWN and self._caller.can_confirm(
                     lane.chat_key
                 ):
-                    self._late.park(lane, entry)
-                    self.nudge()
+                    self._late.enqueue(lane, entry)
+                    self.retry_now()
 
     async def _wait_for_room(self, lane: ChatQueue, entry: OutgoingCall, asked: float) -> bool:
         now = anyio.current_time()
-        delay, settings = lane.window.delay(now), self._settings
+        delay, settings = lane.window.wait_s(now), self._settings
         if not delay:
             return True
         await self._ledger.stored(entry)

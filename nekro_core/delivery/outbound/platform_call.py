@@ -55,7 +55,7 @@ class PlatformCaller:
         can = adapter.capabilities(chat_key)
         return split(unbundled(segments, can), can)
 
-    def shaped(self, chat_key: ChatKey, segments: Segments) -> Segments:
+    def prepare(self, chat_key: ChatKey, segments: Segments) -> Segments:
         """The message with its media where they are sent from, and a text that would be many
         messages as a file: what is to be kept before it is cut."""
         adapter = self.adapter(chat_key)
@@ -82,7 +82,7 @@ class PlatformCaller:
         size = media_bytes(delivery.segments)
         return self._settings.call_s + size // self._settings.call_bytes_s
 
-    def can_ask(self, chat_key: ChatKey) -> bool:
+    def can_confirm(self, chat_key: ChatKey) -> bool:
         """Whether the platform may know what became of a call."""
         adapter = self.adapter(chat_key)
         return self._settings.settle_s > 0 and (
@@ -97,7 +97,7 @@ class PlatformCaller:
             return Receipt(state=DeliveryState.PENDING, reason="no adapter serves it now")
         if not isinstance(adapter, SupportsConfirmation):
             return _CANNOT_TELL
-        doubt = await self._ledger.doubt(entry)
+        doubt = await self._ledger.uncertain_delivery(entry)
         return await self.report(adapter.confirm(doubt), entry.delivery)
 
     async def report(self, call: Awaitable[Receipt], delivery: Delivery) -> Receipt:

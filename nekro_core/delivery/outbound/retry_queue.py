@@ -37,18 +37,18 @@ class RetryQueue:
         self._settings = settings
         self._nudged = anyio.Event()
 
-    async def adopt(self) -> None:
+    async def load_pending(self) -> None:
         """Take up what an earlier process left."""
-        for entry in await self._ledger.leftovers(young_s=self._settings.resend_for_s):
+        for entry in await self._ledger.load_unfinished(young_s=self._settings.resend_for_s):
             with self._lanes.use(entry.row.chat_key) as lane:
                 lane.parked.append(entry)
 
-    def park(self, lane: ChatQueue, entry: OutgoingCall) -> None:
+    def enqueue(self, lane: ChatQueue, entry: OutgoingCall) -> None:
         """Put a call behind what its chat waits for already."""
         entry.parked = anyio.current_time()
         lane.parked.append(entry)
 
-    def nudge(self) -> None:
+    def retry_now(self) -> None:
         """Try now, not at the next round."""
         self._nudged.set()
 
@@ -56,7 +56,7 @@ class RetryQueue:
         """Go through what waits, again and again, each chat for itself."""
         while True:
             try:
-                await self._ledger.write_again()
+                await self._ledger.retry_writes()
             except StoreError as error:
                 logger.debug("what became of some messages is still not written: {}", error)
             for lane in self._lanes.parked():
@@ -80,7 +80,7 @@ class RetryQueue:
 
     async def _try(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
         """Do what can be done about the first in line. False where it must wait on."""
-        too_old = entry.waited(anyio.current_time()) > self._settings.resend_for_s
+        too_old = entry.waited_s(anyio.current_time()) > self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
             goes_on = too_old or await self._settle(lane, entry)
         elif too_old:
@@ -117,7 +117,7 @@ class RetryQueue:
                 return True
 
     async def _send(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
-        await anyio.sleep(lane.window.delay(anyio.current_time()))
+        await anyio.sleep(lane.window.wait_s(anyio.current_time()))
         if not _is_first(lane, entry):
             return True
         lane.calling = entry
@@ -131,7 +131,7 @@ class RetryQueue:
         finally:
             lane.calling = None
         if entry.row.state is DeliveryState.UNKNOWN:
-            return not self._caller.can_ask(lane.chat_key)
+            return not self._caller.can_confirm(lane.chat_key)
         return entry.row.state is not DeliveryState.PENDING
 
 

@@ -72,7 +72,7 @@ class ModelServer:
             log = self._folder.path / "log"
             process = await self._open(log)
             try:
-                await self._greet(process, model, log)
+                await self._wait_ready(process, model, log)
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     await _end(process)
@@ -109,7 +109,7 @@ class ModelServer:
             environment["LD_LIBRARY_PATH"] = f"{folder}:{before}" if before else str(folder)
         return environment
 
-    async def _greet(self, process: Process, model: Path, log: Path) -> None:
+    async def _wait_ready(self, process: Process, model: Path, log: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         order = {

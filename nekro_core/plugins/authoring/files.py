@@ -107,7 +107,7 @@ class BoxFileSystem:
     def meant(self, source: Source) -> Source:
         """The same, but a `Path` that a plugin made of the model's own words as a path of the box:
         on the host the model names nothing."""
-        told = isinstance(source, Path) and self._mirror.is_told(source)
+        told = isinstance(source, Path) and self._mirror.is_given_path(source)
         return str(source) if told else source
 
     async def fetch(self, source: str) -> bytes:

@@ -135,7 +135,7 @@ class HostFiles:
             return None
         return real if self._is_own(real) else None
 
-    def is_told(self, path: Path) -> bool:
+    def is_given_path(self, path: Path) -> bool:
         """Whether a path was made of nothing but what the model or a person wrote, and is none of
         this chat's files: then it means one of the box."""
         if self.box_path(path):

@@ -75,7 +75,7 @@ class UsageMeter(Protocol):
     def refusal(self) -> str:
         """Why no more may be asked; empty where more may."""
 
-    def spend_beside(self, usage: RequestUsage, cost: float = 0.0) -> None:
+    def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """A request that is no step of the turn was paid for."""
 
 

@@ -50,7 +50,7 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
         """All short names, folded."""
         return {folded(name) for name in (self.command.name, *self.command.aliases)}
 
-    def known_as(self) -> set[str]:
+    def setting_names(self) -> set[str]:
         """How the settings may call it, folded."""
         name = folded(self.command.name)
         return {name, f"{folded(self.module)}:{name}", f"{folded(self.owner)}:{name}"}
@@ -70,7 +70,7 @@ class CommandRegistry:
         self._by_group: dict[str, list[RegisteredCommand]] = {}
         self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
 
-    def add_own(self, command: Command) -> Callable[[], None]:
+    def add_builtin(self, command: Command) -> Callable[[], None]:
         """Put one of the bot's own commands in force; what is given back takes it out. Nobody else
         can have its short names."""
         return self._add(RegisteredCommand(command, signature_of(command.handler)))
@@ -107,7 +107,7 @@ class CommandRegistry:
         drop = self._add(RegisteredCommand(command, signature, plugin))
         plugin.effects.add(f"command {command.name}", drop)
 
-    def put_family(self, plugin: NekroPlugin, family: CommandFamily) -> None:
+    def add_family(self, plugin: NekroPlugin, family: CommandFamily) -> None:
         """Remember what a plugin's group is for until it is unloaded."""
         named = self._families.setdefault(folded(family.name), [])
         named.append((plugin.key, family))

@@ -112,7 +112,9 @@ class CommandRunner:
         entry = call.entry
         context = await self._context(call)
         name = entry.spoken
-        wanted = self._access.rule(call.record.chat_key, entry.known_as(), entry.command.permission)
+        wanted = self._access.rule(
+            call.record.chat_key, entry.setting_names(), entry.command.permission
+        )
         if wanted is None:
             await self._say(context, "command.off", name=name)
             return
@@ -134,7 +136,7 @@ class CommandRunner:
         ):
             await self._say(context, "command.too_long", name=name)
 
-    async def tell_names(self, call: CommandCall, entries: Sequence[RegisteredCommand]) -> None:
+    async def list_matches(self, call: CommandCall, entries: Sequence[RegisteredCommand]) -> None:
         """Say which commands there are where a name is that of several, or of a group."""
         context = await self._context(call)
         prefix = self._settings.prefixes[0]
@@ -262,7 +264,7 @@ class CommandRunner:
             expected=error.expected,
         )
         if call.wait is not None:
-            self._waits.open_again(call.wait)
+            self._waits.reopen(call.wait)
             await self._send(context, fault + numbered(call.wait.question.options))
             return
         usage = usage_of(call.entry, self._settings.prefixes[0], context.lang)

@@ -28,7 +28,7 @@ def help_command(
     ) -> list[RegisteredCommand]:
         chat = ChatKey.parse(context.chat_key)
         rules = {
-            entry: access.rule(chat, entry.known_as(), entry.command.permission)
+            entry: access.rule(chat, entry.setting_names(), entry.command.permission)
             for entry in entries
         }
         return [

@@ -97,7 +97,7 @@ class PendingQuestions:
         until = anyio.current_time() + min(question.timeout, self._longest_s)
         self._wait(PendingQuestion((chat_key, user_id), entry, question, until, late, said, after))
 
-    def open_again(self, wait: PendingQuestion) -> None:
+    def reopen(self, wait: PendingQuestion) -> None:
         """What came was no answer: wait for another one, no longer than for the first. Raises
         `TooManyQuestions`."""
         self._wait(msgspec.structs.replace(wait, over=anyio.Event()))

@@ -115,7 +115,7 @@ class CommandRouter:
     ) -> None:
         self.book = book
         self._access = access = access or CommandAccess(settings)
-        book.add_own(help_command(book, settings, catalogue, access))
+        book.add_builtin(help_command(book, settings, catalogue, access))
         self._adapter_of = adapter_of
         self._settings = settings
         self._context_for = context_for
@@ -136,11 +136,11 @@ class CommandRouter:
         """Commands that run or wait for their turn, and questions that are open."""
         return sum(lane.there for lane in self._lanes.values()) + len(self._waits)
 
-    def at_work_in(self, chat_key: ChatKey) -> bool:
+    def is_busy(self, chat_key: ChatKey) -> bool:
         """Whether a command of this chat runs or waits for its turn."""
         return chat_key in self._lanes
 
-    def hear(self, record: Record, start: Start) -> bool:
+    def on_record(self, record: Record, start: Start) -> bool:
         """Whether a record is a command, or the answer that one waits for: then it runs. ``start``
         runs what is the bot's own; what is a plugin's runs as the plugin's own task."""
         if record.author is not Author.PERSON or record.recalled:
@@ -155,7 +155,9 @@ class CommandRouter:
                 self._begin(CommandCall(entry=entries[0], record=record, line=line), start)
             else:
                 call = CommandCall(entry=entries[0], record=record, line=line)
-                start(partial(self._in_lane, call, partial(self._caller.tell_names, call, entries)))
+                start(
+                    partial(self._in_lane, call, partial(self._caller.list_matches, call, entries))
+                )
             return True
         if (wait := self._waits.take(record.chat_key, user, record.seq)) is None:
             return False
@@ -173,7 +175,7 @@ class CommandRouter:
         """Wait no longer for what this person answers."""
         self._waits.close((chat_key, user_id))
 
-    def trusts(self, record: Record) -> bool:
+    def is_privileged(self, record: Record) -> bool:
         """Whether whoever wrote it is one whom the operator named."""
         adapter = self._adapter_of(record.chat_key.instance)
         standing = self._access.standing(record.chat_key, adapter, record.sender)

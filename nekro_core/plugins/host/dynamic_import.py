@@ -55,7 +55,7 @@ def dynamic_import_pkg(
     if not shelf.has(wanted):
         need = requirements.PluginRequirement(wanted, owner.item)
         if can_wait():
-            fetch = partial(shelf.fulfil, owner.item, [need], more=True)
+            fetch = partial(shelf.ensure, owner.item, [need], more=True)
             wait_for(to_thread.run_sync(fetch, abandon_on_cancel=True))
         elif _on_the_loop():
             _fetch_behind(shelf, owner, need)
@@ -64,7 +64,7 @@ def dynamic_import_pkg(
             )
         else:
             with pause_import_limit(timeout):
-                shelf.fulfil(owner.item, [need], more=True)
+                shelf.ensure(owner.item, [need], more=True)
     for stale in shelf.refresh():
         logger.warning("plugin {}: {}", owner.item, stale)
     return importlib.import_module(module)
@@ -83,7 +83,7 @@ def _fetch_behind(shelf: PackageFolder, owner: PluginOwner, need: "PluginRequire
 
     def fetch() -> None:
         try:
-            shelf.fulfil(owner.item, [need], more=True)
+            shelf.ensure(owner.item, [need], more=True)
             logger.info("plugin {}: {} is there", owner.item, need.requirement)
         except PackagesRefused as error:
             logger.error("plugin {}: {}", owner.item, error)

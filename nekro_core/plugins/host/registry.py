@@ -96,7 +96,7 @@ class PluginRegistry(ActivePlugins):
         try:
             await self.load_all()
             async with background_tasks() as tasks:
-                tasks.start_soon(self.follow_choices)
+                tasks.start_soon(self.follow_switches)
                 if self._settings.watch_files:
                     tasks.start_soon(watch_files, self._folders["local"], self.reload)
                 yield
@@ -147,7 +147,7 @@ class PluginRegistry(ActivePlugins):
             await self._load_these(to_load)
             self._write_list()
 
-    async def follow_choices(self) -> None:
+    async def follow_switches(self) -> None:
         """Do what the operator's file says, whenever somebody writes it. Runs until cancelled."""
         while True:
             await anyio.sleep(self._settings.look_s)

@@ -44,7 +44,7 @@ class UsageLedger:
         call, owner = current_call(), current_owner()
         cost = profile.price.of(usage)
         if call is not None and call.meter is not None:
-            call.meter.spend_beside(usage, cost)
+            call.meter.spend_extra(usage, cost)
         self._book.add(
             ModelUse(
                 plugin=(call.owner if call else "") or (owner.item if owner else ""),

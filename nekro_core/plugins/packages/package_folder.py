@@ -95,7 +95,7 @@ class PackageFolder:
             version = self.held.get(_canonical(wanted.name), "")
         return bool(version) and wanted.specifier.contains(version, prereleases=True)
 
-    def fulfil(
+    def ensure(
         self,
         plugin: str,
         needs: "Iterable[PluginRequirement]",
@@ -125,7 +125,7 @@ class PackageFolder:
 
     def forget(self, plugin: str) -> None:
         """A plugin is gone, and what it alone needed goes with it. Raises `PackagesRefused`."""
-        self.fulfil(plugin, ())
+        self.ensure(plugin, ())
 
     @contextmanager
     def on_path(self) -> Iterator[None]:

@@ -69,7 +69,7 @@ class DescriptorSocket:
             self.close()
             raise
 
-    async def arrival(self, user: int | None) -> socket.socket:
+    async def accept(self, user: int | None) -> socket.socket:
         """The agent's connection; with ``user``, only that user id's. Closes the way.
 
         Raises `BackendUnavailable` for anybody else.

@@ -118,7 +118,7 @@ class ContainerLauncher:
             await box.destroy()
             raise
         if not box.alive or not box.ready.is_set():
-            complaint = box.lost_because or "it did not answer"
+            complaint = box.lost_reason or "it did not answer"
             await box.destroy()
             raise BackendUnavailable(f"a box did not start: {complaint}")
         return box
@@ -176,7 +176,7 @@ class ContainerLauncher:
             door = await _arrival(way, box, None if self._engine.facts.remapped else users.code)
             if door is None:
                 return  # the box was lost, which its caller sees
-            box.open_door(door)
+            box.receive_descriptors(door)
         box.attach(stream.channel)
         limits = box_limits(box.spec, image, self._engine.facts.machine)
         stream.send(boot.go_on(self._filter, limits, image.modules))
@@ -194,7 +194,7 @@ async def _arrival(
             race.cancel_scope.cancel()
 
         race.start_soon(until_lost)
-        arrived = await way.arrival(user)
+        arrived = await way.accept(user)
         race.cancel_scope.cancel()
     return arrived
 

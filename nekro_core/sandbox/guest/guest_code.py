@@ -120,7 +120,7 @@ class Program:
         self.value: Any = None
         sys.displayhook = self._take_value
 
-    def turn_page(self, number: int) -> None:
+    def next_reply(self, number: int) -> None:
         """Take another reply as source. What the earlier ones defined keeps its lines."""
         import linecache
 
@@ -322,7 +322,7 @@ def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
         if not settings["keep"]:
             _wait_for_the_end()
         settings, described = conversation.start()
-        program.turn_page(number)
+        program.next_reply(number)
 
 
 def _help(*topics: Any) -> None:

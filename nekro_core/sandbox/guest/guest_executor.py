@@ -43,12 +43,12 @@ class ExecutorProcess:
         self.sock = ours
         self.received = bytearray()
         self.outgoing = bytearray()
-        self.open_work: set[int] = set()
+        self.pending: set[int] = set()
         self._door = our_door
 
     def give(self, number: int, text: bytes, body: bytes, stream: socket.socket | None) -> None:
         """Hand it some work; its stream goes first, so that it is there when the work is."""
-        self.open_work.add(number)
+        self.pending.add(number)
         if stream is not None:
             with contextlib.suppress(OSError):  # it is being killed, which is told soon
                 socket.send_fds(self._door, [wire.DESCRIPTOR_HEAD.pack(number)], [stream.fileno()])
@@ -84,7 +84,7 @@ class ExecutorProcess:
             if found is None:
                 return frames
             _, number, _, end = found
-            self.open_work.discard(number)
+            self.pending.discard(number)
             frames += self.received[:end]
             del self.received[:end]
 
@@ -98,7 +98,7 @@ class ExecutorProcess:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
-    def tell_its_end(self, host: wire.BlockingChannel, because: str) -> None:
+    def report_end(self, host: wire.BlockingChannel, because: str) -> None:
         """Pass on the answers that it still gave, say that the others never come, and close."""
         more = True
         while more:
@@ -108,7 +108,7 @@ class ExecutorProcess:
             more = bool(answers) or len(self.received) > before
         host.send(wire.EXECUTOR, 0)
         lost = json.dumps({"code": "killed", "message": because or _KILLED}).encode()
-        for number in self.open_work:
+        for number in self.pending:
             host.send(wire.WORK_DONE, number, lost)
         self.sock.close()
         self._door.close()

@@ -74,7 +74,7 @@ class Executor:
                     self._reap()
                 else:
                     self._printed(number)
-            self._look_at_clock()
+            self._check_deadlines()
 
     def _take_frames(self) -> None:
         while True:
@@ -191,7 +191,7 @@ class Executor:
         self._poll.unregister(pipe)
         os.close(pipe)
 
-    def _look_at_clock(self) -> None:
+    def _check_deadlines(self) -> None:
         now = time.monotonic()
         while self._resting and self._resting[0][0] <= now:
             self._poll.register(self._resting.pop(0)[1], select.POLLIN)

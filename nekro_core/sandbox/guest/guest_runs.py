@@ -48,7 +48,7 @@ class RunManager:
         self.current: RunProcess | None = None
         self.spare: RunProcess | None = None
         self.kept: RunProcess | None = None
-        self.steward: ExecutorProcess | None = None
+        self.executor: ExecutorProcess | None = None
         self.fork_failed = False
         self.promised = False
         """Whether the host may start the next run without saying its functions."""
@@ -69,10 +69,10 @@ class RunManager:
         self._file_count = None  # files that are there already are not its own
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
-        run = self._take_kept() if settings.get("keep") else None
+        run = self._take_frozen() if settings.get("keep") else None
         frozen = run is not None
         if run is None:
-            run = self._take_spare() or self._fork_at_any_cost()
+            run = self._take_spare() or self._fork_or_end_commands()
         if run is None:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
@@ -140,7 +140,7 @@ class RunManager:
             if self.current:
                 told = f"the code made over {_FILES} files"
                 self.end(self.current, _ended("out_of_memory", told))
-            if self.steward:
+            if self.executor:
                 self.end_commands(f"it was stopped: the box has over {_FILES} files")
             self._file_count = guest_files.count()  # with what was made until they were gone
         if self._file_count > _MOST_FILES:
@@ -163,20 +163,20 @@ class RunManager:
             starved = self._meter is not None and self._meter.starved()
             text = _STARVED if starved else _ended("died", describe_status(status))
         if self._meter is not None:
-            self._tell_used(self._meter)
+            self._report_usage(self._meter)
         self.promised = kept
         flags |= (wire.TRUNCATED if run.truncated else 0) | (wire.KEPT if kept else 0)
         self._host.send(wire.RESULT, flags, text, bytes(run.output))
         if not kept:
             run.close()
 
-    def end_strangers(self, run: RunProcess | None = None) -> bool:
+    def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
         """End whoever belongs neither to the agent, nor to its steward, nor to these runs.
 
         Whether there was anybody.
         """
         own = {os.getpid()} | self._own(run)
-        steward = self.steward.pid if self.steward else 0
+        steward = self.executor.pid if self.executor else 0
 
         def strangers(listed: guest_processes.Table) -> set[int]:
             spared = guest_processes.below(listed, steward) | {steward} if steward else set()
@@ -190,38 +190,38 @@ class RunManager:
         return found
 
     def _own(self, run: RunProcess | None) -> set[int]:
-        return {one.pid for one in (run, self.spare, self.kept, self.steward) if one}
+        return {one.pid for one in (run, self.spare, self.kept, self.executor) if one}
 
-    def dismiss_steward(self) -> None:
+    def stop_idle_executor(self) -> None:
         """End the steward, if there is one and it has nothing to do: no work, no process left by a
         command. The next command hires another."""
-        steward = self.steward
-        if steward is None or steward.open_work:
+        steward = self.executor
+        if steward is None or steward.pending:
             return
         if not guest_processes.below(guest_processes.table(), steward.pid):
-            self.bury_steward()
+            self.reap_executor()
 
     def end_commands(self, because: str = "") -> None:
         """Kill the steward with all below it. It is buried at once: what the host asks for next
         would be lost with one that is still dying."""
-        if self.steward:
-            self.steward.end_commands()
-            self.bury_steward(because)
+        if self.executor:
+            self.executor.end_commands()
+            self.reap_executor(because)
 
-    def bury_steward(self, because: str = "") -> None:
+    def reap_executor(self, because: str = "") -> None:
         """The steward is gone, or about to be: end what it left, and tell whoever waits for it."""
-        steward, self.steward = self.steward, None
+        steward, self.executor = self.executor, None
         if steward is None:
             return
         self._poll.unregister(steward.sock)
         steward.wait()
         if not self.current:  # else what it left behind ends with the run
-            self.end_strangers()
-        steward.tell_its_end(self._host, because)
+            self.kill_foreign_processes()
+        steward.report_end(self._host, because)
 
     def reap_orphans(self) -> None:
         """Reap those that nobody else waits for."""
-        waited_for = {one.pid for one in (self.current, self.steward) if one}
+        waited_for = {one.pid for one in (self.current, self.executor) if one}
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -250,16 +250,16 @@ class RunManager:
     def _measure(self, meter: guest_meter.ResourceMeter) -> None:
         import guest_meter
 
-        run, steward = self.current, self.steward
+        run, steward = self.current, self.executor
         spent, over = meter.look(steward.pid if steward else 0)
         if run and over == guest_meter.MemoryOverrun.RUN:
             self.end(run, _STARVED)
         else:
-            self._tell_used(meter, int(min(spent, TICK_S) * 1e6))
+            self._report_usage(meter, int(min(spent, TICK_S) * 1e6))
         if over == guest_meter.MemoryOverrun.COMMANDS or (over and not run):
             self.end_commands()
 
-    def _tell_used(self, meter: guest_meter.ResourceMeter, spent: int = 0) -> None:
+    def _report_usage(self, meter: guest_meter.ResourceMeter, spent: int = 0) -> None:
         self._host.send(wire.USED, spent, str(meter.used()).encode())
 
     def _handle_socket(self, run: RunProcess, event: int) -> None:
@@ -321,68 +321,70 @@ class RunManager:
             if not run.freeze():
                 return False
             # What strangers there were may have let it go on.
-            if guest_processes.alone(run.pid, self._own(run)) or not self.end_strangers(run):
+            if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
+                run
+            ):
                 run.drain()
                 self.kept = run
                 return True
         return False
 
-    def _take_kept(self) -> RunProcess | None:
+    def _take_frozen(self) -> RunProcess | None:
         run, self.kept = self.kept, None
         if run is not None and not run.lives:
-            run = self._bury(run)
+            run = self._reap_run(run)
         return run
 
     def _take_spare(self) -> RunProcess | None:
         run, self.spare = self.spare, None
         if run is not None and not run.lives:  # a command may have killed it
-            run = self._bury(run)
+            run = self._reap_run(run)
         return run
 
-    def _fork_at_any_cost(self) -> RunProcess | None:
+    def _fork_or_end_commands(self) -> RunProcess | None:
         """Fork a run's process; where commands left none for it, they end."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
                 return RunProcess(self._confinement, self._known)
             self.end_commands()
-            self.end_strangers()
+            self.kill_foreign_processes()
             time.sleep(_DEATH_S)
         return None
 
-    def drop_kept(self) -> None:
+    def drop_frozen(self) -> None:
         """End the interpreter that was kept with its globals."""
         self.promised = False
         run, self.kept = self.kept, None
         if run is not None:
             os.kill(run.pid, SIGKILL)
-            self._bury(run)
+            self._reap_run(run)
 
     def dismiss_spare(self) -> None:
         """End the run that waits, and reap whoever is left to be reaped."""
         run, self.spare = self.spare, None
         if run is not None:
             os.kill(run.pid, SIGKILL)
-            self._bury(run)
+            self._reap_run(run)
         self.reap_orphans()
 
     @staticmethod
-    def _bury(run: RunProcess) -> None:
+    def _reap_run(run: RunProcess) -> None:
         os.waitpid(run.pid, 0)
         run.close()
 
     def _end_all(self, run: RunProcess) -> int:
         """End the run and whatever it left; the status of its own process."""
-        if self.steward is None and self.kept is None and self.spare is None:
+        if self.executor is None and self.kept is None and self.spare is None:
             with suppress(ProcessLookupError):
                 os.kill(-1, SIGKILL)
             return self._reap_all(run)
         with suppress(ProcessLookupError):
             os.kill(run.pid, SIGKILL)
         _, status = os.waitpid(run.pid, 0)
-        self.end_strangers()
+        self.kill_foreign_processes()
         if self.kept and not self.kept.freeze():
             os.kill(self.kept.pid, SIGKILL)
-            self.kept = self._bury(self.kept)
+            self.kept = self._reap_run(self.kept)
         return status
 
     @staticmethod

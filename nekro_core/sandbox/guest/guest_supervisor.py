@@ -74,34 +74,34 @@ class Supervisor:
         """Until the host is gone."""
         runs, incoming = self.runs, self.host.incoming
         while True:
-            events = dict(self.poll.poll(TICK_S * 1000)) if runs.current else self._wait_at_rest()
+            events = dict(self.poll.poll(TICK_S * 1000)) if runs.current else self._wait_idle()
             if incoming in events:
                 if not self.host.read():
                     return
                 self._handle_host()
             if runs.current:
                 runs.handle(runs.current, events)
-            if runs.steward and runs.steward.sock.fileno() in events:
-                self._handle_steward(runs.steward, events)
+            if runs.executor and runs.executor.sock.fileno() in events:
+                self._handle_executor(runs.executor, events)
             self.streams.handle(events)
-            if runs.current or runs.steward:  # last: what passes between host and run goes first
+            if runs.current or runs.executor:  # last: what passes between host and run goes first
                 runs.tick()
 
-    def _wait_at_rest(self) -> dict[int, int]:
+    def _wait_idle(self) -> dict[int, int]:
         """What happened while no run goes on; where nothing did, some idle work was done."""
         runs = self.runs
         has_spare = self.slim or runs.spare or runs.kept or runs.fork_failed
         has_idle_work = not self.rested and (self.unloaded or not has_spare)
-        patience = self._patience_ms()
+        patience = self._poll_timeout_ms()
         events = dict(self.poll.poll(0 if has_idle_work else patience))
         if events:
             self.told = False
             self.look_at = time.monotonic() + _LET_GO_MS / 1000
         elif has_idle_work:
             self._idle()
-        elif runs.steward and time.monotonic() < self.look_at:
+        elif runs.executor and time.monotonic() < self.look_at:
             pass  # it is only the files that are looked at so often
-        elif not self.told or runs.steward:
+        elif not self.told or runs.executor:
             self._let_go()
         else:
             self._rest()
@@ -117,10 +117,10 @@ class Supervisor:
         else:
             self.runs.fork_ahead()
 
-    def _patience_ms(self) -> float | None:
+    def _poll_timeout_ms(self) -> float | None:
         """How long to wait for what happens next before something is due: files to be counted while
         commands may run, memory to be given back."""
-        if self.runs.steward:
+        if self.runs.executor:
             return TICK_S * 1000
         if not self.told:
             return _LET_GO_MS
@@ -138,7 +138,7 @@ class Supervisor:
         if self.used:
             self.slim = True
             runs.dismiss_spare()
-        runs.dismiss_steward()
+        runs.stop_idle_executor()
         if not self.told:
             guest_idle_memory.trim()
         self.told = True
@@ -171,7 +171,7 @@ class Supervisor:
                 if self.runs.current:
                     self.runs.end(self.runs.current, text)
             elif kind == wire.DROP:
-                self.runs.drop_kept()
+                self.runs.drop_frozen()
                 self.slim = True  # its turn is over: what would be forked now is not wanted soon
             elif kind == wire.FILE:
                 self._file(number, loads(text))
@@ -201,7 +201,7 @@ class Supervisor:
     def _work(self, number: int, text: bytes, body: bytes) -> None:
         """Hand work to the steward, and to the host the other end of its stream."""
         try:
-            steward = self.runs.steward or self._hire_steward()
+            steward = self.runs.executor or self._start_executor()
         except OSError:
             self._refuse(number, "limit", "the box has no process left for this")
             return
@@ -216,42 +216,42 @@ class Supervisor:
         steward.give(number, text, body, stream)
         if stream is not None:
             stream.close()
-        self._watch_steward(steward)
+        self._watch_executor(steward)
 
-    def _hire_steward(self) -> ExecutorProcess:
+    def _start_executor(self) -> ExecutorProcess:
         from guest_executor import (
             ExecutorProcess,  # 3 ms that a box without commands need not spend
         )
 
-        steward = self.runs.steward = ExecutorProcess(self.confinement)
+        steward = self.runs.executor = ExecutorProcess(self.confinement)
         self.host.send(wire.EXECUTOR, steward.pid)
         return steward
 
     def _stop(self, number: int, text: bytes) -> None:
         """Stop some work; with 0 all that a steward does, and what commands left behind."""
-        steward = self.runs.steward
+        steward = self.runs.executor
         if steward is None:
             return
         if number:
             steward.send(wire.frame(wire.STOP, number))
-            self._watch_steward(steward)
+            self._watch_executor(steward)
         elif int(text) == steward.pid:  # it may be another one by now
             self.runs.end_commands()
 
-    def _watch_steward(self, steward: ExecutorProcess) -> None:
+    def _watch_executor(self, steward: ExecutorProcess) -> None:
         waits = select.POLLOUT if steward.outgoing else 0
         self.poll.register(steward.sock, select.POLLIN | waits)
 
-    def _handle_steward(self, steward: ExecutorProcess, events: dict[int, int]) -> None:
+    def _handle_executor(self, steward: ExecutorProcess, events: dict[int, int]) -> None:
         if events[steward.sock.fileno()] & select.POLLOUT:
             steward.flush()
         answers = steward.take()
         if answers is None:
-            self.runs.bury_steward()
+            self.runs.reap_executor()
             return
         if answers:
             self.host.send_bytes(answers)
-        self._watch_steward(steward)
+        self._watch_executor(steward)
 
     def _refuse(self, number: int, code: str, message: str) -> None:
         text = dumps({"code": code, "message": message})

@@ -146,7 +146,7 @@ class JailBackend:
             limited.set()
         try:
             if with_door:
-                box.open_door(door)
+                box.receive_descriptors(door)
             else:
                 door.close()
             box.attach(await Channel.open(ours, box.handle, box.lose))
@@ -154,7 +154,7 @@ class JailBackend:
                 await box.ready.wait()
                 await limited.wait()
             if box.alive and box.ready.is_set():
-                processes.note_inner()
+                processes.find_supervisor()
                 return box
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -163,7 +163,7 @@ class JailBackend:
                 door.close()
             raise
         await limited.wait()
-        complaint = processes.complaint() or box.lost_because or "it did not answer"
+        complaint = processes.complaint() or box.lost_reason or "it did not answer"
         await box.destroy()
         raise BackendUnavailable(f"a box did not start: {complaint}")
 

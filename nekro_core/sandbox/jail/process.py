@@ -88,7 +88,7 @@ class JailProcesses:
         said = os.pread(self._complaints.fileno(), 2000, max(size - 2000, 0))
         return said.decode(errors="replace").strip()
 
-    def note_inner(self) -> None:
+    def find_supervisor(self) -> None:
         """Once the box is up: remember the agent, process 1 of its namespace and the last to go.
 
         Nothing strange runs yet, so what the launcher forked before it was in its group itself can

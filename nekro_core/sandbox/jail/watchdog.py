@@ -73,16 +73,16 @@ class Watchdog:
     async def _look(
         self, box: BoxConnection, processes: JailProcesses, spent_before: float | None
     ) -> None:
-        commands = processes.commands(box.steward_pid)
+        commands = processes.commands(box.executor_pid)
         of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
         by_run = process_tree.usage(of_run)
         # Waiting is free, but a run that computes while it says that it waits pays for it. What it
         # has commands compute is theirs: they have limits of their own.
         spent = 0.0 if spent_before is None else by_run.processor_s - spent_before
-        if spent > 0 and box.run is not None and not box.run.has_floor:
+        if spent > 0 and box.run is not None and not box.run.is_running_code:
             box.run.charge(min(spent, LOOK_S))
-        if not box.steward_pid and box.run is not None and processes.starved():
+        if not box.executor_pid and box.run is not None and processes.starved():
             # The kernel kills one process and leaves the others waiting: all of the run goes. Where
             # there are commands too nobody knows whose it was.
             _end_for_memory(box)
@@ -91,10 +91,10 @@ class Watchdog:
         in_kernel = _of_kernel(processes, of_run, commands)
         busy = box.busy
         if busy and sum(used) + sum(in_kernel) > bound:
-            run, steward = box.run, box.steward_pid
+            run, steward = box.run, box.executor_pid
             if sum(used) <= bound * _FORKS_SHARE:
                 used = await anyio.to_thread.run_sync(_shares, of_run, commands)
-            still_so = (box.run, box.steward_pid) == (run, steward)
+            still_so = (box.run, box.executor_pid) == (run, steward)
             if still_so and sum(used) + sum(in_kernel) > bound:
                 _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
         before = box.used_bytes

@@ -103,9 +103,9 @@ class BoxConnection:
         self.bounded_by = bounded_by
         self.idle_bytes = _UNTOLD_BYTES + outside_bytes
         self.ready = anyio.Event()
-        self.lost_because = ""
+        self.lost_reason = ""
         self.run: BoxRun | None = None
-        self.steward_pid = 0
+        self.executor_pid = 0
         """As the box numbers it, or 0: below this process are commands and what they left."""
         self._crew = crew
         self._uploads = uploads
@@ -127,7 +127,7 @@ class BoxConnection:
         """Whether the agent has a run frozen, which has the same functions already."""
         self._destroyed = False
 
-    def open_door(self, door: socket.socket) -> None:
+    def receive_descriptors(self, door: socket.socket) -> None:
         """Take connections as descriptors through ``door``, the other end of what its agent has as
         DOOR (`guest.guest_main`); without one they are relayed over the channel.
 
@@ -148,17 +148,17 @@ class BoxConnection:
     @property
     def alive(self) -> bool:
         """Whether it can be used."""
-        return self._channel is not None and not self.lost_because
+        return self._channel is not None and not self.lost_reason
 
     @property
     def busy(self) -> bool:
         """Whether something strange may run in it: a run, commands, or what they left behind."""
-        return self.run is not None or self.steward_pid != 0
+        return self.run is not None or self.executor_pid != 0
 
     def stop_commands(self) -> None:
         """Kill every command, and what earlier ones left in the background; none that begins later,
         however often this is called."""
-        self.send(wire.STOP, 0, str(self.steward_pid).encode())
+        self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
     def end_work(self, because: str) -> None:
         """See `total_memory.Measured.end_work`."""
@@ -191,7 +191,7 @@ class BoxConnection:
             "environment": self._environment,
             "keep": keep_globals,
         }
-        told = self._tell_functions(tuple(functions))
+        told = self._encode_functions(tuple(functions))
         # First of all: the agent gets to work while this side makes itself ready.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
@@ -210,7 +210,7 @@ class BoxConnection:
         self._crew.ready()
         return run
 
-    def _tell_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
+    def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
         """How the agent is told of them; empty where it knows them."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
@@ -309,13 +309,13 @@ class BoxConnection:
         """See `Box.connect`."""
         self._living()
         _check_port(port)
-        return await self._streams.connect(self._requests.new_number(), port, timeout_s)
+        return await self._streams.connect(self._requests.next_number(), port, timeout_s)
 
     async def listen(self, port: int) -> Listener:
         """See `Box.listen`."""
         self._living()
         _check_port(port)
-        return await self._streams.listen(self._requests.new_number(), port, _OPEN_TIMEOUT_S)
+        return await self._streams.listen(self._requests.next_number(), port, _OPEN_TIMEOUT_S)
 
     async def export_files(self) -> bytes:
         """See `Box.export_files`."""
@@ -360,9 +360,9 @@ class BoxConnection:
 
     def lose(self, reason: str) -> None:
         """Mark the box as gone: what waits for it learns that now, its processes end."""
-        if self.lost_because:
+        if self.lost_reason:
             return
-        self.lost_because = reason
+        self.lost_reason = reason
         if self._channel is not None:
             self._channel.close()
         self._processes.kill()
@@ -396,7 +396,7 @@ class BoxConnection:
             elif kind == wire.READY:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
-                self.steward_pid = number
+                self.executor_pid = number
                 self._starved()  # whatever was killed before is no matter of what comes
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its agent ended")
@@ -415,8 +415,8 @@ class BoxConnection:
         self._turn.release()
 
     def _living(self) -> Channel:
-        if self._channel is None or self.lost_because:
-            raise BoxLost(f"the box is gone: {self.lost_because or 'it never started'}")
+        if self._channel is None or self.lost_reason:
+            raise BoxLost(f"the box is gone: {self.lost_reason or 'it never started'}")
         return self._channel
 
     async def _file(

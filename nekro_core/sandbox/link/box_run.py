@@ -95,14 +95,14 @@ class BoxRun:
             self._fed += 1
             place = msgspec.json.encode({"line": line})
             self._channel.send_soon(wire.FEED, self._fed, place, source.encode("utf-8", "replace"))
-            self._floor_may_have_moved()
+            self._update_guest_time()
 
     async def finish(self) -> RunResult:
         """Say that no more source comes; wait for the end."""
         if self._result is None and not self._finishing:
             self._finishing = True
             self._channel.send_soon(wire.FINISH)
-            self._floor_may_have_moved()
+            self._update_guest_time()
         return await self.wait()
 
     async def wait(self) -> RunResult:
@@ -144,7 +144,7 @@ class BoxRun:
             self._check_time()
 
     @property
-    def has_floor(self) -> bool:
+    def is_running_code(self) -> bool:
         """Whether it is the guest that everyone waits for."""
         return self._floor_since is not None
 
@@ -165,7 +165,7 @@ class BoxRun:
             self._printed = number
         elif kind == wire.USED:
             self.charge(number / 1e6)
-        self._floor_may_have_moved()
+        self._update_guest_time()
 
     def lost(self, reason: str) -> None:
         """The box is gone."""
@@ -188,7 +188,7 @@ class BoxRun:
             self.stop(StopReason.PROTOCOL_ERROR, "the run called what it was not given")
             return
         work = partial(self._serve, number, call, self._printed)
-        self._open_calls[number] = self._crew.give(work, self._context.copy())
+        self._open_calls[number] = self._crew.submit(work, self._context.copy())
 
     async def _serve(self, number: int, call: GuestCall, printed: int) -> None:
         try:
@@ -201,7 +201,7 @@ class BoxRun:
             self._checkpoint = max(self._checkpoint, printed)
         if not self._over.is_set() and self._stopping is None:
             self._send_answer(number, call, answer)
-            self._floor_may_have_moved()
+            self._update_guest_time()
 
     def _send_answer(self, number: int, call: GuestCall, answer: Answer) -> None:
         if isinstance(answer, EndRun):
@@ -228,7 +228,7 @@ class BoxRun:
             quiet = answer.checkpoint or not answer.shown
             self._channel.send(wire.ANSWER, number, _QUIET if quiet else b"", body)
 
-    def _floor_may_have_moved(self) -> None:
+    def _update_guest_time(self) -> None:
         waiting = self._open_calls or (self._executed >= self._fed and not self._finishing)
         if self._result is not None or waiting:
             if self._floor_since is not None:

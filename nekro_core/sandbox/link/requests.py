@@ -80,7 +80,7 @@ class BoxRequests:
         self._count = 0
         self._lost = ""
 
-    def new_number(self) -> int:
+    def next_number(self) -> int:
         """A number that was never used in this box."""
         self._count += 1
         return self._count
@@ -116,7 +116,7 @@ class BoxRequests:
         """A request that is about to be sent; must be ended. Raises `BoxLost`."""
         if self._lost:
             raise BoxLost(f"the box is gone: {self._lost}")
-        request = BoxRequest(number or self.new_number(), limit)
+        request = BoxRequest(number or self.next_number(), limit)
         self._open[request.number] = request
         return request
 

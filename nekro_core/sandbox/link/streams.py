@@ -40,13 +40,13 @@ class BoxStreams:
 
     async def connect(self, number: int, port: int, timeout_s: float) -> anyio.abc.ByteStream:
         """A connection to a port of the box. Raises `BoxConnectionError` and `BoxLost`."""
-        with self.expecting(number):
+        with self.expect_stream(number):
             self._sender.send(wire.OPEN, number, msgspec.json.encode({"connect": port}))
             return await self.opened(number, f"port {port} of the box", timeout_s)
 
     async def listen(self, number: int, port: int, timeout_s: float) -> Listener:
         """What is answered at a port of the box. Raises `BoxConnectionError` and `BoxLost`."""
-        with self.expecting(number, listens=True):
+        with self.expect_stream(number, listens=True):
             self._sender.send(wire.OPEN, number, msgspec.json.encode({"listen": port}))
             found = await self._wait(number, f"port {port} of the box", timeout_s)
             if isinstance(found, RelayedListener):
@@ -61,7 +61,7 @@ class BoxStreams:
             return listener
 
     @contextlib.contextmanager
-    def expecting(self, number: int, *, listens: bool = False) -> Iterator[None]:
+    def expect_stream(self, number: int, *, listens: bool = False) -> Iterator[None]:
         """Be ready for the stream of a request; what was not taken by the end is given up."""
         opening = self._openings[number] = _Opening(listens)
         try:

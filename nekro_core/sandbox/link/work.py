@@ -146,8 +146,8 @@ class BoxWork:
     async def _streaming(
         self, wanted: dict[str, object]
     ) -> AsyncGenerator[tuple[BoxRequest, anyio.abc.ByteStream]]:
-        number = self._requests.new_number()
-        with self._streams.expecting(number):
+        number = self._requests.next_number()
+        with self._streams.expect_stream(number):
             request = self._requests.begin(number=number)
             try:
                 self._requests.send_work(request, wanted)

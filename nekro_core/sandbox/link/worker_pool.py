@@ -53,10 +53,10 @@ class WorkerPool:
         """Have a task that waits for a job. Called from within a task, and before the first one."""
         if not self._open:
             self._open = True
-            self._tasks.start_soon(self._hire, name="hiring of who answers calls")
+            self._tasks.start_soon(self._spawn, name="hiring of who answers calls")
             self._tasks.start_soon(self._work, name="calls of runs")
 
-    def give(self, work: Work, context: Context) -> Job:
+    def submit(self, work: Work, context: Context) -> Job:
         """Have this done soon, in ``context``. May be called from anywhere."""
         job = Job(work, context)
         while self._idle:
@@ -77,7 +77,7 @@ class WorkerPool:
                 idle.set_result(None)
         self._idle.clear()
 
-    async def _hire(self) -> None:
+    async def _spawn(self) -> None:
         while self._open:
             await self._wanted.wait()
             self._wanted.clear()

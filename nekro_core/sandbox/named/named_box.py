@@ -99,7 +99,7 @@ class NamedBox:
         self._equip = equip
         self._storage = storage
         self._clock = clock
-        self._running_ones = running
+        self._running_boxes = running
         self._box: Box | None = None
         self._users = 0
         self._changed = False
@@ -137,7 +137,7 @@ class NamedBox:
         return self._changed and self.running
 
     @property
-    def to_be_saved(self) -> bool:
+    def needs_save(self) -> bool:
         """Whether to save it now: nobody is about to change more, and no save failed lately."""
         return self.changed and not self.in_use and self._clock() >= self._try_again_at
 
@@ -177,7 +177,7 @@ class NamedBox:
         self._changed = self._changed or effect >= UseEffect.FILES
         self._background = self._background or effect >= UseEffect.PROCESSES
 
-    def take_news(self) -> dict[str, object]:
+    def pop_notices(self) -> dict[str, object]:
         """What its next user must be told, once: ``woke`` after a sleep, ``fault`` after a death
         that nobody was told of."""
         news, self._news = self._news, {}
@@ -187,14 +187,14 @@ class NamedBox:
         """Somebody in the middle of a use was told that the box died."""
         async with self._changing:
             if self.state is BoxState.RUNNING and not self.running:
-                await self._lay_down()
+                await self._set_asleep()
 
     async def note_death(self) -> None:
         """Nobody uses it and it died: free what it used, and tell its next user."""
         async with self._changing:
             if self.state is BoxState.RUNNING and not self.running and not self.in_use:
                 self._died = True
-                await self._lay_down()
+                await self._set_asleep()
 
     async def save(self) -> bool:
         """Store the files where they changed. False where it went wrong, which is logged; it is
@@ -229,21 +229,21 @@ class NamedBox:
             saved = await self.save()
             if not saved:
                 self.idle_since = self._clock()  # the next try has as much patience as the first
-            if not saved or self._was_used_since(rested):
+            if not saved or self._used_since(rested):
                 return False
-            await self._lay_down()
+            await self._set_asleep()
             return True
 
     async def end(self) -> None:
         """End its processes without saving, whoever uses it: the bot ends."""
         if self.state is BoxState.RUNNING:
-            await self._lay_down()
+            await self._set_asleep()
 
     async def destroy(self) -> None:
         """End it and remove its files; calls in flight get `BoxLost`. Raises `OSError`."""
         self.state = BoxState.DESTROYED
         box, self._box = self._box, None
-        self._running_ones.discard(self)
+        self._running_boxes.discard(self)
         await _end(box)
         async with self._changing, self._saving:
             await self._storage.forget(self.owner, self.name)
@@ -254,12 +254,12 @@ class NamedBox:
             return BoxLease(self._box, self), False
         if self.state is BoxState.RUNNING:
             self._died = True
-            await self._lay_down()
+            await self._set_asleep()
         before, self.state = self.state, BoxState.STARTING
         try:
             self._box = await self._started(restore=before is BoxState.SLEEPING)
             self.state = BoxState.RUNNING
-            self._running_ones.add(self)
+            self._running_boxes.add(self)
         finally:
             if self.state is BoxState.STARTING:
                 self.state = before
@@ -285,7 +285,7 @@ class NamedBox:
             raise
         return box
 
-    def _was_used_since(self, moment: float) -> bool:
+    def _used_since(self, moment: float) -> bool:
         """Whoever came may have gone already, and left something behind."""
         return self.in_use or self._changed or self.idle_since != moment
 
@@ -293,10 +293,10 @@ class NamedBox:
         if self.destroyed:
             raise BoxDestroyed(f"{self.name} was destroyed")
 
-    async def _lay_down(self) -> None:
+    async def _set_asleep(self) -> None:
         box, self._box = self._box, None
         self.state = BoxState.SLEEPING
-        self._running_ones.discard(self)
+        self._running_boxes.discard(self)
         self._changed = self._background = False
         await _end(box)
 

@@ -91,7 +91,7 @@ class NamedBoxes:
         for named in tuple(self._running):
             if not named.running:
                 await named.note_death()
-            elif named.to_be_saved:
+            elif named.needs_save:
                 await named.save()
         await self.end_idle()
         await self.make_room()

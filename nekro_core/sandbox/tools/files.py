@@ -31,7 +31,7 @@ async def read_file(call: SandboxToolCall) -> SandboxToolResult:
     async def read(box: Box) -> FileChunk:
         return await box.read_piece(path, offset=first, limit=offset - first + limit + UTF8_MARGIN)
 
-    piece = await call.on_box(UseEffect.NOTHING, read)
+    piece = await call.run_in_box(UseEffect.NOTHING, read)
     begin = offset - first
     data = piece.data[begin : begin + limit]
     cut = slice_text(data, before=piece.data[:begin], after=piece.data[begin + limit :])
@@ -60,7 +60,7 @@ async def write_file(call: SandboxToolCall) -> SandboxToolResult:
     async def write(box: Box) -> int:
         return await box.write_file(path, data, append=append)
 
-    size = await call.on_box(UseEffect.FILES, write)
+    size = await call.run_in_box(UseEffect.FILES, write)
     return result({"ok": True, "size": size, **call.news})
 
 
@@ -71,7 +71,7 @@ async def glob(call: SandboxToolCall) -> SandboxToolResult:
     async def find(box: Box) -> GlobResult:
         return await box.glob(pattern, working_dir=folder, limit=call.limits.paths)
 
-    found = await call.on_box(UseEffect.NOTHING, find)
+    found = await call.run_in_box(UseEffect.NOTHING, find)
     shown: list[str] = []
     size = 0
     for path in found.paths:

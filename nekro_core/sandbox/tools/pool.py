@@ -67,7 +67,7 @@ class SandboxToolCall:
         self.input = given
         self.news: dict[str, object] = {}
 
-    async def on_box(
+    async def run_in_box(
         self, effect: UseEffect, operation: Callable[[Box], Awaitable[_Result]]
     ) -> _Result:
         """Do it in the box that the input names.
@@ -91,7 +91,7 @@ class SandboxToolCall:
         """The living box whose name a parameter gives. Raises `SandboxToolError` for what is no
         name."""
         async with self.pool.boxes.use(self.name(parameter), effect) as used:
-            self.news |= used.named.take_news()
+            self.news |= used.named.pop_notices()
             yield used
 
     def name(self, parameter: str) -> str:

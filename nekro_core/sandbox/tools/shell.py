@@ -41,7 +41,7 @@ async def shell(call: SandboxToolCall) -> SandboxToolResult:
         )
 
     try:
-        done = await call.on_box(UseEffect.PROCESSES, execute)
+        done = await call.run_in_box(UseEffect.PROCESSES, execute)
     except BoxFileError as error:
         if error.code == ErrorCode.NOT_FOUND:
             raise SandboxToolError(

@@ -101,14 +101,14 @@ class McpConnection:
         try:
             result = await client.call_tool(name, dict(arguments))
         except MCPError as error:
-            self._doubt()
+            self._ping_soon()
             if error.code == types.CONNECTION_CLOSED:
                 raise self._unknown() from None
             raise ToolFailure(self._server.without_secrets(str(error))[:_MAX_REASON]) from None
         except Exception as error:  # noqa: BLE001 - as in `run`
             told = self._server.without_secrets(_reason(error))
             logger.warning("MCP server {}: a call failed: {}", self._server.name, told)
-            self._doubt()
+            self._ping_soon()
             raise self._unknown() from None
         finally:
             self._calls -= 1
@@ -215,7 +215,7 @@ class McpConnection:
         self._ended = True
         self._news.set()
 
-    def _doubt(self) -> None:
+    def _ping_soon(self) -> None:
         """Find out soon whether it is still there."""
         self._doubted = True
         self._news.set()

@@ -392,7 +392,7 @@ def test_its_packages_come_with_it_or_it_does_not_come(
             operator.install(cup)
         assert files_of(data) == set()
     (cup / "requirements.txt").write_text("nk_cup>=1  # for cups\n\nhttpx\n")
-    operator.installer.shelf.fulfil(
+    operator.installer.shelf.ensure(
         "local/gone", [PluginRequirement(parse_requirement("httpx"), "local/gone")]
     )
     operator.install(cup)

@@ -59,7 +59,7 @@ class Talk:
 
     def hear(self, *parts: str | Segment, **more: Any) -> bool:
         """Whether it is taken for a command or an answer; it may still run."""
-        return self.desk.hear(self.record(*parts, **more), self.tasks.start_soon)
+        return self.desk.on_record(self.record(*parts, **more), self.tasks.start_soon)
 
     async def say(self, *parts: str | Segment, replies: int = 1, **more: Any) -> list[str]:
         """Somebody writes: what the chat gets."""
@@ -113,7 +113,7 @@ async def talk_with(
             world.services,
             PluginSettings(),
             builtin=folder / "no-builtin",
-            registrars={Command: book.put, CommandFamily: book.put_family, **registrars},
+            registrars={Command: book.put, CommandFamily: book.add_family, **registrars},
         ) as registry,
         anyio.create_task_group() as tasks,
     ):

@@ -35,7 +35,7 @@ def shelf(tmp_path: Path, index: Path) -> PackageFolder:
 @pytest.mark.long
 def test_a_package_is_there_behind_the_bots_own(shelf: PackageFolder) -> None:
     assert not shelf.has(parse_requirement("nk_low"))
-    assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
+    assert shelf.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
     assert shelf.has(parse_requirement("nk_low>1"))
     assert shelf.has(parse_requirement("pydantic>=2"))
     assert not shelf.has(parse_requirement("nk_low<2"))
@@ -55,13 +55,13 @@ def test_a_note_that_cannot_be_read_stops_no_bot(tmp_path: Path) -> None:
     with shelf.on_path():
         assert sys.path == before
     with pytest.raises(PackagesRefused, match="remove the folder"):
-        shelf.fulfil("ann.a", needs("ann.a", "httpx"))
+        shelf.ensure("ann.a", needs("ann.a", "httpx"))
 
 
 @pytest.mark.long
 def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageFolder, tmp_path: Path) -> None:
-    assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
-    assert shelf.fulfil("bob.b", needs("bob.b", "nk_high")) == {"nk-high": "1.0", "nk-low": "1.0"}
+    assert shelf.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
+    assert shelf.ensure("bob.b", needs("bob.b", "nk_high")) == {"nk-high": "1.0", "nk-low": "1.0"}
     assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"], "bob.b": ["nk_high"]}
     before = list(sys.path)
     with shelf.on_path():
@@ -89,7 +89,7 @@ def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageFolder, tmp_
 
 @pytest.mark.long
 def test_what_cannot_be_together_is_refused_naming_both_sides(shelf: PackageFolder) -> None:
-    shelf.fulfil("ann.a", needs("ann.a", "nk_low==2.0"))
+    shelf.ensure("ann.a", needs("ann.a", "nk_low==2.0"))
     version = pydantic.VERSION
     for wanted, message in {
         "nk_low==1.0": r"ann\.a needs nk_low==2\.0; bob\.b needs nk_low==1\.0|"
@@ -103,6 +103,6 @@ def test_what_cannot_be_together_is_refused_naming_both_sides(shelf: PackageFold
         r"wheel \(building is off",
     }.items():
         with pytest.raises(PackagesRefused, match=message):
-            shelf.fulfil("bob.b", needs("bob.b", wanted))
+            shelf.ensure("bob.b", needs("bob.b", wanted))
     assert shelf.needs == {"ann.a": ["nk_low==2.0"]}
     assert shelf.held == {"nk-low": "2.0"}

@@ -38,11 +38,11 @@ class _FirstHop:
 
     def __init__(self, reach: FetchPolicy) -> None:
         self._reach = reach
-        self.may_look_up, self.took = reach.may_look_up, reach.took
+        self.check_host, self.count_bytes = reach.check_host, reach.count_bytes
 
-    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+    def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
         if host != OUTER:
-            self._reach.may_connect(host, port, addresses)
+            self._reach.check_addresses(host, port, addresses)
 
 
 class _Network(ChatNetwork):

@@ -89,8 +89,8 @@ async def test_an_unused_box_sleeps_and_its_next_use_wakes_it(world: World) -> N
     assert world.source.living == []
     assert await world.listed() == [("default", "python", False)]
     async with world.lin.use() as used:
-        assert used.named.take_news() == {"woke": True}
-        assert used.named.take_news() == {}
+        assert used.named.pop_notices() == {"woke": True}
+        assert used.named.pop_notices() == {}
     assert await world.read() == "milk"
     assert len(world.source.living) == 1
 
@@ -282,7 +282,7 @@ async def test_a_box_that_died_unseen_says_so_once(world: World) -> None:
     world.source.made[0].alive = False
     assert await world.listed() == [("default", "python", False)]
     async with world.lin.use() as used:
-        news = used.named.take_news()
+        news = used.named.pop_notices()
     assert news["woke"] is True
     assert "died" in str(news["fault"])
     assert await world.read() == "milk"
@@ -300,7 +300,7 @@ async def test_a_death_in_the_middle_of_a_call_is_told_to_that_call_alone(world:
     with pytest.raises(BoxLost):
         await call()
     async with world.lin.use() as used:
-        assert used.named.take_news() == {"woke": True}
+        assert used.named.pop_notices() == {"woke": True}
     assert await world.read() == "milk"
 
 
@@ -311,7 +311,7 @@ async def test_a_death_is_noticed_and_told_to_the_next_user(world: World) -> Non
     await world.keeper.look()
     assert world.source.made[0].destroyed, "what it used is free again"
     async with world.lin.use() as used:
-        assert "died" in str(used.named.take_news()["fault"])
+        assert "died" in str(used.named.pop_notices()["fault"])
     assert await world.read() == "milk"
 
 

@@ -55,7 +55,7 @@ class Telegram(Platform):
         """Whether somebody says something."""
         return said_in(_update(event)) is not None
 
-    def reworded(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
+    def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
         """Of a text and of a caption."""
         message = changed_in(_update(event))
         return None if message is None else words_of(message, bot.self_id, _username(bot))

@@ -37,7 +37,7 @@ class _Counted(Protocol):
     """What `hold` adds to a bot."""
 
     async def handle_event(self, event: Event) -> None:
-        """See `Ear.heard`."""
+        """See `EventListener.on_event`."""
 
     async def settled(self) -> bool:
         """See `Ear.settled`."""

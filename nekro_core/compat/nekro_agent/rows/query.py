@@ -220,14 +220,14 @@ class Query(Generic[M]):
             limit = question.limit or (_MOST_ROWS if question.offset else 0)
             found = await source.rows(where, order=order, limit=limit, offset=question.offset)
             return [self._model.of(row) for row in found]
-        found = await self._looked_through(source, where, order, tried)
+        found = await self._filtered_in_memory(source, where, order, tried)
         if order is None:
             for field in reversed(question.order):
                 _sort(found, self._named(field), turned=field.startswith("-"))
         end = question.offset + question.limit if question.limit else None
         return found[question.offset : end]
 
-    async def _looked_through(
+    async def _filtered_in_memory(
         self, source: RowSource, where: WhereClause, order: str | None, tried: Sequence[Condition]
     ) -> list[M]:
         """Fetch piece by piece and try what the database cannot."""
