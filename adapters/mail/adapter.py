@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Host, Serving
+from nekro_core.api.adapter import AdapterTasks, Capabilities, Host
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Image, Receipt, Video, Voice
 
 from .composer import CAPABILITIES, MAIL_BYTES, POLICY, UnsendableMail, compose
@@ -49,7 +49,7 @@ class MailAdapter:
         self._threads = ThreadStore(self._folder / "threads")
         self._intake = MailIntake(host, self._threads, frozenset(self._boxes), name=self.name)
         self._posting = anyio.CapacityLimiter(POSTS)
-        self._serving = Serving(self._serve)
+        self._serving = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """A mail carries everything at once."""

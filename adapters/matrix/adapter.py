@@ -12,7 +12,14 @@ from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Doubt, Host, PictureLimits, Serving, VoiceLimits
+from nekro_core.api.adapter import (
+    AdapterTasks,
+    Capabilities,
+    Host,
+    PictureLimits,
+    UncertainDelivery,
+    VoiceLimits,
+)
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -59,7 +66,7 @@ CLOCKS_S = 120.0
 
 
 class MatrixAdapter:
-    """`Adapter` for Matrix, `Editing` and `Confirming`."""
+    """`Adapter` for Matrix, `SupportsEditing` and `SupportsConfirmation`."""
 
     name = "matrix"
 
@@ -78,7 +85,7 @@ class MatrixAdapter:
         self._accounts = [
             MatrixAccount(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
         ]
-        self._serving = Serving(self._serve)
+        self._serving = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """The same for all rooms; media as large as the most modest of our servers takes them."""
@@ -133,8 +140,9 @@ class MatrixAdapter:
             return receipt
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
-    async def confirm(self, doubt: Doubt) -> Receipt:
-        """Look for the delivery's own mark among the account's messages. See `Confirming`."""
+    async def confirm(self, doubt: UncertainDelivery) -> Receipt:
+        """Look for the delivery's own mark among the account's messages. See
+        `SupportsConfirmation`."""
         key = doubt.delivery.chat_key
         account = await self._account(key)
         if account is None or account.server is None:

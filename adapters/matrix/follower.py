@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.api.adapter import Lanes
+from nekro_core.api.adapter import KeyedQueue
 
 from .checkpoint import SyncCheckpoint, SyncPage
 from .homeserver import Homeserver, HomeserverError, HomeserverNotConnected, HomeserverRefused
@@ -66,7 +66,7 @@ class Follower:
         self._rooms = rooms
         self._intake = intake
         self._bookmark = bookmark
-        self._lanes = Lanes(tasks)
+        self._lanes = KeyedQueue(tasks)
 
     async def follow(self) -> None:
         """Read on and on. Raises `ActionError`."""

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from loguru import logger
 
-from nekro_core.api.adapter import Expected, Host, Lanes, Reading, accept_patiently
+from nekro_core.api.adapter import Expected, Host, KeyedQueue, Prefetch, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -75,7 +75,7 @@ class MatrixIntake:
         self._clock = clock
         self._hand_over = hand_over
 
-    def medium(self, room_id: str, event: Json, lanes: Lanes) -> Reading[bytes] | None:
+    def medium(self, room_id: str, event: Json, lanes: KeyedQueue) -> Prefetch[bytes] | None:
         """What `take` needs of a medium, begun at once where its room waits already."""
         found = medium_of(event)
         if found is None or words(event.get("sender")) == self._account:
@@ -95,7 +95,7 @@ class MatrixIntake:
         event: Json,
         *,
         away: bool = False,
-        medium: Reading[bytes] | None = None,
+        medium: Prefetch[bytes] | None = None,
     ) -> None:
         """Take in one event of a room's timeline. ``away`` is of the first round of a connection,
         and of what was said before we came: what is old there was said without us. In later rounds
@@ -113,7 +113,7 @@ class MatrixIntake:
             await deed()
 
     async def _read(
-        self, room_id: str, event: Json, *, away: bool, medium: Reading[bytes] | None
+        self, room_id: str, event: Json, *, away: bool, medium: Prefetch[bytes] | None
     ) -> Action | None:
         """What is to be done about an event."""
         kind, content = event.get("type"), table(event.get("content"))
@@ -163,7 +163,9 @@ class MatrixIntake:
         said = self._rooms.cached_event(event_id)
         return self._rooms.key(self._instance, room_id, said.thread if said else None)
 
-    async def _segments(self, key: ChatKey, event: Json, medium: Reading[bytes] | None) -> Segments:
+    async def _segments(
+        self, key: ChatKey, event: Json, medium: Prefetch[bytes] | None
+    ) -> Segments:
         kind, content = event.get("type"), table(event.get("content"))
         if kind in MESSAGES:
             # Without content it was taken back before we saw it.
@@ -196,7 +198,7 @@ class _Enquiry:
         server: Homeserver,
         rooms: Rooms,
         key: ChatKey,
-        medium: Reading[bytes] | None,
+        medium: Prefetch[bytes] | None,
     ) -> None:
         self._medium = medium
         self._host = host

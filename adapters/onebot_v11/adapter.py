@@ -10,7 +10,14 @@ from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Doubt, Host, Serving, Shown, judged
+from nekro_core.api.adapter import (
+    AdapterTasks,
+    Capabilities,
+    Host,
+    PlatformMessage,
+    UncertainDelivery,
+    match_delivery,
+)
 from nekro_core.api.chat import (
     ChatKey,
     Delivery,
@@ -56,7 +63,7 @@ class OneBotV11Adapter:
         self._send_s = send_s
         self._driver = driver
         self._gateway = gateway
-        self._serving = Serving(self._serve)
+        self._serving = AdapterTasks(self._serve)
         self._unbundled: set[str] = set()
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
@@ -128,7 +135,7 @@ class OneBotV11Adapter:
             )
         return _rejected(str(error))
 
-    async def confirm(self, doubt: Doubt) -> Receipt:
+    async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         """Look for the message in the chat's history, where the implementation keeps one."""
         key = doubt.delivery.chat_key
         account = await self._host.account_of(key.instance)
@@ -139,11 +146,11 @@ class OneBotV11Adapter:
         events = await newest(connection, (key.kind, key.native_id), doubt.before)
         if connection.lost:
             return Receipt(state=DeliveryState.PENDING, reason=connection.lost)
-        return judged(doubt, [await _shown(event, connection.account) for event in events])
+        return match_delivery(doubt, [await _shown(event, connection.account) for event in events])
 
 
-async def _shown(event: Json, account: str) -> Shown:
-    return Shown(
+async def _shown(event: Json, account: str) -> PlatformMessage:
+    return PlatformMessage(
         message_id=words(event.get("message_id")),
         own=person_of(event) == account,
         segments=await read_segments(event.get("message"), OfflineLookups()),

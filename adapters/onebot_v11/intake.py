@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 from loguru import logger
 
-from nekro_core.api.adapter import Host, Lanes, Reading, accept_patiently
+from nekro_core.api.adapter import Host, KeyedQueue, Prefetch, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -59,7 +59,7 @@ class IncomingEvent:
     """An event, and of a message what it says; nothing of one that is our own."""
 
     event: Json
-    reading: Reading[Segments] | None
+    reading: Prefetch[Segments] | None
 
 
 class OneBotIntake:
@@ -71,7 +71,7 @@ class OneBotIntake:
         self._host = host
         self._name = name
         self._clock = clock
-        self._lanes = Lanes(tasks)
+        self._lanes = KeyedQueue(tasks)
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
         self._cut: dict[ChatKey, OneBotConnection] = {}
@@ -180,7 +180,7 @@ class OneBotIntake:
 
     def _reading(
         self, connection: OneBotConnection, key: ChatKey, event: Json, deadline: float | None = None
-    ) -> Reading[Segments] | None:
+    ) -> Prefetch[Segments] | None:
         """What a message says, with its media; nothing of our own, which the outbox has kept."""
         if _is_echo(connection, event):
             return None

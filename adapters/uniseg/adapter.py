@@ -10,7 +10,7 @@ from loguru import logger
 from nonebot.adapters import Bot
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Host, Serving
+from nekro_core.api.adapter import AdapterTasks, Capabilities, Host
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
 
 from .intake import UnisegIntake
@@ -41,7 +41,7 @@ class UnisegAdapter:
         self._send_s = send_s
         self._intake = UnisegIntake(host, platform)
         self._held = manage(platform.stock, driver, self._intake)
-        self._serving = Serving(self._serve)
+        self._serving = AdapterTasks(self._serve)
 
     @property
     def stock(self) -> Any:

@@ -15,7 +15,7 @@ from nonebot.matcher import matchers
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Host, Lanes, Reading, accept_patiently
+from nekro_core.api.adapter import Host, KeyedQueue, Prefetch, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -60,7 +60,7 @@ class UnisegIntake:
         self._clock = clock
         self._bind_s = bind_s
         self._tasks: TaskGroup | None = None
-        self._lanes: Lanes | None = None
+        self._lanes: KeyedQueue | None = None
         self._bots: dict[str, Bot] = {}
         self._queues: dict[Bot, MemoryObjectSendStream[_Numbered]] = {}
         self._taking = 0
@@ -73,7 +73,7 @@ class UnisegIntake:
 
     def open(self, tasks: TaskGroup) -> None:
         """Take in what comes from now on, in tasks of this group."""
-        self._tasks, self._lanes = tasks, Lanes(tasks)
+        self._tasks, self._lanes = tasks, KeyedQueue(tasks)
 
     async def close(self) -> None:
         """Take nothing more in, and wait for what was heard to be handed over."""
@@ -286,7 +286,7 @@ class UnisegIntake:
         event: Event,
         found: Sender,
         reader: PieceReader,
-        reading: Reading[Segments],
+        reading: Prefetch[Segments],
     ) -> None:
         platform = self._platform
         sender = Sender(self.named(bot, found.user_id), found.name, found.role)

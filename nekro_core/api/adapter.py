@@ -3,11 +3,11 @@
 A built-in adapter is a package `adapters/<name>`; its ``__init__`` has ``create``, an
 `AdapterFactory`, or ``factories``, which of `Host.settings` makes several, by name. It may have
 ``SERVER_OPTIONS``, keyword arguments that the web server must be run with for the adapter's sake.
-Its tasks begin and end with a `Serving`; what it must know after a restart it puts below
+Its tasks begin and end with a `AdapterTasks`; what it must know after a restart it puts below
 `Host.data_dir` with `write_whole`.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
 
@@ -15,21 +15,12 @@ from nekro_core.delivery.adapter import (
     Adapter,
     BundleLimits,
     Capabilities,
+    PlatformMessage,
+    SupportsConfirmation,
+    SupportsEditing,
+    UncertainDelivery,
 )
-from nekro_core.delivery.adapter import (
-    PlatformMessage as Shown,
-)
-from nekro_core.delivery.adapter import (
-    SupportsConfirmation as Confirming,
-)
-from nekro_core.delivery.adapter import (
-    SupportsEditing as Editing,
-)
-from nekro_core.delivery.adapter import (
-    UncertainDelivery as Doubt,
-)
-from nekro_core.delivery.adapter_tasks import AdapterTasks as Serving
-from nekro_core.delivery.adapter_tasks import accept_patiently
+from nekro_core.delivery.adapter_tasks import AdapterTasks, accept_patiently
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.host import (
     OPEN_STATES,
@@ -42,18 +33,16 @@ from nekro_core.delivery.host import (
     PluginShown,
     PluginsShown,
     Recorded,
+    ToolService,
     Working,
 )
-from nekro_core.delivery.host import (
-    ToolService as ToolDesk,
-)
-from nekro_core.delivery.outbound.match_delivery import match_delivery as judged
+from nekro_core.delivery.outbound.match_delivery import match_delivery
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.deprecated import old_names
 from nekro_core.system.errors import NekroError
-from nekro_core.system.keyed_queue import KeyedQueue as Lanes
-from nekro_core.system.keyed_queue import Prefetch as Reading
+from nekro_core.system.keyed_queue import KeyedQueue, Prefetch
 from nekro_core.tools.offer import ToolAnswer
 
 
@@ -100,16 +89,14 @@ __all__ = [
     "Activity",
     "Adapter",
     "AdapterFactory",
+    "AdapterTasks",
     "BundleLimits",
     "CannotDo",
     "Capabilities",
-    "Confirming",
     "DeliveryRow",
-    "Doubt",
-    "Editing",
     "Expected",
     "Host",
-    "Lanes",
+    "KeyedQueue",
     "MediaKeeper",
     "MediaLinker",
     "NekroError",
@@ -117,19 +104,49 @@ __all__ = [
     "Page",
     "PictureLimits",
     "PictureType",
+    "PlatformMessage",
     "PluginShown",
     "PluginsShown",
-    "Reading",
+    "Prefetch",
     "Recorded",
-    "Serving",
-    "Shown",
     "StoreUnavailable",
+    "SupportsConfirmation",
+    "SupportsEditing",
     "ToolAnswer",
-    "ToolDesk",
+    "ToolService",
+    "UncertainDelivery",
     "VoiceFormat",
     "VoiceLimits",
     "Working",
     "accept_patiently",
-    "judged",
+    "match_delivery",
     "write_whole",
 ]
+
+if TYPE_CHECKING:  # the old names, for type checkers
+    Shown = PlatformMessage
+    Confirming = SupportsConfirmation
+    Editing = SupportsEditing
+    Doubt = UncertainDelivery
+    Serving = AdapterTasks
+    ToolDesk = ToolService
+    judged = match_delivery
+    Lanes = KeyedQueue
+    Reading = Prefetch
+else:
+    __getattr__ = old_names(
+        __name__,
+        {
+            "Shown": "PlatformMessage",
+            "Confirming": "SupportsConfirmation",
+            "Editing": "SupportsEditing",
+            "Doubt": "UncertainDelivery",
+            "Serving": "AdapterTasks",
+            "ToolDesk": "ToolService",
+            "judged": "match_delivery",
+            "Lanes": "KeyedQueue",
+            "Reading": "Prefetch",
+        },
+        since="0.1.0",
+        removed="0.3.0",
+    )

@@ -10,16 +10,14 @@ EXPORTS = {
         "Activity",
         "Adapter",
         "AdapterFactory",
+        "AdapterTasks",
         "BundleLimits",
         "CannotDo",
         "Capabilities",
-        "Confirming",
         "DeliveryRow",
-        "Doubt",
-        "Editing",
         "Expected",
         "Host",
-        "Lanes",
+        "KeyedQueue",
         "MediaKeeper",
         "MediaLinker",
         "NekroError",
@@ -28,20 +26,22 @@ EXPORTS = {
         "Page",
         "PictureLimits",
         "PictureType",
+        "PlatformMessage",
         "PluginShown",
         "PluginsShown",
-        "Reading",
+        "Prefetch",
         "Recorded",
-        "Serving",
-        "Shown",
         "StoreUnavailable",
+        "SupportsConfirmation",
+        "SupportsEditing",
         "ToolAnswer",
-        "ToolDesk",
+        "ToolService",
+        "UncertainDelivery",
         "VoiceFormat",
         "VoiceLimits",
         "Working",
         "accept_patiently",
-        "judged",
+        "match_delivery",
         "write_whole",
     ],
     "core": ["logger"],
@@ -162,6 +162,38 @@ def module(name: str) -> ModuleType:
 def test_exports(name: str) -> None:
     assert sorted(module(name).__all__) == EXPORTS[name]
     assert all(hasattr(module(name), each) for each in EXPORTS[name])
+
+
+OLD_NAMES = {
+    "adapter": {
+        "Confirming": "SupportsConfirmation",
+        "Doubt": "UncertainDelivery",
+        "Editing": "SupportsEditing",
+        "Lanes": "KeyedQueue",
+        "Reading": "Prefetch",
+        "Serving": "AdapterTasks",
+        "Shown": "PlatformMessage",
+        "ToolDesk": "ToolService",
+        "judged": "match_delivery",
+    },
+    "chat": {"NEW_BEGINNING": "CONVERSATION_RESET"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [(name, old, new) for name, olds in OLD_NAMES.items() for old, new in olds.items()],
+)
+def test_an_old_name_gives_the_same_object_and_warns(name: str, old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{old} is called {new} since") as warned:
+        exec(f"from nekro_core.api.{name} import {old} as it", found := {})
+    assert found["it"] is getattr(module(name), new)
+    assert {each.filename for each in warned} == {"<string>"}
+
+
+def test_a_name_that_never_was_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match=r"nekro_core\.api\.adapter.*Nothing"):
+        _ = module("adapter").Nothing
 
 
 def test_the_chat_room_is_offered_whole() -> None:

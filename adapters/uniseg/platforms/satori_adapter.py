@@ -6,7 +6,7 @@ import anyio
 from nonebot.adapters.satori import Bot, Message
 from nonebot.adapters.satori.models import MessageObject
 
-from nekro_core.api.adapter import Doubt, Shown, judged
+from nekro_core.api.adapter import PlatformMessage, UncertainDelivery, match_delivery
 from nekro_core.api.chat import ChatKey, DeliveryState, Receipt
 
 from ..adapter import UnisegAdapter
@@ -22,9 +22,9 @@ ones is read differently by servers, and a history with a hole would prove nothi
 
 
 class SatoriAdapter(UnisegAdapter):
-    """`Confirming` for Satori."""
+    """`SupportsConfirmation` for Satori."""
 
-    async def confirm(self, doubt: Doubt) -> Receipt:
+    async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         """Look for the message in the channel's history, where the server offers it. What stands
         behind Satori is any platform, and may show a message otherwise than it was sent."""
         key = doubt.delivery.chat_key
@@ -44,7 +44,9 @@ class SatoriAdapter(UnisegAdapter):
             receipt = outcome_of(error)
             clear = receipt.state is DeliveryState.REJECTED or isinstance(error, ValueError)
             return (_unknown if clear else _pending)(f"{FEATURE}: {receipt.reason}")
-        return judged(doubt, [self._shown(each, bot, key) for each in messages], faithful=False)
+        return match_delivery(
+            doubt, [self._shown(each, bot, key) for each in messages], faithful=False
+        )
 
     async def _newest(self, bot: Bot, key: ChatKey) -> list[MessageObject]:
         """The newest messages of a chat, oldest first."""
@@ -56,8 +58,8 @@ class SatoriAdapter(UnisegAdapter):
         # Some servers turn them round.
         return sorted(found, key=_time) if all(each.created_at for each in found) else found
 
-    def _shown(self, message: MessageObject, bot: Bot, key: ChatKey) -> Shown:
-        return Shown(
+    def _shown(self, message: MessageObject, bot: Bot, key: ChatKey) -> PlatformMessage:
+        return PlatformMessage(
             message_id=account_message_id(message.id, key),
             own=message.user is not None and message.user.id == self._platform.user_of(bot),
             segments=outline(

@@ -23,8 +23,8 @@ CLOCKS_S = 120.0
 def match_delivery(
     doubt: UncertainDelivery, shown: Sequence[PlatformMessage], *, faithful: bool = True
 ) -> Receipt:
-    """A verdict for `Confirming.confirm` from a piece of the chat's history without holes, oldest
-    first.
+    """A verdict for `SupportsConfirmation.confirm` from a piece of the chat's history without
+    holes, oldest first.
 
     Ours is the first own message behind all that were there before, with the same words and the
     same kinds of media, that is not another one. That it is not there can only be said of a history

@@ -34,9 +34,10 @@ class Outbox:
 
     On entering, what a dead process left is found: calls that it was making become ``unknown``;
     those never handed over are sent in their old order, as soon as the account can take them and
-    unless they are older than ``resend_for_s``. Where the platform can be asked (`Confirming`),
-    what is unknown is settled: it is ``sent``, or it surely never arrived and is sent now, before
-    all that came after it in its chat. Else it stays ``unknown`` and is never repeated by itself.
+    unless they are older than ``resend_for_s``. Where the platform can be asked
+    (`SupportsConfirmation`), what is unknown is settled: it is ``sent``, or it surely never arrived
+    and is sent now, before all that came after it in its chat. Else it stays ``unknown`` and is
+    never repeated by itself.
 
     ``adapters`` is looked at for each send, by name, so one may be added later.
     """

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image as Picture
 
 from adapters.matrix.intake import Accept
-from nekro_core.api.adapter import Doubt
+from nekro_core.api.adapter import UncertainDelivery
 from nekro_core.api.chat import (
     EVERYONE,
     ChatMessage,
@@ -431,9 +431,9 @@ async def test_a_message_of_unknown_outcome_is_found_by_its_mark(scene: Scene) -
     assert (await bot.adapter.send(never)).state is DeliveryState.UNKNOWN
     proxy.rule = lambda *_: None
     now = bot.adapter._accounts[0]._clock()
-    found = await bot.adapter.confirm(Doubt(delivery=lost, since=now))
+    found = await bot.adapter.confirm(UncertainDelivery(delivery=lost, since=now))
     assert found.state is DeliveryState.SENT
-    gone = await bot.adapter.confirm(Doubt(delivery=never, since=now))
+    gone = await bot.adapter.confirm(UncertainDelivery(delivery=never, since=now))
     assert gone.state is DeliveryState.REJECTED
     # Sent again under its own id, it is the same event: nobody sees it twice.
     bot.adapter._send_s = 10

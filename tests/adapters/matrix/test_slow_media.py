@@ -9,7 +9,7 @@ import anyio
 from adapters.matrix.homeserver import Homeserver, HomeserverOutcomeUnknown
 from adapters.matrix.intake import MatrixIntake
 from adapters.matrix.rooms import Room, Rooms
-from nekro_core.api.adapter import Lanes
+from nekro_core.api.adapter import KeyedQueue
 from nekro_core.api.chat import Image
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 
@@ -63,7 +63,7 @@ async def test_a_room_waits_once_and_keeps_its_order(tmp_path: Path) -> None:
     events = [picture(number, f"slow{number}") for number in range(4)] + [picture(4, "quick")]
     began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
-        lanes = Lanes(tasks)
+        lanes = KeyedQueue(tasks)
         for event in events:
             medium = intake.medium(ROOM, event, lanes)
             await lanes.submit(ROOM, partial(intake.take, ROOM, event, medium=medium))

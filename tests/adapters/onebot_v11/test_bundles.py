@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.api.adapter import Confirming, Doubt
+from nekro_core.api.adapter import SupportsConfirmation, UncertainDelivery
 from nekro_core.api.chat import (
     ChatKey,
     Delivery,
@@ -91,7 +91,9 @@ async def test_what_no_bundle_holds_is_refused(tmp_path: Path, wrong: Forward, r
         assert not [call for call in peer.calls if call.action.startswith("send_")]
 
 
-async def doubtful(bot: Bot, peer: OneBotPeer, bundle: Forward, *, arrives: bool) -> Doubt:
+async def doubtful(
+    bot: Bot, peer: OneBotPeer, bundle: Forward, *, arrives: bool
+) -> UncertainDelivery:
     """Both have spoken in the chat, then the bot sends a bundle and hears nothing of it."""
     asked = peer.account.message(("group", "30003"), 10001, "hello")
     earlier = await bot.send(GROUP, "earlier")
@@ -100,7 +102,7 @@ async def doubtful(bot: Bot, peer: OneBotPeer, bundle: Forward, *, arrives: bool
         assert (await bot.send(GROUP, bundle)).state is DeliveryState.UNKNOWN
     ids = frozenset({str(asked["message_id"]), earlier.message_id})
     delivery = Delivery(delivery_id="d", chat_key=GROUP, segments=(bundle,))
-    return Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+    return UncertainDelivery(delivery=delivery, since=time.time(), before=ids, taken=ids)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -109,7 +111,7 @@ async def test_whether_a_bundle_arrived_can_be_asked(
     tmp_path: Path, bundle: Forward, dialect: str, arrives: bool
 ) -> None:
     async with running(tmp_path, api_timeout=0.2) as bot, bot.peer() as peer:
-        assert isinstance(bot.adapter, Confirming)
+        assert isinstance(bot.adapter, SupportsConfirmation)
         peer.account.bundles = dialect
         await peer.wait_connected()
         await bot.hear_from()

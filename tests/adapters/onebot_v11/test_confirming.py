@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.api.adapter import Confirming, Doubt
+from nekro_core.api.adapter import SupportsConfirmation, UncertainDelivery
 from nekro_core.api.chat import (
     ChatKey,
     Delivery,
@@ -26,7 +26,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 
 async def doubtful(
     bot: Bot, peer: OneBotPeer, chat: ChatKey, *segments: Segment, arrives: bool = True
-) -> Doubt:
+) -> UncertainDelivery:
     """Both have spoken in the chat, then the bot sends and hears nothing of it."""
     kind, native = ("group", "30003") if chat is GROUP else ("private", "10001")
     asked = peer.account.message((kind, native), 10001, "hello")
@@ -36,7 +36,7 @@ async def doubtful(
         await bot.send(chat, *segments)
     ids = frozenset({str(asked["message_id"]), earlier.message_id})
     delivery = Delivery(delivery_id="d", chat_key=chat, segments=segments)
-    return Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+    return UncertainDelivery(delivery=delivery, since=time.time(), before=ids, taken=ids)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_text_picture_and_file_are_found(
         (Text("[CQ:face,id=1] & <b>"),),
     ]
     async with running(tmp_path, api_timeout=0.4) as bot, bot.peer() as peer:
-        assert isinstance(bot.adapter, Confirming)
+        assert isinstance(bot.adapter, SupportsConfirmation)
         await peer.wait_connected()
         await bot.hear_from()
         for segments in messages:

@@ -13,7 +13,7 @@ import pytest
 
 from adapters.onebot_v11 import create
 from adapters.onebot_v11.access import KEPT_AS
-from nekro_core.api.adapter import Lanes
+from nekro_core.api.adapter import KeyedQueue
 from nekro_core.api.chat import ChatKey, DeliveryState, Image, Media, Receipt
 from nekro_core.api.secrets import secret_file
 from tests.adapters.onebot_v11.memory_host import MemoryHost
@@ -198,7 +198,7 @@ async def test_a_job_that_fails_does_not_silence_its_lane() -> None:
         raise OSError("disk full")
 
     async with anyio.create_task_group() as tasks:
-        lanes = Lanes(tasks)
+        lanes = KeyedQueue(tasks)
         for job in (bad, good, bad, good):
             await lanes.submit("chat", job)
         await lanes.idle()
@@ -208,7 +208,7 @@ async def test_a_job_that_fails_does_not_silence_its_lane() -> None:
 async def test_lanes_hold_back_whoever_fills_them() -> None:
     gate = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        lanes = Lanes(tasks, capacity=2)
+        lanes = KeyedQueue(tasks, capacity=2)
         for chat in range(2):
             await lanes.submit(chat, gate.wait)
         with anyio.move_on_after(0.05) as waiting:

@@ -15,7 +15,7 @@ from adapters.onebot_v11 import OneBotV11Adapter
 from adapters.onebot_v11.outgoing import CAPABILITIES as ONEBOT_V11
 from adapters.uniseg import factories
 from adapters.uniseg.enabled import ELSEWHERE, PLATFORMS
-from nekro_core.api.adapter import Capabilities, Confirming
+from nekro_core.api.adapter import Capabilities, SupportsConfirmation
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -79,7 +79,7 @@ def carried(folder: Path) -> Iterator[str]:
             found.setdefault(adapter.capabilities(ChatKey(name, kind, "1")), []).append(kind.value)
         for can, kinds in found.items():
             which = f" ({', '.join(kinds)})" if len(found) > 1 else ""
-            asked = isinstance(adapter, Confirming)
+            asked = isinstance(adapter, SupportsConfirmation)
             yield row(platform.title + which, can, dict(platform.nearest), asked=asked)
     yield row("E-mail", MAIL, {}, asked=hasattr(MailAdapter, "confirm"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from nonebot.exception import NetworkError
 
-from nekro_core.api.adapter import Confirming, Doubt
+from nekro_core.api.adapter import SupportsConfirmation, UncertainDelivery
 from nekro_core.api.chat import (
     ChatKey,
     Delivery,
@@ -116,7 +116,9 @@ async def test_a_bundle_is_one_message_of_messages(satori: Satori) -> None:
     )
 
 
-async def doubtful(satori: Satori, chat: str, *segments: Segment, arrives: bool) -> Doubt:
+async def doubtful(
+    satori: Satori, chat: str, *segments: Segment, arrives: bool
+) -> UncertainDelivery:
     """Both have spoken in the chat, then the bot sends and hears nothing of it."""
     private = "private" in chat
     await satori.say("hello", private=private)
@@ -126,11 +128,11 @@ async def doubtful(satori: Satori, chat: str, *segments: Segment, arrives: bool)
         await satori.bench.send(chat, *segments)
     ids = frozenset({asked.message_id, earlier.message_id})
     delivery = Delivery(delivery_id="d", chat_key=ChatKey.parse(chat), segments=segments)
-    return Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+    return UncertainDelivery(delivery=delivery, since=time.time(), before=ids, taken=ids)
 
 
-async def ask(satori: Satori, doubt: Doubt) -> Receipt:
-    assert isinstance(satori.bench.adapter, Confirming)
+async def ask(satori: Satori, doubt: UncertainDelivery) -> Receipt:
+    assert isinstance(satori.bench.adapter, SupportsConfirmation)
     return await satori.bench.adapter.confirm(doubt)
 
 

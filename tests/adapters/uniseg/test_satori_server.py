@@ -19,7 +19,7 @@ from nonebot.drivers.websockets import Mixin as WebSockets
 from websockets.asyncio.server import ServerConnection, serve
 
 from adapters.uniseg import factories
-from nekro_core.api.adapter import Confirming, Doubt
+from nekro_core.api.adapter import SupportsConfirmation, UncertainDelivery
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Image, Receipt, Text
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.peers.satori import SatoriPeer, missing
@@ -206,12 +206,12 @@ async def test_a_message_of_unknown_outcome_is_found(tmp_path: Path) -> None:
         bot.adapter._send_s = 0.5  # type: ignore[attr-defined]
         await peer.silence()
         assert (await bot.send("1 < 2")).state is DeliveryState.UNKNOWN
-        assert isinstance(bot.adapter, Confirming)
+        assert isinstance(bot.adapter, SupportsConfirmation)
         ids = frozenset({f"{asked}@g1", earlier.message_id})
         for said, state in (("1 < 2", DeliveryState.SENT), ("2 < 1", DeliveryState.UNKNOWN)):
             delivery = Delivery(delivery_id="d", chat_key=GROUP, segments=(Text(said),))
-            doubt = Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+            doubt = UncertainDelivery(delivery=delivery, since=time.time(), before=ids, taken=ids)
             assert (await bot.adapter.confirm(doubt)).state is state
         known = ids | {"m2@g1"}
-        doubt = Doubt(delivery=delivery, since=time.time(), before=ids, taken=known)
+        doubt = UncertainDelivery(delivery=delivery, since=time.time(), before=ids, taken=known)
         assert (await bot.adapter.confirm(doubt)).state is DeliveryState.REJECTED

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.api.adapter import Confirming
+from nekro_core.api.adapter import SupportsConfirmation
 from nekro_core.api.chat import (
     ChatKey,
     ChatMessage,
@@ -414,7 +414,9 @@ async def test_what_became_of_a_send(
 async def test_a_message_of_unknown_outcome_is_shown_and_never_repeated(
     bot: Bench, peer: TelegramPeer, tmp_path: Path
 ) -> None:
-    assert not isinstance(bot.adapter, Confirming), "the Bot API tells a bot nothing of its own"
+    assert not isinstance(bot.adapter, SupportsConfirmation), (
+        "the Bot API tells a bot nothing of its own"
+    )
     peer.answer("sendMessage", Abort())
     at_once = DeliverySettings(retry_s=0.01, settle_s=0.01)
     async with Store.open(f"sqlite://{tmp_path / 'nekro.sqlite3'}") as store:
