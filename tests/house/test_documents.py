@@ -178,7 +178,7 @@ def test_the_example_of_a_comment_stands_in_the_code() -> None:
 def test_an_old_name_warns_as_the_policy_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (example,) = [each for each in blocks(CONTRIBUTING, "python") if "DeprecationWarning" in each]
+    (example,) = [each for each in blocks(CONTRIBUTING, "python") if "OldName" in each]
     (tmp_path / "example_of_renaming.py").write_text(example)
     monkeypatch.syspath_prepend(tmp_path)
     try:
