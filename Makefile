@@ -16,7 +16,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format bench mutants crash soak peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit test test-python fresh long check format bench mutants crash upgrade soak peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -32,6 +32,7 @@ help:
 	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
 	@echo "make mutants  small faults in the most important modules: which does no test notice? 30 minutes"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
+	@echo "make upgrade  the data folder of an older commit (FROM=e61814b) opened by this code"
 	@echo "make stdlib   the code stream over every module of the standard library"
 	@echo "make test-python PYTHON=python3.13  the test suite on another Python, in .venv-3.13"
 	@echo "make fresh    make run and make test in a Debian 12 that nobody prepared, with its first"
@@ -92,6 +93,10 @@ mutants: $(VENV)/.installed-dev $(MUTMUT)/.installed
 # 500 kills, in rounds of 50: ARGS="--rounds 10 --kills 50", and with --database postgres once more.
 crash: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.e2e.crash $(ARGS)
+
+FROM ?= e61814b
+upgrade: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.e2e.upgrade $(FROM) $(ARGS)
 
 MINUTES := 60
 soak: $(VENV)/.installed-dev
