@@ -107,7 +107,7 @@ peers: $(VENV)/.installed-dev $(ASTRBOT)/.installed $(LANGBOT)/.installed
 	$(BIN)/python -m bench.peers $(ARGS)
 
 stdlib: $(VENV)/.installed-dev
-	STDLIB_SEED=all $(BIN)/pytest tests/agent/test_code_stream.py $(ARGS)
+	STDLIB_SEED=all $(BIN)/pytest tests/agent/turn/test_code_stream.py $(ARGS)
 
 # Installs and loads every adapter that uniseg knows; then WRITE_DOCS=1 make test ARGS=-kplatforms_page
 platforms:
@@ -118,8 +118,8 @@ SECONDS := 60
 attack: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.sandbox.attacks $(ARGS)
 	$(BIN)/python -m tests.sandbox.attacks.fuzz $(SECONDS)
-	$(BIN)/python -m tests.sandbox.leftovers 1000
-	$(BIN)/python -m tests.sandbox.docker_leftovers 100
+	$(BIN)/python -m tests.sandbox.jail.leftovers 1000
+	$(BIN)/python -m tests.sandbox.docker.leftovers 100
 
 # A real Matrix homeserver for the tests, in an environment of its own: what it needs is not ours.
 synapse: $(SYNAPSE)/.installed

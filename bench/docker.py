@@ -16,7 +16,7 @@ from bench.figure import Figure, percentiles
 from bench.sandbox import ON_ANY_BACKEND
 from nekro_core.sandbox.docker.backend import DockerBackend
 from nekro_core.sandbox.settings import SandboxSettings
-from tests.sandbox.docker_engine import NoEngine
+from tests.sandbox.docker.engine import NoEngine
 
 _TIMES = 10
 

@@ -12,7 +12,7 @@ import anyio
 from bench.figure import Figure, percentiles
 from nekro_core.sandbox.docker.backend import DockerBackend
 from nekro_core.sandbox.settings import SandboxSettings
-from tests.sandbox.docker_engine import give_image, running_engine
+from tests.sandbox.docker.engine import give_image, running_engine
 
 _IMAGE = "nekro-box/python"
 _EMPTY = ("python3", "-I", "-S", "-c", "")

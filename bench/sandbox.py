@@ -33,7 +33,7 @@ from nekro_core.sandbox.box import (
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.pool import BoxPool
 from nekro_core.sandbox.settings import SandboxSettings
-from tests.sandbox.docker_engine import NoEngine
+from tests.sandbox.docker.engine import NoEngine
 
 _FUNCTIONS = [
     GuestFunction(names=(f"tool_{number}", f"room.tool_{number}"), doc="What a tool does. " * 20)

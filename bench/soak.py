@@ -21,7 +21,7 @@ from pathlib import Path
 import anyio
 
 from tests.e2e.bot_process import BotProcess, running_bot
-from tests.e2e.store_look import StoreLook
+from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import Late, OneBotPeer
 from tests.peers.postgres import PostgresServer
 from tests.peers.scripted_model import Answer, Asked, Call, ScriptedModelServer

@@ -27,7 +27,7 @@ from nekro_core.tools.discovery.words import (
     is_stop_word,
 )
 from nekro_core.tools.names import NamedTool
-from tests.tools.searches import Search, known_tools, searches, searches_for_names
+from tests.tools.discovery.searches import Search, known_tools, searches, searches_for_names
 
 _SETS = {"5": "_fifth", "6": "_sixth", "7": "_seventh"}
 _RANKS = 60

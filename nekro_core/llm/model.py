@@ -31,7 +31,13 @@ class KeyRejected(ModelError):
 
 
 class QuotaExceeded(ModelError):
-    """Too many requests, or the account is empty."""
+    """Too many requests, or the account is empty. Asking again later may help.
+
+    Args:
+        message: For an operator; without secrets.
+        retry_after_s: Seconds after which the provider says to ask again; None where it did not
+            say.
+    """
 
     retryable = True
 

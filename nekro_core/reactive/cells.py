@@ -36,8 +36,14 @@ Load = Callable[[InputSnapshot], Awaitable[T]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellState(Generic[T]):
-    """All of a cell at one moment: idle (nothing set), running, done or failed. ``serial`` counts
-    the outcomes that the cell has had."""
+    """All of a cell at one moment: idle (nothing set), running, done or failed.
+
+    Attributes:
+        pending: Whether the cell's function runs now.
+        result: What the function returned for the inputs of this moment; None before that.
+        error: What the function raised for these inputs; None otherwise.
+        serial: How many outcomes, results and errors together, the cell has had.
+    """
 
     pending: bool = False
     result: T | None = None
@@ -66,7 +72,19 @@ class AsyncCell(Node, Generic[T]):
     """What `fetch_data`, `exec_` and their like return. Made in a scope, which ends it.
 
     Reading ``pending``, ``result``, ``error`` or ``state`` inside of a `computed` makes that depend
-    on it; given as an input to another cell, the other is idle until there is a result.
+    on it. Given as an input to another cell, it keeps that cell idle until there is a result.
+    Raises `NoScope` outside of a scope and `NotHere` inside of a `computed`.
+
+    Args:
+        load: Runs for each new set of inputs, one call at a time. It gets an `InputSnapshot`, a
+            private copy of the inputs, and must bear being cancelled.
+        inputs: Plain data or reactive values by name, at most 32 MiB together (`MAX_INPUT`). One
+            that cannot be compared makes the cell fail with `BadInput`.
+        name: What the cell is called in errors and as a task.
+        needed: Inputs without which the cell is idle: None and what is empty count as missing.
+        present: The same, for inputs that may be empty: only None counts as missing.
+        remember: How many outcomes are kept, each under its inputs; going back to one of them does
+            not run ``load`` again.
     """
 
     def __init__(
@@ -134,11 +152,19 @@ class AsyncCell(Node, Generic[T]):
         return self._wants().key
 
     def get(self) -> T | None:
-        """The same as ``result``: what a cell is as an input to others."""
+        """Read the result; the same as ``result``. This is how another cell reads it as an input.
+
+        Returns:
+            The result for the inputs of now, or None while there is none.
+        """
         return self.result
 
     def __call__(self) -> T | None:
-        """The same as ``result``."""
+        """Read the result; the same as ``result``.
+
+        Returns:
+            The result for the inputs of now, or None while there is none.
+        """
         return self.result
 
     # ---- what can be done with it --------------------------------------------------------------
@@ -150,15 +176,25 @@ class AsyncCell(Node, Generic[T]):
             self._salt.update(lambda salt: salt + 1)
 
     async def settled(self) -> CellState[T]:
-        """Wait until neither it nor anything that its inputs come from runs; its state then."""
+        """Wait until neither the cell nor anything that its inputs come from runs. There is no
+        limit on the time.
+
+        Returns:
+            The cell's state then: idle, done or failed.
+        """
         async with aclosing(self.follow()) as glimpses:
             async for _ in glimpses:
                 pass
         return self._seen().state
 
     def follow(self) -> AsyncGenerator[Glimpse]:
-        """Its results and errors as they change, until neither it nor anything that its inputs come
-        from runs."""
+        """Watch the results and errors change.
+
+        Returns:
+            An iterator of `Glimpse`: the state now, and after each change. It ends when neither the
+            cell nor anything that its inputs come from runs. Close it early with
+            `contextlib.aclosing`.
+        """
         return follow(self._glimpse)
 
     def close(self) -> None:
@@ -274,11 +310,20 @@ def after_input(before: Any) -> Any:
 def load(
     function: Callable[..., Awaitable[T]], *, needed: Collection[str] | None = None, **inputs: Any
 ) -> AsyncCell[T]:
-    """Any asynchronous function as a cell: the general form of `fetch_data`.
+    """Make a cell of any asynchronous function: the general form of `fetch_data`.
 
-    It is called with the inputs by name, reactive ones read. While one of ``needed`` (all, unless
-    said otherwise) is None or empty the cell is idle. ``function`` must stand being cancelled, and
-    returns something: None is no result to those who wait for one.
+    Args:
+        function: Called with the inputs by name, reactive ones read. It must bear being cancelled,
+            and it returns something: a result of None does not count for cells that wait for one.
+        needed: The names of the inputs without which the cell is idle: None and what is empty count
+            as missing. None means all of them.
+        inputs: Plain data or reactive values, at most 32 MiB together.
+
+    Returns:
+        A cell with the function's result. An exception of the function is its ``error``.
+
+    Raises:
+        TypeError: ``needed`` names something that is not among the inputs.
     """
     if needed is None:
         needed = inputs

@@ -49,7 +49,13 @@ class Unreadable(ReactiveError):
 
 
 class CommandTimeout(ReactiveError):
-    """A command did not end in time. ``stdout`` and ``stderr`` hold what it had said by then."""
+    """A command did not end in time.
+
+    Args:
+        message: What to tell the reader, with the number of seconds.
+        stdout: What the command had written by then, at most 1 MiB.
+        stderr: The same of its error output.
+    """
 
     def __init__(self, message: str, *, stdout: str = "", stderr: str = "") -> None:
         super().__init__(message)

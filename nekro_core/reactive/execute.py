@@ -44,8 +44,12 @@ _SESSION: Final = 'for step do eval "$step"; code=$?; [ "$code" -eq 0 ] || exit 
 class ExecResult:
     """How a command ended. An ``exit_code`` that is not 0 is a result, not an error of the cell.
 
-    ``files`` are those that were asked for, by the path they were asked by; of a command that
-    failed, those that are there.
+    Attributes:
+        stdout: What the command wrote, as text. At most 1 MiB (`OUTPUT`) is kept.
+        stderr: The same of its error output.
+        exit_code: 0 for success.
+        files: The files that were asked for, by the path they were asked by, each at most 16 MiB
+            (`MAX_FILE`). Of a command that failed, those that are there.
     """
 
     stdout: str
@@ -104,15 +108,29 @@ def exec_(
     timeout_s: float = TIMEOUT_S,
     after: Any = None,
 ) -> AsyncCell[ExecResult]:
-    """Run a command in a fresh box, which is gone when it has ended; idle while there is none.
+    """Run a command in a fresh box. The box is gone when the command has ended.
 
-    A list is a sequence of steps in one shell: the first that does not end with 0 ends it. A step
-    that is itself a list is a program with its words, untouched by the shell. Code and data from
-    outside go in as ``files`` or as such words; in a text for the shell they would be read as
-    commands. A file to put in that is None keeps the cell idle.
+    The cell is idle while there is no command or while a file to put in is None. It fails with
+    `CommandTimeout` over ``timeout_s``, with `OutputMissing` where the command ends with 0 and
+    leaves out a file that was asked for, with `ReactiveError` where the scope has no boxes, and
+    with the box's own errors. At most 8 boxes of commands (`BOXES_AT_ONCE`) run in one scope; more
+    of them wait.
 
-    ``image`` is what the box is made from. Over ``timeout_s`` it fails with `CommandTimeout`; with
-    `OutputMissing` where a command ends with 0 and leaves no such file; with the box's own errors.
+    Args:
+        command: A text for the shell, or a list of steps in one shell: the first step that does not
+            end with 0 ends it. A step that is itself a list is a program with its words, which the
+            shell does not read. Pass code and data from outside as ``files`` or as such words; in a
+            text for the shell they would run as commands.
+        image: What the box is made from; None is the default image.
+        files: A list of paths to take out as text, or a dict from path to ``"text"``, ``"json"`` or
+            ``"bytes"`` for a file to take out, and to a text, bytes or a cell for a file to put in.
+            Relative paths begin at ``/home/user``.
+        timeout_s: Seconds that the command may take; 60 unless given.
+        after: A cell that must have a result first. The command runs again when that cell has run
+            again.
+
+    Returns:
+        A cell with an `ExecResult`.
     """
     scope = current_scope()
     source = scope.resources.boxes

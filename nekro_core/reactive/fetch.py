@@ -19,12 +19,19 @@ _MUCH_JSON: Final = 256 * 1024
 
 
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
-    """What is at an address; idle while there is none.
+    """Fetch what is at an address. The cell is idle while there is none.
 
-    The operator's bounds for media hold: bytes, seconds, redirects. A host that the chat's code
-    named is reached as its boxes reach it, another one where it is public, this machine never.
-    Fails with `FetchFailed` where nothing comes or the server answers with an error, with
-    `Unreadable` where it is not as ``mode`` says.
+    The operator's limits for media hold: bytes, seconds, redirects. A host that the chat's code
+    named is reached as its boxes reach it, another one where its address is public, this machine
+    never. The cell fails with `FetchFailed` where nothing comes or the server answers with an
+    error, and with `Unreadable` where the body is not as ``mode`` says.
+
+    Args:
+        url: An ``http`` or ``https`` address.
+        mode: ``"json"``, ``"text"`` (UTF-8) or ``"bytes"``.
+
+    Returns:
+        A cell with the body: parsed JSON, str or bytes.
     """
     fetcher = current_scope().resources.fetcher
 

@@ -30,7 +30,12 @@ class BoxHandle(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file was written; ``size`` are its bytes."""
+    """A file was written.
+
+    Attributes:
+        size: The bytes of the file.
+        ok: True. It is there so that a program can ask a result whether it is good.
+    """
 
     size: int
     ok: bool = True
@@ -43,11 +48,21 @@ def read_sandbox_file(
     mode: Reactive[Mode] = "text",
     after: Any = None,
 ) -> AsyncCell[Any]:
-    """A file of a box that stays, by its handle or name; idle while one of these is missing.
+    """Read a file of a box that stays. The cell is idle while ``sandbox`` or ``path`` is missing.
 
     It is read again when box, path or ``after`` change, not when somebody writes the file: give
-    ``after`` the cell that does. At most 16 MiB. Fails with `BoxFileError`, and `Unreadable`
-    for what is not as ``mode`` says.
+    ``after`` the cell that writes it. The cell fails with `BoxFileError`, also over 16 MiB
+    (`MAX_FILE`), with `Unreadable` for what is not as ``mode`` says, and with `ReactiveError` where
+    the scope keeps no boxes.
+
+    Args:
+        sandbox: A `SandboxHandle`, or the name of a box of the chat.
+        path: The file; relative paths begin at ``/home/user``.
+        mode: ``"text"`` (UTF-8), ``"json"`` or ``"bytes"``.
+        after: A cell that must have a result first, or any other value.
+
+    Returns:
+        A cell with the content: str, parsed JSON or bytes.
     """
     place = _place(sandbox)
 
@@ -67,8 +82,20 @@ def write_sandbox_file(
     *,
     after: Any = None,
 ) -> AsyncCell[Written]:
-    """Write a file of a box that stays, by its handle or name, whenever box, path, content or
-    ``after`` change; idle while one of these is missing. Fails with `BoxFileError`."""
+    """Write a file of a box that stays, whenever box, path, content or ``after`` change. The cell
+    is idle while one of them is missing.
+
+    The cell fails with `BoxFileError` where the file cannot be written.
+
+    Args:
+        sandbox: A `SandboxHandle`, or the name of a box of the chat.
+        path: The file; relative paths begin at ``/home/user``.
+        content: Text (written as UTF-8), bytes, or a list or dict (written as JSON).
+        after: A cell that must have a result first, or any other value.
+
+    Returns:
+        A cell with `Written`.
+    """
     place = _place(sandbox)
 
     async def write(given: InputSnapshot) -> Written:

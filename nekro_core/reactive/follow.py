@@ -13,8 +13,13 @@ from nekro_core.reactive.loop_thread import LoopThread
 
 @dataclass(frozen=True, slots=True)
 class Glimpse:
-    """A value at one moment: what it was, or what it failed with, and whether it was ``final``:
-    nothing ran any more that it depends on."""
+    """A value at one moment.
+
+    Attributes:
+        value: What the value was; None where there was none.
+        error: What the computation raised; None otherwise.
+        final: Whether nothing ran any more that the value depends on.
+    """
 
     value: Any
     error: Exception | None

@@ -21,7 +21,15 @@ REMEMBERED: Final = 16
 
 
 class TextCell(AsyncCell[str]):
-    """What `generate_text` returns: a cell whose result can be read while it arrives."""
+    """What `generate_text` returns: a cell whose result can be read while it arrives. It keeps 16
+    answers (`REMEMBERED`), each under its request.
+
+    Args:
+        answer: Gets the inputs and a function to be called with all the words so far; returns the
+            whole text.
+        inputs: As of `AsyncCell`; ``prompt`` is among them.
+        present: As of `AsyncCell`.
+    """
 
     def __init__(
         self,
@@ -81,11 +89,29 @@ def generate_text(
     steps: int = STEPS,
     after: Any = None,
 ) -> TextCell:
-    """What the bot's model answers; idle while the prompt is None or empty.
+    """Ask the bot's model. The cell is idle while the prompt is None or empty.
 
-    With ``tools`` (`SandboxHandle.tools`, or your own) it calls them, and is asked again with what
-    they answered, until it calls none; ``steps`` bounds that. Answers are kept under their
-    requests: the same prompt is paid for once.
+    With tools the model calls them and is asked again with what they answered, until it calls none.
+    Answers are kept under their requests: going back to one of the last 16 prompts (`REMEMBERED`)
+    asks nobody. The cell fails with `ReactiveError` where the scope has no model, the model calls
+    no functions or its reply was cut at ``max_tokens``, with `LoopTooLong` after ``steps`` replies,
+    and with `ModelError`.
+
+    Args:
+        prompt: What to ask.
+        system: The system message; None sends none.
+        tools: `SandboxHandle.tools` or your own, each under its own name.
+        temperature: As the provider understands it; None leaves it to the provider.
+        max_tokens: Tokens of each reply at most.
+        steps: Replies of the model in one conversation with its tools, at most; 24 unless given.
+        after: A cell that must have a result first. The model is asked again when that cell has run
+            again.
+
+    Returns:
+        A cell with the words of the last reply.
+
+    Raises:
+        ReactiveError: A tool stands under another name than its own.
     """
     model = current_scope().resources.model
     offered = dict(tools or {})

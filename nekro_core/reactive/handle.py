@@ -41,10 +41,17 @@ Status = Literal["running", "sleeping", "destroyed"]
 
 
 class SandboxHandle:
-    """Made by `sandbox`. The box comes into being with its first use.
+    """A box that stays, as something that cells depend on. Made by `sandbox`. The box comes into
+    being with its first use.
 
     Another image means another box: the old one is destroyed with its files, and what was asked of
-    it is asked of the new one.
+    it is asked of the new one. Raises `NoScope` outside of a scope, `NotHere` inside of a
+    `computed`, and `ReactiveError` where the scope has no boxes of the kind.
+
+    Args:
+        image: What the box is made from; None is the default image. It may be a reactive value.
+        name: The name of a box of the chat. None makes a box of this scope, which is destroyed with
+            it.
     """
 
     def __init__(self, image: Reactive[str | None], name: str | None) -> None:
@@ -85,7 +92,17 @@ class SandboxHandle:
         timeout_s: float = TIMEOUT_S,
         after: Any = None,
     ) -> AsyncCell[ExecResult]:
-        """Run a command in this box. As `exec_`, but files and background processes stay."""
+        """Run a command in this box. It works as `exec_`, but files and background processes stay.
+
+        Args:
+            command: As of `exec_`.
+            files: As of `exec_`.
+            timeout_s: Seconds that the command may take; 60 unless given.
+            after: As of `exec_`.
+
+        Returns:
+            A cell with an `ExecResult`.
+        """
         bindings = FileBindings.of(files)
 
         async def run(given: InputSnapshot) -> ExecResult:
@@ -97,7 +114,17 @@ class SandboxHandle:
     def read_file(
         self, path: Reactive[str | None], *, mode: Reactive[Mode] = "text", after: Any = None
     ) -> AsyncCell[Any]:
-        """A file of this box. See `read_sandbox_file`."""
+        """Read a file of this box. See `read_sandbox_file`.
+
+        Args:
+            path: The file; relative paths begin at ``/home/user``. The cell is idle while it is
+                None.
+            mode: ``"text"`` (UTF-8), ``"json"`` or ``"bytes"``.
+            after: A cell or value with whose changes the file is read again.
+
+        Returns:
+            A cell with the content as ``mode`` says, of at most 16 MiB.
+        """
         return read_sandbox_file(self, path, mode=mode, after=after)
 
     def write_file(
@@ -107,14 +134,30 @@ class SandboxHandle:
         *,
         after: Any = None,
     ) -> AsyncCell[Written]:
-        """Write a file of this box. See `write_sandbox_file`."""
+        """Write a file of this box. See `write_sandbox_file`.
+
+        Args:
+            path: The file; relative paths begin at ``/home/user``. The cell is idle while it is
+                None.
+            content: Text (written as UTF-8), bytes, or a list or dict (written as JSON). The cell
+                is idle while it is None.
+            after: A cell or value with whose changes the file is written again.
+
+        Returns:
+            A cell with `Written`.
+        """
         return write_sandbox_file(self, path, content, after=after)
 
     readFile = read_file  # noqa: N815 - the document's name for it
     writeFile = write_file  # noqa: N815 - as above
 
     def tools(self) -> Mapping[str, ModelTool]:
-        """The tools for `generate_text` that work in this box and in no other."""
+        """Offer this box to a model: ``shell``, ``read_file``, ``write_file``, ``glob`` and
+        ``browse``.
+
+        Returns:
+            The tools by name, for `generate_text`. They work in this box and in no other.
+        """
         offered = (tool["function"] for tool in openai_tools(TOOLS))
         return {
             tool["name"]: ModelTool(
@@ -129,7 +172,15 @@ class SandboxHandle:
 
     @asynccontextmanager
     async def use(self, identity: Any = None) -> AsyncGenerator[Box]:
-        """The living box, of the image that it has to be of now. Raises `SandboxError`."""
+        """Use the running box. It is made, or made anew of another image, if need be. Raises
+        `SandboxError` where that fails, and `ReactiveError` once the scope is over.
+
+        Args:
+            identity: Ignored. It is there because `BoxHandle.use` has it.
+
+        Returns:
+            A context manager with the box. The box does not sleep inside of it.
+        """
         del identity  # whoever has an old one is being cancelled
         async with AsyncExitStack() as stack:
             async with self._changing:
@@ -202,11 +253,17 @@ class SandboxHandle:
 
 
 def sandbox(image: Reactive[str | None] = None, *, name: str | None = None) -> SandboxHandle:
-    """A box that stays: commands and files of several cells in one place.
+    """Keep a box for commands and files of several cells in one place.
 
-    Without a ``name`` it is this scope's own: it never sleeps and is destroyed with the scope. With
-    one it is a box of the chat, which the model knows by the same name; it sleeps when nobody uses
-    it, and stays. ``image`` None is the default image.
+    Args:
+        image: What the box is made from; None is the default image. It may be a reactive value: a
+            new image means a new box.
+        name: Without one the box is this scope's own: it never sleeps and is destroyed with the
+            scope. With one it is a box of the chat, which the model knows by the same name; it
+            sleeps after 600 s without a use (`SLEEP_AFTER_S`) and stays.
+
+    Returns:
+        A handle. The box itself is made by its first use.
     """
     return SandboxHandle(image, name)
 

@@ -30,11 +30,17 @@ _TELLING = (BoxFileError, ImageUnavailable, ImageMismatch)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTool:
-    """A function that a model may call. ``call`` is given the arguments as the model wrote them,
-    which nobody has checked, and returns a text.
+    """A function that a model may call.
 
-    ``about`` is an input of every cell that offers the tool: what the tool's answers depend on
-    beside its arguments.
+    Attributes:
+        name: What the model calls it; the key under which it is offered must be the same.
+        description: What the model reads about it.
+        parameters: The JSON schema of its arguments, an object.
+        call: Gets the arguments as the model wrote them, which nobody has checked, and returns a
+            text. The model is given at most 64 Ki characters of it (`MAX_RESULT`), the beginning
+            and the end. What it raises is the result that the model reads.
+        about: An input of every cell that offers the tool: what the tool's answers depend on beside
+            its arguments. Plain data or a reactive value.
     """
 
     name: str

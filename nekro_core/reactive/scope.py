@@ -26,8 +26,14 @@ from nekro_core.sandbox.tools import SandboxPool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What cells work with. One that is not there is an error of the cell that needs it. ``boxes``
-    are for one command each, ``pool`` has those that stay."""
+    """What cells work with. A cell fails with `ReactiveError` where it needs one that is None.
+
+    Attributes:
+        boxes: Boxes for one command each, and for `sandbox` without a name.
+        pool: The chat's boxes that stay.
+        model: The model that `generate_text` asks.
+        fetcher: The network of `fetch_data`.
+    """
 
     boxes: PluginBoxSource | None = None
     pool: SandboxPool | None = None
@@ -50,7 +56,11 @@ _current: ContextVar["Scope | None"] = ContextVar("nekro_reactive_scope", defaul
 
 
 class Scope:
-    """Owns cells and boxes. Made by `scope`, entered once."""
+    """Owns cells and boxes. Made by `scope`, entered once.
+
+    Args:
+        resources: What its cells work with; None takes those of the scope around it.
+    """
 
     def __init__(self, resources: Resources | None) -> None:
         self._given = resources
@@ -68,7 +78,11 @@ class Scope:
 
     @property
     def resources(self) -> Resources:
-        """Its own, or those of the scope around it. Raises `NoScope` once it is over."""
+        """Its own, or those of the scope around it.
+
+        Raises:
+            NoScope: The scope was not entered yet, or it is over.
+        """
         if self._over or self._tasks is None:
             raise NoScope("this scope is over: make cells in one that is not")
         return self._resources
@@ -119,23 +133,44 @@ class Scope:
 
     @property
     def tasks(self) -> TaskGroup:
-        """Where its tasks run. Raises `NoScope`."""
+        """The task group in which its tasks run.
+
+        Raises:
+            NoScope: The scope was not entered yet, or it is over.
+        """
         if self._over or self._tasks is None:
             raise NoScope("this scope is over: make cells in one that is not")
         return self._tasks
 
     def own(self, owned: Closeable) -> None:
-        """End this with the scope. Raises `NoScope`."""
+        """Close something when the scope ends.
+
+        Args:
+            owned: What has a ``close()`` that does not wait.
+
+        Raises:
+            NoScope: The scope is over.
+        """
         if self._over:
             raise NoScope("this scope is over: make cells in one that is not")
         self._owned[owned] = None
 
     def disown(self, owned: Closeable) -> None:
-        """It has ended by itself."""
+        """Forget something that has ended by itself.
+
+        Args:
+            owned: What was given to `own`. Something else is ignored.
+        """
         self._owned.pop(owned, None)
 
     def start(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run a task. Nothing is settled before it is over. Raises `NoScope`."""
+        """Run a task. The scope counts as busy until it is over. Raises `NoScope` where the scope
+        is not open.
+
+        Args:
+            work: What to run. It is cancelled when the scope ends.
+            name: What the task is called.
+        """
         tasks = self.tasks
 
         async def run() -> None:
@@ -150,7 +185,12 @@ class Scope:
         tasks.start_soon(run, name=name)
 
     def finish(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run a task to its end, though the scope ends: the end of a box."""
+        """Run a task to its end even if the scope ends: the end of a box.
+
+        Args:
+            work: What to run. It is shielded from cancellation, so it must end by itself.
+            name: What the task is called.
+        """
         assert self._tasks is not None
 
         async def run() -> None:
@@ -160,14 +200,23 @@ class Scope:
         self._tasks.start_soon(run, name=name)
 
     def count(self, step: int) -> None:
-        """So many tasks more run in it; those around it count them too."""
+        """Change the number of tasks that run in this scope and in those around it.
+
+        Args:
+            step: 1 for a task that begins, -1 for one that has ended.
+        """
         self._busy += step
         self._tell()
         if self._parent is not None:
             self._parent.count(step)
 
     def here(self, function: Callable[[], None]) -> None:
-        """Call it where its tasks run. See `LoopThread.call`."""
+        """Call a function in the event loop and context of the scope. Does nothing before the scope
+        is entered. See `LoopThread.call`.
+
+        Args:
+            function: What to call; it takes nothing.
+        """
         if self._home is not None:
             self._home.call(function)
 
@@ -221,10 +270,15 @@ class _CallFetcher:
 
 
 def scope(source: AgentCtx | Resources | None = None) -> Scope:
-    """An owner for cells, to be entered with ``async with`` or, inside of another, with ``with``.
+    """Make an owner for cells. Enter it with ``async with`` or, inside of another scope, with
+    ``with``.
 
-    A tool's handler gives its context: the cells then have the bot's boxes, model and network
-    rules. Without a ``source`` it has what the scope around it has.
+    Args:
+        source: The context of a tool's handler, whose cells then have the bot's boxes, model and
+            network rules; or `Resources`. None takes what the scope around it has.
+
+    Returns:
+        The scope, to be entered once; entering it again raises `NoScope`.
     """
     if isinstance(source, AgentCtx):
         services = source.services

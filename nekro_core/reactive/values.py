@@ -26,10 +26,18 @@ class Readable(Protocol[T_co]):
     """What has a value that may change: a cell, a computed value, a cell that runs something."""
 
     def __call__(self) -> T_co:
-        """The value now; the reader depends on it."""
+        """Read the value; the same as `get`.
+
+        Returns:
+            The value now. What reads it inside of a `computed` depends on it.
+        """
 
     def get(self) -> T_co:
-        """The same."""
+        """Read the value.
+
+        Returns:
+            The value now. What reads it inside of a `computed` depends on it.
+        """
 
 
 Reactive: TypeAlias = T | Readable[T]
@@ -112,10 +120,17 @@ def refuse_in_computed(what: str) -> None:
 
 
 def cell(value: T) -> Signal[T]:
-    """A value that may be set: ``get()``, ``set(new)``, ``update(function)``.
+    """Make a value that can be set: ``get()``, ``set(new)``, ``update(function)``.
 
-    Put a new object in its place rather than changing the one inside: changes are told by identity.
-    Several sets that belong together stand in ``with batch():``.
+    Set a new object instead of changing the one inside: a change is recognized by identity. Put
+    several sets that belong together under ``with batch():``. Raises `NotHere` inside of a
+    `computed`.
+
+    Args:
+        value: The first value, of any type.
+
+    Returns:
+        Reaktiv's ``Signal``, which cells and computed values take as an input.
     """
     refuse_in_computed("a cell")
     return Signal(value)
@@ -132,7 +147,11 @@ class _Outcome(Generic[T]):
 class Computed(Node, Generic[T]):
     """A value derived from others, computed when it is read and something in it has changed.
 
-    An exception is its value too: it is raised at every reading, without computing again.
+    An exception of the function is kept like a value: every reading raises it, without computing
+    again. Raises `NotHere` when it is made inside of another computation.
+
+    Args:
+        function: Computes the value. It takes nothing and only reads other values.
     """
 
     def __init__(self, function: Callable[[], T]) -> None:
@@ -141,11 +160,23 @@ class Computed(Node, Generic[T]):
         self._outcome = reaktiv.Computed(self._compute, equal=_same)
 
     def __call__(self) -> T:
-        """The same as `get`."""
+        """Read the value; the same as `get`.
+
+        Returns:
+            What the function returned.
+        """
         return self.get()
 
     def get(self) -> T:
-        """The value now. Raises what the function raised."""
+        """Compute the value if something that the function read has changed, and read it.
+
+        Returns:
+            What the function returned.
+
+        Raises:
+            Exception: What the function raised, of its own type.
+            Circle: The value depends on itself.
+        """
         outcome = read(self, self._outcome)
         note_waiting(outcome.waiting)
         if outcome.error is not None:
@@ -158,7 +189,13 @@ class Computed(Node, Generic[T]):
         return read(self, self._outcome).waiting
 
     def follow(self) -> AsyncGenerator[Glimpse]:
-        """Its values as they change, until nothing runs any more that it depends on."""
+        """Watch the value change.
+
+        Returns:
+            An iterator of `Glimpse`: the value now, and after each change. It ends when nothing
+            that the value depends on runs any more. Values between two readings of a slow reader
+            are left out; the last one never is. Close it early with `contextlib.aclosing`.
+        """
         return follow(self._glimpse)
 
     def _glimpse(self) -> Glimpse:
@@ -182,8 +219,15 @@ class Computed(Node, Generic[T]):
 
 
 def computed(function: Callable[[], T]) -> Computed[T]:
-    """A value derived from others; also a decorator. ``function`` only reads: it runs again
-    whenever something that it read has changed, so it asks no clock and throws no dice."""
+    """Derive a value from others; also a decorator.
+
+    Args:
+        function: Computes the value. It takes nothing and only reads: it runs again whenever
+            something that it read has changed, so it must not ask a clock or draw random numbers.
+
+    Returns:
+        The value, to be read with ``get()`` or by calling it.
+    """
     return Computed(function)
 
 

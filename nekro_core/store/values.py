@@ -42,8 +42,18 @@ class TurnRow:
 class Step:
     """One model reply and what it cost.
 
-    ``reply`` is all that the model wrote; ``tail`` its end that did not run. ``estimated`` marks
-    token counts that no provider confirmed. ``cost`` is in the operator's currency.
+    Attributes:
+        position: The step's number in its turn, from 0.
+        reply: All that the model wrote.
+        tail: The end of the reply that did not run.
+        model: The model's name.
+        prompt_tokens: Tokens of the request.
+        cached_tokens: Those of them that the provider had cached.
+        completion_tokens: Tokens of the reply.
+        estimated: Whether no provider confirmed the token counts.
+        cost: In the operator's currency.
+        started: Seconds since 1970.
+        seconds: How long the reply took.
     """
 
     position: int
@@ -76,8 +86,18 @@ class ToolCall:
 class DeliveryRow:
     """One platform call that was, is or will be made.
 
-    ``position`` counts the pieces of one send. ``record_seq`` is the history record that shows it,
-    0 where it is not shown.
+    Attributes:
+        delivery_id: Our own unique id.
+        chat_key: The chat it goes to.
+        run_id: The run that asked for it; empty where none did.
+        position: Counts the pieces of one send.
+        segments: What is sent in this one call.
+        state: Where it stands.
+        message_id: The platform's id of the sent message; empty where it gave none.
+        reason: For a person to read: why it was rejected or dropped, or why nobody can know.
+        record_seq: The line of the history that shows it; 0 where none does.
+        created: Seconds since 1970.
+        changed: When the state changed last, in seconds since 1970.
     """
 
     delivery_id: str
@@ -104,7 +124,15 @@ class UnansweredMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What model replies cost together. ``turns`` are those with a reply that was paid for."""
+    """What model replies cost together.
+
+    Attributes:
+        turns: Turns with a reply that was paid for.
+        steps: Their replies.
+        prompt_tokens: Tokens of the requests.
+        completion_tokens: Tokens of the replies.
+        cost: In the operator's currency.
+    """
 
     turns: int = 0
     steps: int = 0
@@ -115,8 +143,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTurn:
-    """A turn as an operator looks at it. ``asked`` is the record that woke it, None where it is
-    forgotten; ``model`` is empty where none was asked."""
+    """A turn as an operator looks at it.
+
+    Attributes:
+        turn: The turn's row.
+        asked: The record that woke it; None where it is erased or no longer kept.
+        usage: What its replies cost together.
+        model: The model that was asked; empty where none was.
+    """
 
     turn: TurnRow
     asked: Record | None

@@ -32,14 +32,24 @@ class ContentError(NekroError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """Words."""
+    """Words.
+
+    Attributes:
+        text: The words.
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageContent:
-    """A picture: its bytes and their type, or an ``http(s)`` address."""
+    """A picture: its bytes and their type, or an ``http(s)`` address.
+
+    Attributes:
+        data: The bytes, at most 20 MiB (`MAX_MEDIUM_BYTES`); empty where there is an address.
+        mime: The type of the bytes: ``image/png``, ``image/jpeg``, ``image/gif`` or ``image/webp``.
+        url: The address; empty where there are bytes.
+    """
 
     data: bytes = b""
     mime: str = ""
@@ -48,7 +58,12 @@ class ImageContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudioContent:
-    """Sound: its bytes."""
+    """Sound.
+
+    Attributes:
+        data: The bytes, at most 20 MiB (`MAX_MEDIUM_BYTES`).
+        format: ``wav`` or ``mp3``.
+    """
 
     data: bytes
     format: Literal["wav", "mp3"]

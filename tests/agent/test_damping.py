@@ -14,7 +14,7 @@ from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
-from tests.agent.test_sessions import until
+from tests.agent.session.test_sessions import until
 
 SETTINGS = TriggerSettings(burst_turns=3, burst_s=10, hour_turns=5, rest_s=60)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.warm import Forked, Nursery
+from tests.e2e.forked_bots import Forked, Nursery
 
 ROOT = Path(__file__).parents[2]
 START_S = 90.0

@@ -42,8 +42,8 @@ from tests.e2e.crash_judge import (
     questions,
     unknown,
 )
-from tests.e2e.store_look import StoreLook
-from tests.e2e.warm import Nursery, nursery
+from tests.e2e.forked_bots import Nursery, nursery
+from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import Late, OneBotPeer
 from tests.peers.postgres import PostgresServer
 from tests.peers.scripted_model import Answer, Asked, Call, ScriptedModelServer

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.store_look import StoreLook
+from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import OneBotPeer
 
 ASKED = re.compile(r"ask(\d+)x(\d+)y")

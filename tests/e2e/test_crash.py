@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.crash import Load, crash
 from tests.e2e.crash_judge import Outcome
-from tests.e2e.warm import Nursery, nursery
+from tests.e2e.forked_bots import Nursery, nursery
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.postgres import PostgresServer
 

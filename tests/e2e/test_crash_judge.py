@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.e2e.crash_judge import FIRST_GROUP, Cut, Outcome, judge
-from tests.e2e.store_look import StoreLook
+from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.postgres import PostgresServer
 

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from tests.e2e.bot_process import running_bot
-from tests.e2e.store_look import StoreLook
-from tests.e2e.warm import Nursery, nursery
+from tests.e2e.forked_bots import Nursery, nursery
+from tests.e2e.read_database import StoreLook
 from tests.e2e.whole_bot import TOKEN, fence, model_settings
 from tests.faults.steps import Steps
 from tests.peers.onebot_v11 import OneBotPeer

@@ -13,7 +13,7 @@ import pytest
 from nekro_core.media.child_answer import read_answer
 from nekro_core.media.errors import UnusableMedia
 from nekro_core.media.fork_server import ForkServer
-from tests.media.test_hostile import NO_DECODING, known_machine
+from tests.media.test_hostile_files import NO_DECODING, known_machine
 
 
 class Asking:

@@ -18,7 +18,7 @@ from nekro_core.api.reactive import (
     scope,
     settled,
 )
-from tests.reactive.kitchen import NOTHING, Kitchen, of
+from tests.reactive.counted_calls import NOTHING, Kitchen, of
 
 
 async def test_a_cell_is_idle_then_runs_then_has_a_result() -> None:

@@ -16,7 +16,7 @@ from nekro_core.api.reactive import (
     scope,
     settled,
 )
-from tests.reactive.kitchen import NOTHING, Kitchen, of
+from tests.reactive.counted_calls import NOTHING, Kitchen, of
 
 
 async def test_a_scope_ends_what_was_made_in_it() -> None:

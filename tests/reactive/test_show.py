@@ -16,7 +16,7 @@ from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.store import Store
 from tests.delivery.fakes import FakeAdapter
-from tests.delivery.test_edits import EditingAdapter
+from tests.delivery.outbound.test_edits import EditingAdapter
 from tests.plugins.world import World
 
 GROUP = ChatKey.parse("fake-group_1")

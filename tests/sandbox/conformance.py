@@ -24,7 +24,7 @@ from tests.sandbox.conformance_runs import RunConformance
 from tests.sandbox.conformance_sparse import SparseConformance
 from tests.sandbox.conformance_streams import StreamConformance
 from tests.sandbox.conformance_values import ValueConformance
-from tests.sandbox.play import QUICK, Tools, play
+from tests.sandbox.run_code import QUICK, Tools, play
 
 
 class BackendConformance(

@@ -15,7 +15,7 @@ from nekro_core.sandbox.box import (
     BoxFileError,
     StopReason,
 )
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 
 class ArchiveConformance:

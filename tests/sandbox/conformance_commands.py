@@ -13,7 +13,7 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.sandbox.results import CommandOutput
-from tests.sandbox.play import Tools, play
+from tests.sandbox.run_code import Tools, play
 
 PRESENT = """
     import glob

@@ -10,7 +10,7 @@ import pytest
 
 from nekro_core.sandbox.box import Backend, Box, BoxFileError
 from nekro_core.sandbox.results import FileChunk, FileKind, FileStatus
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 ODD = """
     import os, socket

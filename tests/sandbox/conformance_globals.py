@@ -16,7 +16,7 @@ from nekro_core.sandbox.box import (
     RunResult,
     StopReason,
 )
-from tests.sandbox.play import QUICK, Tools, play
+from tests.sandbox.run_code import QUICK, Tools, play
 
 
 async def cell(

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from nekro_core.sandbox.box import Box
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 PARTS = {
     "processes that share work": """

@@ -16,7 +16,7 @@ from nekro_core.sandbox.box import (
     GuestFunction,
     StopReason,
 )
-from tests.sandbox.play import QUICK, Tools, play
+from tests.sandbox.run_code import QUICK, Tools, play
 
 
 class RunConformance:

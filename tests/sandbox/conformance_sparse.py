@@ -10,7 +10,7 @@ import pytest
 
 from nekro_core.sandbox.box import Backend, Box, BoxFileError, StopReason
 from tests.sandbox.conformance_archives import box_spec
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 LONG = 1 << 40
 

@@ -8,7 +8,7 @@ import anyio.abc
 import pytest
 
 from nekro_core.sandbox.box import Box, BoxConnectionError, BoxLost
-from tests.sandbox.play import Tools, play
+from tests.sandbox.run_code import Tools, play
 
 ECHO = """
 import socket, sys, threading

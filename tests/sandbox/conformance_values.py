@@ -17,7 +17,7 @@ from nekro_core.sandbox.box import (
     RunLimits,
     StopReason,
 )
-from tests.sandbox.play import Tools, play
+from tests.sandbox.run_code import Tools, play
 
 
 class Mood(enum.Enum):

@@ -10,7 +10,7 @@ import pytest
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
-from tests.sandbox.docker_engine import NoEngine, give_image, running_engine
+from tests.sandbox.docker.engine import NoEngine, give_image, running_engine
 
 SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, processes=24)
 

@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from tests.sandbox.as_ordinary_user import UID
-from tests.sandbox.docker_engine import NoEngine, give_image, running_engine
+from tests.sandbox.docker.engine import NoEngine, give_image, running_engine
 
 pytestmark = pytest.mark.long
 
@@ -36,10 +36,10 @@ def test_boxes_of_an_ordinary_user_hold_the_same() -> None:
         *(
             str(HERE / name)
             for name in (
-                "test_jail.py",
+                "jail/test_jail.py",
                 "test_attacks.py",
-                "test_jail_limits.py",
-                "test_total_memory.py",
+                "jail/test_cgroups.py",
+                "test_memory_limit.py",
             )
         ),
     ]
@@ -71,7 +71,7 @@ async def test_containers_of_an_ordinary_user_in_the_engines_group_do_the_same()
         pytest_command = [
             *("/usr/bin/env", f"NEKRO_TEST_DOCKER_HOST={host}"),
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "docker"),
-            *("-k", IN_CONTAINERS, str(HERE / "test_docker.py")),
+            *("-k", IN_CONTAINERS, str(HERE / "docker" / "test_docker.py")),
         ]
         become = ["unshare", "-m", sys.executable, str(HERE / "as_ordinary_user.py")]
 

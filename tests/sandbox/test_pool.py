@@ -8,7 +8,7 @@ import pytest
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, BoxSpec, SelfCheck
 from nekro_core.sandbox.pool import BoxPool, suggested_pool_size
 from tests.sandbox.conftest import SMALL
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 pytestmark = pytest.mark.jail
 

@@ -10,7 +10,7 @@ import pytest
 from nekro_core.sandbox.box import BackendUnavailable, Box, ImageUnavailable
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from nekro_core.sandbox.supply import BoxSupply
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 pytestmark = pytest.mark.jail
 

@@ -17,8 +17,13 @@ class AgentMessageSegmentType(StrEnum):
 
 
 class AgentMessageSegment(BaseModel):
-    """One piece. ``content`` is a text, or where the picture or file is: a box path, a URL or a
-    file of the plugin's own. In a text ``[@id:10001@]`` mentions somebody."""
+    """One piece of what a plugin sends.
+
+    Attributes:
+        type: ``text``, ``image`` or ``file``.
+        content: A text, in which ``[@id:10001@]`` mentions somebody; or where the picture or file
+            is: a path in the box, a URL or a file of the plugin's own.
+    """
 
     model_config = ConfigDict(use_enum_values=True)
 
@@ -26,7 +31,11 @@ class AgentMessageSegment(BaseModel):
     content: str = ""
 
     def format(self) -> str:
-        """What a person reads of it."""
+        """Write the piece as a person reads it.
+
+        Returns:
+            The text, or ``<image: ...>`` and ``<file: ...>``.
+        """
         return self.content if self.type == "text" else f"<{self.type}: {self.content}>"
 
 

@@ -67,7 +67,11 @@ class LegacyContext:
         return message_functions
 
     async def get_core_config(self) -> Any:
-        """The bot's configuration."""
+        """Get the bot's configuration.
+
+        Returns:
+            An object with the names that plugins for nekro-agent read.
+        """
         return self._older.core_config()
 
     async def get_bound_workspace(self) -> None:
@@ -75,25 +79,54 @@ class LegacyContext:
         return
 
     async def get_onebot_v11_bot(self) -> Any:
-        """NoneBot's ``Bot`` of the account that serves the chat. Raises `ToolFailure` where the
-        chat is not reached by OneBot or the account is not connected."""
+        """Get NoneBot's ``Bot`` of the account that serves the chat. Raises `ToolFailure` where the
+        chat is not reached by OneBot v11 or the account is not connected.
+
+        Returns:
+            The ``Bot``.
+        """
         return await self._older.onebot_bot(self)
 
     async def get_preset_by_id(self, preset_id: int) -> Any:
-        """One preset (``DBPreset``), or None."""
+        """Look up a preset.
+
+        Args:
+            preset_id: Its number.
+
+        Returns:
+            The row (``DBPreset``), or None where there is none.
+        """
         return await self._older.preset(preset_id)
 
     async def get_effective_preset_by_id(self, preset_id: int = -1) -> Any:
-        """The preset of that id, else the one of the chat."""
+        """Look up a preset, else the one of the chat.
+
+        Args:
+            preset_id: Its number.
+
+        Returns:
+            The row (``DBPreset``) of that number, else the chat's.
+        """
         found = await self._older.preset(preset_id)
         return found or await self._older.current_preset(self)
 
     async def current_preset(self) -> Any:
-        """The preset of the chat (``DBPreset``)."""
+        """Get the preset of the chat.
+
+        Returns:
+            The row (``DBPreset``); the bot's own where the chat has none.
+        """
         return await self._older.current_preset(self)
 
     async def set_preset(self, preset_id: int | None = None) -> bool:
-        """Give the chat another preset; None gives it the bot's own. False where there is none."""
+        """Give the chat another preset.
+
+        Args:
+            preset_id: Its number; None gives the chat the bot's own.
+
+        Returns:
+            False where there is no such preset, and nothing has changed.
+        """
         return await self._older.set_preset(self, preset_id)
 
     @classmethod
@@ -104,9 +137,18 @@ class LegacyContext:
         from_chat_key: str | None = None,
         webhook_request: Any = None,
     ) -> Self:
-        """A context of a chat that nobody asks in: for timers, routes and hooks.
+        """Make a context of a chat in which nobody asks: for timers, routes and hooks. Raises
+        `ChatKeyError` for what is no chat key, and `RuntimeError` outside of a plugin's code.
 
-        Raises `ChatKeyError` for what is no chat key, `NotLoaded` outside of a plugin's code.
+        Args:
+            chat_key: The chat.
+            container_key: Ignored; plugins for nekro-agent give it.
+            from_chat_key: The same.
+            webhook_request: The webhook call on whose behalf it is made.
+
+        Returns:
+            The context. A tool's code may make one of any chat, but it may only send where the tool
+            may.
         """
         del container_key, from_chat_key
         return cls._made(ChatKey.parse(chat_key), webhook_request)
@@ -115,12 +157,28 @@ class LegacyContext:
     def create_by_db_chat_channel(
         cls, db_chat_channel: Any, *_: Any, webhook_request: Any = None, **__: Any
     ) -> Self:
-        """The same, of a row (``DBChatChannel``)."""
+        """Make a context of a chat from its row. It raises as `create_by_chat_key` does.
+
+        Args:
+            db_chat_channel: The row (``DBChatChannel``).
+            webhook_request: As of `create_by_chat_key`.
+
+        Returns:
+            The context.
+        """
         return cls._made(ChatKey.parse(db_chat_channel.chat_key), webhook_request)
 
     @classmethod
     async def create_by_webhook(cls, req: WebhookRequest) -> Self:
-        """The context of a webhook's handler: it is in no chat, so what is sent names one."""
+        """Make the context of a webhook's handler. It is in no chat, so what is sent names one.
+        Raises `RuntimeError` outside of a plugin's code.
+
+        Args:
+            req: The call.
+
+        Returns:
+            The context.
+        """
         return cls._made(no_chat_key(req.endpoint), req)
 
     @classmethod

@@ -19,8 +19,27 @@ BOT_ID = "-1"
 
 
 class LegacyChatMessage(BaseModel):
-    """One message. ``chat_type`` is a plain string; ``is_tome`` counts 1 or 0, ``send_timestamp``
-    seconds since 1970. `source` is the same in the words of `nekro_core.api.chat`."""
+    """One message. `source` is the same in the words of `nekro_core.api.chat`.
+
+    Attributes:
+        message_id: The platform's id; empty where it gave none.
+        sender_id: Who wrote, by the platform's id; ``-1`` for the bot and the framework.
+        sender_name: What the person is called.
+        sender_nickname: The same.
+        adapter_key: The adapter, such as ``onebot_v11``.
+        platform_userid: As ``sender_id``; ``0`` for the bot and the framework.
+        is_tome: 1 where the bot is addressed, else 0.
+        is_recalled: Whether it was taken back.
+        chat_key: The chat.
+        chat_type: The kind of chat as a plain string: ``private``, ``group``, ``channel`` or
+            ``unknown``.
+        content_text: What a person would read aloud.
+        content_data: The pieces.
+        raw_cq_code: Always empty: no platform's own form is kept.
+        ext_data: ``ref_chat_key``, ``ref_msg_id`` and ``ref_sender_id`` of the message that it
+            answers; empty texts where it answers none.
+        send_timestamp: Whole seconds since 1970.
+    """
 
     model_config = ConfigDict(use_enum_values=True)
 
@@ -44,12 +63,27 @@ class LegacyChatMessage(BaseModel):
 
     @classmethod
     def create_empty(cls, chat_key: str = "") -> Self:
-        """One without words."""
+        """Make a message without words.
+
+        Args:
+            chat_key: The chat; its kind becomes ``chat_type``.
+
+        Returns:
+            The message. It has no `source`.
+        """
         return cls(chat_key=chat_key, chat_type=ChatType.from_chat_key(chat_key))
 
     @classmethod
     def of(cls, message: chat.ChatMessage, adapter_key: str = "") -> Self:
-        """What an adapter took in."""
+        """Make a message of what an adapter took in.
+
+        Args:
+            message: The message in our own form; it becomes the `source`.
+            adapter_key: The adapter; empty takes it from the chat key.
+
+        Returns:
+            The message.
+        """
         made = cls(
             **_facts(message.chat_key, message.sender, message.segments, adapter_key),
             message_id=message.message_id,
@@ -61,7 +95,15 @@ class LegacyChatMessage(BaseModel):
 
     @classmethod
     def of_record(cls, record: Record, adapter_key: str = "") -> Self:
-        """One line of a chat's history; `source` is not known of it."""
+        """Make a message of one line of a chat's history.
+
+        Args:
+            record: The line.
+            adapter_key: The adapter; empty takes it from the chat key.
+
+        Returns:
+            The message. It has no `source`.
+        """
         made = cls(
             **_facts(record.chat_key, record.sender, record.segments, adapter_key),
             message_id=record.message_id,
@@ -77,11 +119,19 @@ class LegacyChatMessage(BaseModel):
         return made
 
     def is_empty(self) -> bool:
-        """Whether nothing was said."""
+        """Tell whether nothing was said.
+
+        Returns:
+            True if there are neither pieces nor words beside white space.
+        """
         return not self.content_text.strip() and not self.content_data
 
     def get_images(self) -> list[ChatMessageSegmentImage]:
-        """The pictures of it."""
+        """List the pictures.
+
+        Returns:
+            The pieces that are pictures, in their order.
+        """
         return [each for each in self.content_data if isinstance(each, ChatMessageSegmentImage)]
 
     @property
@@ -91,8 +141,11 @@ class LegacyChatMessage(BaseModel):
 
     @property
     def source(self) -> chat.ChatMessage:
-        """The message as the adapter understood it. Raises `LookupError` for one that a plugin made
-        or that was read from the history."""
+        """The message as the adapter understood it.
+
+        Raises:
+            LookupError: A plugin made the message, or it was read from the history.
+        """
         if self._source is None:
             raise LookupError("this message was not heard: only a hook's own has a source")
         return self._source

@@ -45,7 +45,14 @@ class ChatType(StrEnum):
 
     @classmethod
     def from_chat_key(cls, chat_key: str) -> "ChatType":
-        """The kind that stands in a chat key."""
+        """Read the kind of chat that a chat key names.
+
+        Args:
+            chat_key: For example ``onebot_v11-group_30003``.
+
+        Returns:
+            The kind; ``unknown`` for a text that names none.
+        """
         kind = chat_key.partition("-")[2].partition("_")[0]
         return cls(kind) if kind in set(cls) else cls.UNKNOWN
 
@@ -66,7 +73,12 @@ class ChatMessageSegmentType(StrEnum):
 
 
 class ChatMessageSegment(BaseModel):
-    """One piece. ``text`` is what a person would read of it."""
+    """One piece.
+
+    Attributes:
+        type: The kind of piece, as a plain string.
+        text: What a person would read of it.
+    """
 
     model_config = ConfigDict(use_enum_values=True)
 
@@ -75,7 +87,13 @@ class ChatMessageSegment(BaseModel):
 
 
 class ChatMessageSegmentAt(ChatMessageSegment):
-    """Somebody is addressed; ``all`` is everybody."""
+    """A piece that addresses somebody.
+
+    Attributes:
+        type: ``at``.
+        target_platform_userid: Whom, by the platform's id; ``all`` is everybody.
+        target_nickname: What the person is called; empty where nobody knows.
+    """
 
     type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.AT, validate_default=True)
     target_platform_userid: str
@@ -83,7 +101,14 @@ class ChatMessageSegmentAt(ChatMessageSegment):
 
 
 class ChatMessageSegmentFile(ChatMessageSegment):
-    """A file; ``local_path`` is our own copy on the host, None where there is none."""
+    """A file.
+
+    Attributes:
+        type: ``file``, ``image``, ``voice`` or ``video``.
+        file_name: The file's name.
+        local_path: Our own copy on the host; None where there is none.
+        remote_url: Where the file came from; None where it has no address.
+    """
 
     type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.FILE, validate_default=True)
     file_name: str = ""
@@ -94,8 +119,21 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     async def create_from_url(
         cls, url: str, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
     ) -> Self:
-        """Fetch it and keep it among what the chat received. Raises `ToolFailure` with the reason,
-        and `RuntimeError` outside of a plugin's code."""
+        """Fetch a file and keep it among what the chat received.
+
+        It raises `ToolFailure` with the reason where it cannot be fetched, is larger than
+        ``NEKRO_DELIVERY__MEDIA__MAX_BYTES`` (32 MiB unless set), or is not of the kind;
+        `ChatKeyError`; and `RuntimeError` outside of a plugin's code.
+
+        Args:
+            url: An ``http(s)`` address, or a ``data:`` or ``base64://`` URL.
+            from_chat_key: The chat that keeps it.
+            file_name: The file's name; empty takes it from the address.
+            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+
+        Returns:
+            The piece.
+        """
         name = file_name or PurePath(urlsplit(url).path).name
         keeper, chat = _keeper(), ChatKey.parse(from_chat_key)
         medium = await keeper.keep_url(
@@ -107,7 +145,17 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     async def create_from_bytes(
         cls, _bytes: bytes, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
     ) -> Self:
-        """The same, of bytes."""
+        """Keep bytes as a file among what the chat received. It raises as `create_from_url` does.
+
+        Args:
+            _bytes: The file's content.
+            from_chat_key: The chat that keeps it.
+            file_name: The file's name.
+            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+
+        Returns:
+            The piece.
+        """
         keeper, chat = _keeper(), ChatKey.parse(from_chat_key)
         medium = await keeper.keep_bytes(
             chat, _bytes, name=_suffixed(file_name, use_suffix), expect=cls._expected()
@@ -123,7 +171,18 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """The same, of base64, with or without a ``data:`` or ``base64://`` before it."""
+        """Keep a file that is written as base64. It raises as `create_from_url` does, and
+        `ValueError` for what is no base64.
+
+        Args:
+            base64_str: The content, with or without ``base64://`` or ``data:...,`` before it.
+            from_chat_key: The chat that keeps it.
+            file_name: The file's name.
+            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+
+        Returns:
+            The piece.
+        """
         text = base64_str.removeprefix("base64://")
         if text.startswith("data:"):
             text = text.partition(",")[2]
@@ -140,7 +199,18 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """The same, of a file of the plugin's own."""
+        """Keep a copy of a file on the host. It raises as `create_from_url` does, and `OSError`
+        where the file cannot be read.
+
+        Args:
+            local_path: The file. No check is made on it: never build it from what a model wrote.
+            from_chat_key: The chat that keeps it.
+            file_name: The file's name; empty takes that of the path.
+            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+
+        Returns:
+            The piece.
+        """
         data = await anyio.Path(local_path).read_bytes()
         name = file_name or PurePath(local_path).name
         return await cls.create_from_bytes(data, from_chat_key, name, use_suffix)
@@ -164,7 +234,11 @@ class ChatMessageSegmentFile(ChatMessageSegment):
 
 
 class ChatMessageSegmentImage(ChatMessageSegmentFile):
-    """A picture."""
+    """A picture.
+
+    Attributes:
+        type: ``image``.
+    """
 
     type: ChatMessageSegmentType = Field(
         default=ChatMessageSegmentType.IMAGE, validate_default=True
@@ -176,7 +250,12 @@ class ChatMessageSegmentImage(ChatMessageSegmentFile):
 
 
 class ChatMessageSegmentForward(ChatMessageSegment):
-    """Messages from elsewhere, as text."""
+    """Messages from elsewhere, as text.
+
+    Attributes:
+        type: ``forward``.
+        forward_content: One line for each message: its sender's name and its words.
+    """
 
     type: ChatMessageSegmentType = Field(
         default=ChatMessageSegmentType.FORWARD, validate_default=True
@@ -185,7 +264,18 @@ class ChatMessageSegmentForward(ChatMessageSegment):
 
 
 class ChatMessageSegmentJsonCard(ChatMessageSegment):
-    """A card that an application of the platform shows."""
+    """A card that an application of the platform shows.
+
+    Attributes:
+        type: ``json_card``.
+        json_data: The card's own data; empty where it is no JSON object.
+        card_title: The first 200 characters of the card's text.
+        card_desc: None: adapters do not read it.
+        card_icon: The same.
+        card_preview: The same.
+        card_url: The same.
+        share_from_nick: The same.
+    """
 
     type: ChatMessageSegmentType = Field(
         default=ChatMessageSegmentType.JSON_CARD, validate_default=True
@@ -200,7 +290,16 @@ class ChatMessageSegmentJsonCard(ChatMessageSegment):
 
 
 class ChatMessageSegmentPoke(ChatMessageSegment):
-    """Somebody was poked."""
+    """A piece that says that somebody was poked.
+
+    Attributes:
+        type: ``poke``.
+        target_platform_userid: Who was poked, by the platform's id.
+        target_nickname: None: adapters do not read it.
+        poke_style: The same.
+        poke_style_name: The same.
+        poke_style_id: The same.
+    """
 
     type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.POKE, validate_default=True)
     target_platform_userid: str = ""

@@ -38,9 +38,24 @@ _MOST_FOUND = 10_000
 
 
 class AsyncQdrantClient:
-    """Collections of points in a folder (``path``), or in memory. Made and opened by the first
-    call; `close` ends it. Objects of ``qdrant_client.models`` are taken as well as ours. Raises
-    `VectorError` for what cannot be, as `ValueError`."""
+    """Collections of points in a folder, or in memory. The first call makes and opens the file;
+    `close` closes it.
+
+    The methods take objects of ``qdrant_client.models`` as well as ours, and ignore options that
+    are not named. They raise `VectorError`, which is a `ValueError`: `NoCollection` for a
+    collection that is not there, `BadVector` for a vector, id or payload that cannot be stored. A
+    vector has 1 to 65,536 finite numbers, an id is an integer or a text of 1 to 256 characters, a
+    payload is JSON of at most 1,000,000 characters.
+
+    Args:
+        location: ``":memory:"`` or None.
+        url: Refused: this client reaches no server.
+        path: The folder of the file. Without one the points are kept in memory.
+        other: ``host`` is refused as ``url`` is; anything else is ignored.
+
+    Raises:
+        VectorError: A server was named.
+    """
 
     def __init__(
         self,
@@ -68,18 +83,41 @@ class AsyncQdrantClient:
     # ---- collections
 
     async def get_collections(self) -> CollectionsResponse:
-        """All collections by their names."""
+        """List all collections.
+
+        Returns:
+            Their names, sorted.
+        """
         names = await self._run(lambda engine: engine.names())
         return CollectionsResponse(collections=[CollectionDescription(name=n) for n in names])
 
     async def collection_exists(self, collection_name: str, **_: Any) -> bool:
-        """Whether there is a collection of this name."""
+        """Tell whether a collection exists.
+
+        Args:
+            collection_name: The collection.
+
+        Returns:
+            True if it does.
+        """
         return collection_name in await self._run(lambda engine: engine.names())
 
     async def create_collection(
         self, collection_name: str, vectors_config: Any = None, **_: Any
     ) -> bool:
-        """Make a collection. Raises `VectorError` where there is one of the name."""
+        """Make a collection.
+
+        Args:
+            collection_name: 1 to 256 characters.
+            vectors_config: `VectorParams`: the size of its vectors, 1 to 65,536, and their
+                distance.
+
+        Returns:
+            True.
+
+        Raises:
+            VectorError: The name is taken, or ``vectors_config`` is something else.
+        """
         size, distance = _kind(vectors_config)
         if not await self._run(lambda engine: engine.create(collection_name, size, distance)):
             raise VectorError(f"collection {collection_name!r} is there already")
@@ -88,16 +126,38 @@ class AsyncQdrantClient:
     async def recreate_collection(
         self, collection_name: str, vectors_config: Any = None, **_: Any
     ) -> bool:
-        """Forget a collection and make it anew."""
+        """Delete a collection, if it exists, and make it anew.
+
+        Args:
+            collection_name: As of `create_collection`.
+            vectors_config: As of `create_collection`.
+
+        Returns:
+            True.
+        """
         await self.delete_collection(collection_name)
         return await self.create_collection(collection_name, vectors_config)
 
     async def delete_collection(self, collection_name: str, **_: Any) -> bool:
-        """Forget a collection; False where there is none."""
+        """Delete a collection with its points.
+
+        Args:
+            collection_name: The collection.
+
+        Returns:
+            False if it did not exist.
+        """
         return await self._run(lambda engine: engine.drop(collection_name))
 
     async def get_collection(self, collection_name: str, **_: Any) -> CollectionInfo:
-        """How a collection was made and how large it is."""
+        """Describe a collection. Raises `NoCollection`.
+
+        Args:
+            collection_name: The collection.
+
+        Returns:
+            The size and distance of its vectors and the number of its points.
+        """
         size, distance = await self._run(lambda engine: engine.kind(collection_name))
         count = (await self.count(collection_name)).count
         return CollectionInfo(
@@ -110,20 +170,41 @@ class AsyncQdrantClient:
         )
 
     async def create_payload_index(self, collection_name: str, **_: Any) -> UpdateResult:
-        """Nothing is needed: filters look at every payload."""
+        """Do nothing: filters look at every payload. Raises `NoCollection`.
+
+        Args:
+            collection_name: The collection.
+
+        Returns:
+            A completed change.
+        """
         await self._run(lambda engine: engine.kind(collection_name))
         return UpdateResult()
 
     # ---- points
 
     async def upsert(self, collection_name: str, points: Any, **_: Any) -> UpdateResult:
-        """Keep points; those of the same ids are replaced."""
+        """Store points, all or none; points of the same ids are replaced. Raises `NoCollection` and
+        `BadVector`.
+
+        Args:
+            collection_name: The collection.
+            points: A list of `PointStruct`, or a ``Batch``.
+
+        Returns:
+            A completed change.
+        """
         rows = [*_rows(points)]
         await self._run(lambda engine: engine.put(collection_name, rows))
         return UpdateResult()
 
     async def upload_points(self, collection_name: str, points: Iterable[Any], **_: Any) -> None:
-        """The same."""
+        """Store points; the same as `upsert`.
+
+        Args:
+            collection_name: The collection.
+            points: Points as of `upsert`.
+        """
         await self.upsert(collection_name, [*points])
 
     async def search(
@@ -139,7 +220,29 @@ class AsyncQdrantClient:
         score_threshold: float | None = None,
         **_: Any,
     ) -> list[ScoredPoint]:
-        """The nearest points, nearest first."""
+        """Find the points nearest to a vector. All vectors are compared, so the answer is exact.
+        Raises `NoCollection`, `BadVector`, and `InvalidFilter` for a condition that this store
+        does not know.
+
+        Args:
+            collection_name: The collection.
+            query_vector: As many numbers as the vectors of the collection have.
+            query_filter: A `Filter` or one condition, nested at most 16 deep. None finds all.
+            limit: How many points to return; ``offset`` and ``limit`` together reach 10,000 at
+                most.
+            offset: How many of the nearest to leave out.
+            with_payload: Whether to return payloads, or a list of the fields to return.
+            with_vectors: Whether to return vectors.
+            score_threshold: The lowest score; the greatest for ``Euclid`` and ``Manhattan``, where
+                less is nearer.
+
+        Returns:
+            The points, nearest first.
+
+        Raises:
+            VectorError: The vector is a pair of a name and a vector: named vectors are not stored
+                here.
+        """
         if isinstance(query_vector, tuple) and query_vector and isinstance(query_vector[0], str):
             raise VectorError("named vectors are not kept here")
         first = max(offset or 0, 0)
@@ -171,7 +274,22 @@ class AsyncQdrantClient:
         limit: int = 10,
         **options: Any,
     ) -> QueryResponse:
-        """The points nearest to a vector, or to the point of an id; without a query the first."""
+        """Find the points nearest to a vector or to a stored point.
+
+        Args:
+            collection_name: The collection.
+            query: A vector, the id of a point, or None for the first points in the order of their
+                ids.
+            query_filter: As of `search`.
+            limit: How many points to return.
+            options: Further options of `search`, or of `scroll` where ``query`` is None.
+
+        Returns:
+            The points, nearest first.
+
+        Raises:
+            VectorError: There is no point of this id.
+        """
         if query is None:
             records, _ = await self.scroll(collection_name, query_filter, limit=limit, **options)
             points = [ScoredPoint(**record.model_dump()) for record in records]
@@ -196,7 +314,19 @@ class AsyncQdrantClient:
         with_vectors: Any = False,
         **_: Any,
     ) -> tuple[list[Record], PointId | None]:
-        """Points in the order of their ids, and the id that the next page begins with."""
+        """Read points page by page, in the order of their ids: numbers first, then texts.
+
+        Args:
+            collection_name: The collection.
+            scroll_filter: As of `search`.
+            limit: How many points a page has.
+            offset: The id that the page begins with; None begins at the first.
+            with_payload: Whether to return payloads, or a list of the fields to return.
+            with_vectors: Whether to return vectors.
+
+        Returns:
+            The points, and the id that the next page begins with, None after the last.
+        """
         wanted = _wanted(scroll_filter)
         found = await self._run(lambda engine: engine.points(collection_name, wanted))
         begin = 0
@@ -215,20 +345,47 @@ class AsyncQdrantClient:
         with_vectors: Any = False,
         **_: Any,
     ) -> list[Record]:
-        """Points by their ids; those that are not there are left out."""
+        """Read points by their ids.
+
+        Args:
+            collection_name: The collection.
+            ids: The ids.
+            with_payload: Whether to return payloads, or a list of the fields to return.
+            with_vectors: Whether to return vectors.
+
+        Returns:
+            The points in the order of their ids; those that do not exist are left out.
+        """
         wanted = _among(ids)
         found = await self._run(lambda engine: engine.points(collection_name, wanted))
         return _records(found, with_payload, with_vectors)
 
     async def count(self, collection_name: str, count_filter: Any = None, **_: Any) -> CountResult:
-        """How many points there are."""
+        """Count points.
+
+        Args:
+            collection_name: The collection.
+            count_filter: As of `search`; None counts all.
+
+        Returns:
+            The exact number.
+        """
         wanted = _wanted(count_filter)
         return CountResult(
             count=await self._run(lambda engine: len(engine.points(collection_name, wanted)))
         )
 
     async def delete(self, collection_name: str, points_selector: Any, **_: Any) -> UpdateResult:
-        """Forget points: a list of ids, `PointIdsList`, `FilterSelector` or `Filter`."""
+        """Delete points.
+
+        Args:
+            collection_name: The collection.
+            points_selector: One id, a list of ids, `PointIdsList`, `FilterSelector` or `Filter`.
+                Anything else raises `VectorError`.
+
+        Returns:
+            A completed change, also where no point was selected.
+        """
         wanted = _selected(points_selector)
         await self._run(lambda engine: engine.remove(collection_name, wanted))
         return UpdateResult()
@@ -236,19 +393,46 @@ class AsyncQdrantClient:
     async def set_payload(
         self, collection_name: str, payload: dict[str, Any], points: Any, **_: Any
     ) -> UpdateResult:
-        """Put fields into the payloads of points."""
+        """Add fields to the payloads of points; fields of the same names are replaced.
+
+        Args:
+            collection_name: The collection.
+            payload: The fields.
+            points: A selector as of `delete`.
+
+        Returns:
+            A completed change.
+        """
         return await self._change(collection_name, points, lambda old: old | payload)
 
     async def overwrite_payload(
         self, collection_name: str, payload: dict[str, Any], points: Any, **_: Any
     ) -> UpdateResult:
-        """Put a payload in the place of those of points."""
+        """Replace the payloads of points.
+
+        Args:
+            collection_name: The collection.
+            payload: The new payload.
+            points: A selector as of `delete`.
+
+        Returns:
+            A completed change.
+        """
         return await self._change(collection_name, points, lambda _old: payload)
 
     async def delete_payload(
         self, collection_name: str, keys: Sequence[str], points: Any, **_: Any
     ) -> UpdateResult:
-        """Take fields out of the payloads of points."""
+        """Delete fields from the payloads of points.
+
+        Args:
+            collection_name: The collection.
+            keys: The names of the fields, on the first level of the payload.
+            points: A selector as of `delete`.
+
+        Returns:
+            A completed change.
+        """
         return await self._change(
             collection_name,
             points,
@@ -256,7 +440,16 @@ class AsyncQdrantClient:
         )
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
-        """See `nekro_core.compat.qdrant.home.VectorStore.forget`."""
+        """Erase a person from all collections. See
+        `nekro_core.compat.qdrant.home.VectorStore.forget`.
+
+        Args:
+            forgotten: Tells which payloads are about the person, and what the others are without
+                them.
+
+        Returns:
+            How many points were deleted or changed.
+        """
         return await self._run(lambda engine: engine.forget(forgotten.is_about, forgotten.value))
 
     async def _change(

@@ -8,7 +8,14 @@ from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
 
 @dataclass(frozen=True, slots=True)
 class QdrantConfig:
-    """How the store is reached: in a folder of the bot's, without a server."""
+    """Where the vector store is: in a folder of the bot's, without a server.
+
+    Attributes:
+        path: The folder.
+        url: Empty: there is no server.
+        api_key: Empty, for the same reason.
+        timeout: Seconds; nothing here waits for it.
+    """
 
     path: str
     url: str = ""
@@ -17,8 +24,15 @@ class QdrantConfig:
 
 
 async def get_qdrant_client() -> AsyncQdrantClient:
-    """The bot's store, shared by all plugins: name collections by
-    `NekroPlugin.get_vector_collection_name`, and do not close it. Raises `NoCurrentBot`."""
+    """Get the bot's vector store. All plugins share it: name collections by
+    `NekroPlugin.get_vector_collection_name`, and do not close it.
+
+    Returns:
+        The client, the same for every caller.
+
+    Raises:
+        NoCurrentBot: No bot called the code that calls this, or the bot has no vector store.
+    """
     home = current_services().vectors
     if home is None:
         raise NoCurrentBot("this bot has no vector store")
@@ -26,5 +40,10 @@ async def get_qdrant_client() -> AsyncQdrantClient:
 
 
 def get_qdrant_config() -> QdrantConfig:
-    """How the store is reached."""
+    """Tell where the vector store is. Raises `NoCurrentBot` where no bot called the code that
+    calls this.
+
+    Returns:
+        The folder of the store; the other fields are there because plugins read them.
+    """
     return QdrantConfig(path=str(current_services().data_dir / "vectors"))

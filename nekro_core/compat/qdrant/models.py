@@ -43,14 +43,25 @@ class _Model(BaseModel):
 
 
 class VectorParams(_Model):
-    """What vectors a collection has."""
+    """What vectors a collection has.
+
+    Attributes:
+        size: How many numbers a vector has, 1 to 65,536.
+        distance: How two vectors are compared.
+    """
 
     size: int
     distance: Distance = Distance.COSINE
 
 
 class PointStruct(_Model):
-    """A point to be kept."""
+    """A point to store.
+
+    Attributes:
+        id: An integer, or a text of 1 to 256 characters.
+        vector: As many finite numbers as the collection says.
+        payload: Data as JSON can hold it, at most 1,000,000 characters.
+    """
 
     id: PointId
     vector: Any
@@ -58,7 +69,13 @@ class PointStruct(_Model):
 
 
 class Record(_Model):
-    """A point as it is kept."""
+    """A point as it is stored.
+
+    Attributes:
+        id: The point's id.
+        payload: What is stored with it; None where it was not asked for.
+        vector: Its numbers; None where they were not asked for.
+    """
 
     id: PointId
     payload: dict[str, Any] | None = None
@@ -66,32 +83,53 @@ class Record(_Model):
 
 
 class ScoredPoint(Record):
-    """A point that was found."""
+    """A point that was found.
+
+    Attributes:
+        version: Always 0: versions are not counted.
+        score: How near it is: more is nearer, except for ``Euclid`` and ``Manhattan``.
+    """
 
     version: int = 0
     score: float = 0.0
 
 
 class QueryResponse(_Model):
-    """What a query found."""
+    """What a query found.
+
+    Attributes:
+        points: The points, nearest first.
+    """
 
     points: list[ScoredPoint] = Field(default_factory=list)
 
 
 class MatchValue(_Model):
-    """Equal to this, or one of a list is."""
+    """The field is equal to a value, or is a list that contains it.
+
+    Attributes:
+        value: The value. Numbers and booleans are never equal.
+    """
 
     value: Any
 
 
 class MatchAny(_Model):
-    """Equal to one of these."""
+    """The field is equal to one of several values, or is a list that contains one.
+
+    Attributes:
+        any: The values.
+    """
 
     any: list[Any]
 
 
 class MatchExcept(_Model):
-    """Equal to none of these."""
+    """The field has a value, or an element, that is none of these.
+
+    Attributes:
+        except_: The values; ``except`` in Qdrant's API.
+    """
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -99,13 +137,24 @@ class MatchExcept(_Model):
 
 
 class MatchText(_Model):
-    """A text with all of these words."""
+    """The field is a text that contains all of these words, in any case.
+
+    Attributes:
+        text: The words, separated by white space. Parts of words match too.
+    """
 
     text: str
 
 
 class Range(_Model):
-    """A number between these."""
+    """The field is a number between these; what is None does not bound it.
+
+    Attributes:
+        lt: Less than this.
+        gt: More than this.
+        gte: This or more.
+        lte: This or less.
+    """
 
     lt: float | None = None
     gt: float | None = None
@@ -114,7 +163,16 @@ class Range(_Model):
 
 
 class FieldCondition(_Model):
-    """What a field of the payload has to be. ``key`` may lead inside: ``author.name``."""
+    """What a field of the payload has to be. Everything that is given must hold; a condition that
+    gives nothing raises `InvalidFilter`.
+
+    Attributes:
+        key: The field; ``author.name`` leads inside.
+        match: `MatchValue`, `MatchAny`, `MatchExcept` or `MatchText`.
+        range: A `Range`.
+        is_empty: Whether the field is missing, null or an empty list.
+        is_null: Whether the field is null.
+    """
 
     key: str
     match: Any = None
@@ -124,31 +182,54 @@ class FieldCondition(_Model):
 
 
 class PayloadField(_Model):
-    """A field by its name."""
+    """A field by its name.
+
+    Attributes:
+        key: The field; ``author.name`` leads inside.
+    """
 
     key: str
 
 
 class IsEmptyCondition(_Model):
-    """The field is not there, null or an empty list."""
+    """The field is missing, null or an empty list.
+
+    Attributes:
+        is_empty: The field.
+    """
 
     is_empty: PayloadField
 
 
 class IsNullCondition(_Model):
-    """The field is null."""
+    """The field is null.
+
+    Attributes:
+        is_null: The field.
+    """
 
     is_null: PayloadField
 
 
 class HasIdCondition(_Model):
-    """The point is one of these."""
+    """The point has one of these ids.
+
+    Attributes:
+        has_id: The ids.
+    """
 
     has_id: list[PointId]
 
 
 class Filter(_Model):
-    """All of ``must``, one of ``should``, none of ``must_not``."""
+    """Conditions together, at most 16 deep. Each attribute is a condition, a filter or a list of
+    them.
+
+    Attributes:
+        must: All of these hold.
+        should: At least one of these holds, if there is any.
+        must_not: None of these holds.
+    """
 
     must: Any = None
     should: Any = None
@@ -156,56 +237,97 @@ class Filter(_Model):
 
 
 class PointIdsList(_Model):
-    """Points by their ids."""
+    """Selects points by their ids.
+
+    Attributes:
+        points: The ids.
+    """
 
     points: list[PointId]
 
 
 class FilterSelector(_Model):
-    """Points by what they are."""
+    """Selects the points for which a filter holds.
+
+    Attributes:
+        filter: The filter.
+    """
 
     filter: Any
 
 
 class UpdateResult(_Model):
-    """What became of a change."""
+    """What became of a change.
+
+    Attributes:
+        operation_id: Always 0: changes are not counted.
+        status: ``completed``: a call returns when the change is stored.
+    """
 
     operation_id: int | None = 0
     status: UpdateStatus = UpdateStatus.COMPLETED
 
 
 class CountResult(_Model):
-    """How many there are."""
+    """How many points there are.
+
+    Attributes:
+        count: The exact number.
+    """
 
     count: int
 
 
 class CollectionDescription(_Model):
-    """A collection by its name."""
+    """A collection by its name.
+
+    Attributes:
+        name: The name.
+    """
 
     name: str
 
 
 class CollectionsResponse(_Model):
-    """All collections."""
+    """All collections.
+
+    Attributes:
+        collections: Sorted by name.
+    """
 
     collections: list[CollectionDescription] = Field(default_factory=list)
 
 
 class CollectionParams(_Model):
-    """How a collection was made."""
+    """How a collection was made.
+
+    Attributes:
+        vectors: The size and distance of its vectors.
+    """
 
     vectors: VectorParams
 
 
 class CollectionConfig(_Model):
-    """How a collection was made."""
+    """How a collection was made.
+
+    Attributes:
+        params: The size and distance of its vectors.
+    """
 
     params: CollectionParams
 
 
 class CollectionInfo(_Model):
-    """How a collection was made and how large it is."""
+    """How a collection was made and how large it is.
+
+    Attributes:
+        status: Always ``green``.
+        points_count: How many points it has.
+        vectors_count: The same number: a point has one vector.
+        indexed_vectors_count: The same number again.
+        config: How it was made.
+    """
 
     status: CollectionStatus = CollectionStatus.GREEN
     points_count: int = 0

@@ -35,13 +35,31 @@ def dynamic_import_pkg(
 ) -> ModuleType:
     """Import a package, and get it first where neither the bot nor a plugin has it.
 
-    ``package_spec`` is a requirement (``humanize>=4``), ``import_name`` the module where its name
-    is another. At the top of a plugin's module, in a handler's own coroutine and in any thread,
-    this waits, and the event loop does not. In a task that a handler started it cannot wait: the
-    package is fetched in the background and `PackageWanted` is raised until it is there. It comes
-    from the operator's index: ``mirror``, ``trusted_host``, ``timeout`` and ``repo_dir`` are taken
-    because existing plugins give them. Raises `PackagesRefused` with both sides,
-    `InvalidRequirements`, and `ImportError` from the package itself.
+    At the top of a plugin's module, in a handler's own coroutine and in any thread, this waits, and
+    the event loop does not. In a task that a handler started it cannot wait: the package is fetched
+    in the background, and until it is there each call raises `PackageWanted`. The package comes
+    from the operator's index. Outside of a plugin it is only imported.
+
+    Args:
+        package_spec: A requirement by name and version, such as ``humanize>=4``. An address is
+            refused.
+        import_name: The module, where its name is not the package's with underscores.
+        mirror: Ignored, as ``trusted_host`` and ``repo_dir`` are; plugins for nekro-agent give
+            them.
+        trusted_host: Ignored.
+        timeout: Seconds by which the time limit of the plugin's import is put off, where it is
+            called at the top of a module or in a thread.
+        repo_dir: Ignored.
+
+    Returns:
+        The module.
+
+    Raises:
+        PackageWanted: It is being fetched; the same call works in a moment.
+        PackagesRefused: It was not installed; the text names who needs what and who stands against
+            it.
+        InvalidRequirements: ``package_spec`` is no requirement.
+        ImportError: From the package itself.
     """
     from nekro_core.plugins.packages import requirements  # noqa: PLC0415 - 40 ms, for few
 

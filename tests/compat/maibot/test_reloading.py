@@ -10,7 +10,7 @@ from nekro_core.chat import ChatMessage, Sender, Text
 from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.testing import Bot
 from tests.compat.maibot.plant import PLUGINS, bot_with
-from tests.plugins.reloading import LONG, grown_by_reloads
+from tests.plugins.host.reloading import LONG, grown_by_reloads
 
 pytestmark = [pytest.mark.long, pytest.mark.reloads, pytest.mark.timeout(600)]
 

@@ -9,7 +9,7 @@ from nekro_core.plugins.authoring.web import PAGES, PluginRouter, Webhook
 from nekro_core.plugins.web.pages import PluginPages
 from nekro_core.plugins.web.webhooks import Webhooks
 from tests.plugins.commands.talk import talk
-from tests.plugins.reloading import LONG, grown_by_reloads
+from tests.plugins.host.reloading import LONG, grown_by_reloads
 
 CODE = """
 from typing import Generic, TypeVar

@@ -4,11 +4,11 @@ from tests.sandbox.attacks import (
     egress,
     fetches,
     files,
-    hatch,
     identity,
     kernel,
     kernel_memory,
     resources,
+    supervisor,
     tools,
     ways,
 )
@@ -22,7 +22,7 @@ _CHAPTERS = (
     kernel_memory,
     kernel,
     identity,
-    hatch,
+    supervisor,
     tools,
     ways,
 )

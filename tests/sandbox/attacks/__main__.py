@@ -24,8 +24,8 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from tests.sandbox.attacks import TABLE
 from tests.sandbox.attacks.campaign import carry_out, host_kind
-from tests.sandbox.docker_engine import NoEngine, give_image, running_engine
-from tests.sandbox.shelf import shelf_of
+from tests.sandbox.docker.engine import NoEngine, give_image, running_engine
+from tests.sandbox.reused_boxes import shelf_of
 
 HERE = Path(__file__).parent
 Row = dict[str, str]

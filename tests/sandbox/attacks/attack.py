@@ -17,7 +17,7 @@ from nekro_core.sandbox.box import Backend, Box, RunLimits, RunResult, StopReaso
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.jail.defences import ALL, JailDefences
 from tests.sandbox.conftest import SMALL
-from tests.sandbox.play import Tools
+from tests.sandbox.run_code import Tools
 
 QUICK = RunLimits(seconds=10)
 GotThrough = list[str]

@@ -10,7 +10,7 @@ import anyio
 from nekro_core.sandbox.box import Backend, Box
 from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import Attack, GotThrough, Ground, Without, make_box
-from tests.sandbox.shelf import Shelf
+from tests.sandbox.reused_boxes import Shelf
 
 _AT_ONCE = 4
 """Half of the rows wait for a limit of time: more than there are processors, not many more."""

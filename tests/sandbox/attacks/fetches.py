@@ -27,7 +27,7 @@ from tests.peers.reach import Anywhere
 from tests.peers.visited import own_address, visited
 from tests.plugins.world import GROUP, World
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Without, judge
-from tests.sandbox.play import Tools
+from tests.sandbox.run_code import Tools
 
 TOOLS = ("send_image", "send_file", "view_image")
 OUTER, INNER, DENIED = "pictures.example", "inside.example", "secret-of-the-box.evil.example"

@@ -22,7 +22,7 @@ from tests.sandbox.attacks.attack import (
     guest,
     judge,
 )
-from tests.sandbox.play import Tools
+from tests.sandbox.run_code import Tools
 
 TIMEOUT, MEMORY = StopReason.TIMEOUT, StopReason.OUT_OF_MEMORY
 DIED, ERROR = StopReason.DIED, StopReason.ERROR

@@ -8,7 +8,7 @@ from nekro_core.sandbox.box import Backend
 from tests.sandbox.attacks import TABLE
 from tests.sandbox.attacks.attack import Attack, ids
 from tests.sandbox.attacks.campaign import Outcome, carry_out
-from tests.sandbox.shelf import Shelf
+from tests.sandbox.reused_boxes import Shelf
 
 
 async def carry_out_chosen(

@@ -16,7 +16,7 @@ from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, judge
 from tests.sandbox.attacks.files import EXTRACT, NAIVE, hostile_tar, succeed
 from tests.sandbox.conformance_files import END, FILE, FOLDER, LINK, entry, one_by_one
-from tests.sandbox.tools.hands import Hand, Source
+from tests.sandbox.tools.caller import Hand, Source
 
 LITERAL = (
     "a; touch /tmp/pwned",

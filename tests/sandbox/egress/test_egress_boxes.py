@@ -12,7 +12,7 @@ from nekro_core.sandbox.egress import Egress, EgressRules, box_environment
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.egress.package_index import FILE, index
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 pytestmark = pytest.mark.jail
 

@@ -9,7 +9,7 @@ import pytest
 
 from nekro_core.sandbox.box import Backend
 from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
-from tests.sandbox.tools.hands import Hand, Source
+from tests.sandbox.tools.caller import Hand, Source
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.sandbox.tools.hands import Hand
+from tests.sandbox.tools.caller import Hand
 
 
 def mkfifo(path: str) -> str:

@@ -38,7 +38,21 @@ _MOST_TEXTS = 2048
 
 
 class OpenAIResponse(BaseModel):
-    """What a model answered, and what it cost."""
+    """What a model answered, and what it cost.
+
+    Attributes:
+        response_content: The answer's text.
+        message_cnt: How many messages ``messages`` has.
+        token_consumption: Tokens of question and answer together.
+        token_input: Tokens of the question.
+        token_output: Tokens of the answer.
+        use_model: The name of the model that answered.
+        speed_tokens_per_second: Tokens of the answer by the whole time.
+        first_token_cost_ms: Milliseconds until the first words; 0 where there were none.
+        generation_time_ms: Milliseconds until the last words.
+        stream_mode: What the caller asked for; answers are streamed in any case.
+        finish_reason: ``stop``, ``length``, or another word of the provider's.
+    """
 
     response_content: str
     thought_chain: str = ""
@@ -66,12 +80,25 @@ def plugin_models() -> PluginModels:
 
 
 def model_groups() -> ModelGroups:
-    """The models that the operator has named, by their names."""
+    """List the models that the operator has named. Raises `NoCurrentBot` outside of a plugin's
+    code.
+
+    Returns:
+        The groups by name; a name that is missing raises a `KeyError` that tells how to set it.
+    """
     return plugin_models().groups
 
 
 def get_model_group_info(name: str) -> ModelConfigGroup:
-    """One of them. Raises `KeyError`, saying how the operator names it."""
+    """Look up a model that the operator has named. Raises `KeyError`, telling how the operator
+    names it, and `NoCurrentBot` outside of a plugin's code.
+
+    Args:
+        name: The group's name, such as ``default``.
+
+    Returns:
+        The group.
+    """
     return model_groups()[name]
 
 
@@ -94,10 +121,37 @@ async def gen_openai_chat_response(
     stop: list[str] | None = None,
     **other: Any,
 ) -> OpenAIResponse:
-    """Ask a model and wait for its whole answer, at most ``max_wait_time`` seconds.
+    """Ask a model and wait for its whole answer. Answers are always streamed from the provider.
+    Tokens and money count for the turn on whose behalf is asked.
 
-    ``messages`` are `OpenAIChatMessage` or what OpenAI's API takes. Answers are always streamed
-    from the provider. Raises `ValueError` for messages that are none, and `ModelError`.
+    Args:
+        model: The model's name at ``base_url``.
+        messages: `OpenAIChatMessage`, or dicts as OpenAI's API takes them. A message that is
+            neither raises `ValueError` or `TypeError`.
+        temperature: As the provider understands it; None leaves it to the provider.
+        top_p: The same.
+        top_k: The same.
+        frequency_penalty: The same.
+        presence_penalty: The same.
+        extra_body: Further fields of the request's body.
+        api_key: The provider's key.
+        base_url: The address of the API. Without one the bot's own model answers, whatever
+            ``model`` says.
+        proxy_url: The address of a proxy.
+        stream_mode: Repeated in the answer, and otherwise ignored.
+        max_wait_time: Seconds; 600 unless given.
+        max_tokens: Tokens of the answer; unless given 4096, or a quarter of the model's context if
+            that is less.
+        stop: Texts at which the answer ends.
+        other: Ignored, with a line in the log.
+
+    Returns:
+        The answer and what it cost.
+
+    Raises:
+        ModelUnreachable: No whole answer within ``max_wait_time``, or no connection.
+        ModelError: Anything else that the provider refuses; `QuotaExceeded` also says that the turn
+            has reached a limit.
     """
     if other:
         logger.debug("gen_openai_chat_response: no use for {}", ", ".join(other))
@@ -172,7 +226,29 @@ async def gen_openai_embeddings(
     max_wait_time: float | None = None,
     **other: Any,
 ) -> list[float] | list[list[float]]:
-    """The vector of a text, or those of several. Raises `ModelError`, `ValueError`."""
+    """Turn texts into vectors. Without an endpoint they are made in this process, from the words
+    and their pieces: near are texts that share them.
+
+    Args:
+        model: The model's name at ``base_url``.
+        input: A text, or 1 to 2048 of them.
+        api_key: The provider's key.
+        base_url: The address of the API; without one no endpoint is asked.
+        dimensions: How many numbers a vector has. Without an endpoint 8 to 8192, and 1024 unless
+            given.
+        proxy_url: The address of a proxy.
+        max_wait_time: Seconds; 60 unless given.
+        other: Ignored, with a line in the log.
+
+    Returns:
+        The vector of a text, or a list of vectors, as ``input`` is. Those made in this process have
+        length 1.
+
+    Raises:
+        ValueError: No texts, more than 2048, or strange dimensions.
+        RequestRejected: An endpoint without a model's name, or an answer without embeddings.
+        ModelError: Anything else that the provider refuses.
+    """
     if other:
         logger.debug("gen_openai_embeddings: no use for {}", ", ".join(other))
     texts = input if isinstance(input, list) else [input]

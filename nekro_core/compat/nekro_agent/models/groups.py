@@ -15,7 +15,24 @@ _EMBEDDED_EMBEDDING = "n-grams"
 
 
 class ModelConfigGroup(BaseModel):
-    """One model and how it is reached. The names are those that existing plugins read."""
+    """One model and how it is reached. The names are those that plugins for nekro-agent read.
+
+    Attributes:
+        GROUP_NAME: The name by which the operator knows it.
+        CHAT_MODEL: The model's name at its provider.
+        CHAT_PROXY: The address of a proxy; empty for none.
+        BASE_URL: The address of the API, or ``embedded://local`` for the model in this process.
+        API_KEY: The key in plain text; empty for none.
+        MODEL_TYPE: ``chat``, ``embedding`` or ``draw``.
+        ENABLE_VISION: Whether the model takes pictures.
+        ENABLE_COT: Always False: thoughts are not kept.
+        TEMPERATURE: The operator's setting; None leaves it to the provider.
+        TOP_P: The same.
+        TOP_K: Always None: the operator has no setting for it.
+        PRESENCE_PENALTY: Always None, for the same reason.
+        FREQUENCY_PENALTY: Always None, for the same reason.
+        EXTRA_BODY: Fields that are added to each request; None for none.
+    """
 
     GROUP_NAME: str = ""
     CHAT_MODEL: str = ""
@@ -48,7 +65,18 @@ class ModelGroups(dict[str, ModelConfigGroup]):
     def of(
         cls, own: LLMSettings, others: Mapping[str, ModelGroupSettings], *, embedded: str
     ) -> "ModelGroups":
-        """Over the operator's settings; ``embedded`` is what our own model is called."""
+        """List the models of a bot.
+
+        Args:
+            own: The settings of the bot's own model.
+            others: The operator's further groups, by name.
+            embedded: What the model in this process is called; the default where ``own`` names no
+                model.
+
+        Returns:
+            The groups ``default``, ``text-embedding`` and those of ``others``, which may replace
+            them.
+        """
         groups = cls()
         default = _group(DEFAULT, own)
         if not own.configured:

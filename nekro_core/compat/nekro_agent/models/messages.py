@@ -20,17 +20,38 @@ class ContentSegment:
 
     @staticmethod
     def text_content(text: str) -> Segment:
-        """Words."""
+        """Make a part of words.
+
+        Args:
+            text: The words.
+
+        Returns:
+            ``{"type": "text", ...}``.
+        """
         return {"type": "text", "text": text}
 
     @staticmethod
     def image_content(image_url: str) -> Segment:
-        """A picture by its address, which may be a data URL."""
+        """Make a part of a picture's address.
+
+        Args:
+            image_url: An ``http(s)`` address, or a ``data:`` URL with base64.
+
+        Returns:
+            ``{"type": "image_url", ...}``.
+        """
         return {"type": "image_url", "image_url": {"url": image_url}}
 
     @classmethod
     def image_content_from_path(cls, image_path: str | Path) -> Segment:
-        """A picture from the host's disk. Raises `OSError`."""
+        """Make a part of a picture on the host's disk. Raises `OSError` if it cannot be read.
+
+        Args:
+            image_path: The file. Its type is guessed from its name, else from its bytes.
+
+        Returns:
+            ``{"type": "image_url", ...}`` with a ``data:`` URL.
+        """
         path = Path(image_path)
         return cls.image_content_from_bytes(
             path.read_bytes(), mimetypes.guess_type(path.name)[0] or ""
@@ -38,13 +59,27 @@ class ContentSegment:
 
     @classmethod
     def image_content_from_bytes(cls, image_bytes: bytes, mime: str = "") -> Segment:
-        """A picture; its type is seen from its bytes where none is given."""
+        """Make a part of a picture's bytes.
+
+        Args:
+            image_bytes: The picture. Its size is not limited here; the provider limits it.
+            mime: ``image/png`` or ``png``. Empty: the type is read from the bytes.
+
+        Returns:
+            ``{"type": "image_url", ...}`` with a ``data:`` URL.
+        """
         kind = mime if "/" in mime else (f"image/{mime}" if mime else _image_type(image_bytes))
         return cls.image_content(f"data:{kind};base64,{base64.b64encode(image_bytes).decode()}")
 
 
 class OpenAIChatMessage:
-    """One message; ``content`` is a list of parts."""
+    """One message; ``content`` is a list of parts.
+
+    Args:
+        role: ``system``, ``developer``, ``user`` or ``assistant``. It is checked when the message
+            is sent.
+        content: A text, which becomes one part, or parts as `ContentSegment` makes them.
+    """
 
     def __init__(self, role: str, content: str | Iterable[Segment] = ()) -> None:
         self.role = role
@@ -54,12 +89,31 @@ class OpenAIChatMessage:
 
     @classmethod
     def from_text(cls, role: str, text: str) -> Self:
-        """A message of words alone."""
+        """Make a message of words alone.
+
+        Args:
+            role: As of `OpenAIChatMessage`.
+            text: The words.
+
+        Returns:
+            The message.
+        """
         return cls(role, text)
 
     @classmethod
     def from_template(cls, role: str, template: Any, env: Any = None, **values: Any) -> Self:
-        """A message of what a template makes: an object with ``render``, or a text."""
+        """Make a message of the text that a template renders.
+
+        Args:
+            role: As of `OpenAIChatMessage`.
+            template: An object with ``render``, as Jinja's; anything else is turned into a text as
+                it is.
+            env: What ``render`` is given alone, where it is not None.
+            values: What ``render`` is given by name otherwise.
+
+        Returns:
+            The message.
+        """
         render = getattr(template, "render", None)
         if render is None:
             return cls(role, str(template))
@@ -67,27 +121,59 @@ class OpenAIChatMessage:
 
     @classmethod
     def create_empty(cls, role: str) -> Self:
-        """A message to add parts to."""
+        """Make a message to add parts to.
+
+        Args:
+            role: As of `OpenAIChatMessage`.
+
+        Returns:
+            A message without parts.
+        """
         return cls(role)
 
     def add(self, segment: Segment | str) -> Self:
-        """Add a part."""
+        """Add a part.
+
+        Args:
+            segment: A part, or a text, which becomes a part.
+
+        Returns:
+            This message.
+        """
         part = ContentSegment.text_content(segment) if isinstance(segment, str) else segment
         self.content.append(part)
         return self
 
     def batch_add(self, segments: Iterable[Segment | str]) -> Self:
-        """Add parts."""
+        """Add several parts.
+
+        Args:
+            segments: Parts and texts.
+
+        Returns:
+            This message.
+        """
         for segment in segments:
             self.add(segment)
         return self
 
     def extend(self, other: "OpenAIChatMessage | Iterable[Segment | str]") -> Self:
-        """Add the parts of another message."""
+        """Add the parts of another message.
+
+        Args:
+            other: The message, or parts and texts.
+
+        Returns:
+            This message.
+        """
         return self.batch_add(other.content if isinstance(other, OpenAIChatMessage) else other)
 
     def tidy(self) -> Self:
-        """Put neighbouring words into one part."""
+        """Join neighbouring texts into one part.
+
+        Returns:
+            This message.
+        """
         tidied: list[Segment] = []
         for part in self.content:
             if part.get("type") == "text" and tidied and tidied[-1].get("type") == "text":
@@ -98,7 +184,11 @@ class OpenAIChatMessage:
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """As OpenAI's API writes it."""
+        """Write the message as OpenAI's API does.
+
+        Returns:
+            A dict with ``role`` and ``content``; the content is the message's own list.
+        """
         return {"role": self.role, "content": self.content}
 
 

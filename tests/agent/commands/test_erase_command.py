@@ -1,0 +1,102 @@
+"""``/erase`` as people use it: told first, done at a second word, and only oneself."""
+
+from pathlib import Path
+
+import anyio
+
+from nekro_core.chat import ChatKey, Image, Mention, Text
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.policy.permissions import CommandSettings
+from nekro_core.store import Person, PersonTraces
+from tests.agent.bot import GROUP, Bot, running_bot
+from tests.agent.commands.test_policy_commands import command
+from tests.agent.conftest import Shelf
+from tests.agent.pictures import png
+from tests.agent.session.test_sessions import answer, until
+from tests.delivery.fakes import message
+
+USER = "4044044"
+LEAVER = Person(adapter="fake", user_id=USER, instances=("fake",))
+OPERATOR = CommandSettings(super_users=frozenset({"fake:boss"}))
+
+
+async def texts(bot: Bot, chat: ChatKey = GROUP) -> str:
+    """The chat's whole history."""
+    return str([each.segments for each in await bot.store.messages.newest(chat, 100)])
+
+
+async def test_a_member_has_themselves_forgotten(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("vermilion, yes"), answer("hello")])
+    async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
+        picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")
+        await bot.say("", GROUP, user=USER, segments=(Text("vermilion"), Image(picture)))
+        await bot.ask("what did I say?", GROUP, user=USER, to_bot=True)
+        await bot.say("", GROUP, segments=(Mention(USER, "Zaphod"), Text("ochre")))
+        refused = await command(bot, f"/erase {USER} sure")
+        assert refused == "You may only have yourself forgotten: /erase me."
+        plan = await command(bot, "/erase", user=USER)
+        assert "I would forget 3 messages in 1 chats, 1 answers" in plan
+        assert "vermilion" in await texts(bot), "so far nothing was done"
+
+        done = await command(bot, "/erase me sure", user=USER)
+        assert done.startswith("Forgotten: 4 messages in 1 chats, 1 answers"), done
+        await until(lambda: bot.ports.commands.at_work == 0)
+        left = await texts(bot)
+        assert "vermilion" not in left
+        assert USER not in left
+        assert "ochre" in left, "what others said is theirs"
+        assert not Path(picture.path).exists()
+        assert bot.plugins.erased == [f"fake:{USER}"]
+        assert await bot.ask("hi", GROUP, to_bot=True) == ["hello"]
+        assert "vermilion" not in bot.prompt()
+
+
+async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: Shelf) -> None:
+    """Each time it is written anew, and everybody waits."""
+    async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
+        for said in (
+            "Forgotten",
+            "You were forgotten a moment ago. It can be done again in 10 min",
+        ):
+            assert (await command(bot, "/erase me sure", user=USER)).startswith(said)
+            await until(lambda: bot.ports.commands.at_work == 0)
+        # What was used of a quota is forgotten too.
+        (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 2 }\n")
+        bot.ports.policies.conduct.look()
+        assert "again in 1440 min" in await command(bot, "/erase me sure", user=USER)
+        assert (await command(bot, "/erase me", user=USER)).startswith("I would forget")
+        assert (await command(bot, f"/erase {USER} sure", user="boss")).startswith("Forgotten")
+        await until(lambda: bot.ports.commands.at_work == 0)
+
+
+async def test_an_operator_has_anybody_forgotten_in_private_too(folder: Path, boxes: Shelf) -> None:
+    private = ChatKey.parse(f"fake-private_{USER}")
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), command=OPERATOR) as bot:
+        assert await bot.ask("hello", private, user=USER) == ["hi"]
+        await command(bot, f"/erase {USER}", user="boss")
+        assert "1 messages" in (await command(bot, f"/erase {USER} sure", user="boss"))
+        await until(lambda: bot.ports.commands.at_work == 0)
+        assert private not in await bot.store.chats.all()
+        assert USER not in await texts(bot), "nor in what the operator typed"
+        with anyio.fail_after(30):
+            while await bot.store.erasing.look(LEAVER) != PersonTraces():
+                await anyio.sleep(0.01)
+
+
+async def test_what_was_erased_is_not_fetched_again(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
+        old = message(GROUP, "vermilion", user=USER, message_id="old", from_history=True, time=9.0)
+        await command(bot, "/erase me sure", user=USER)
+        await until(lambda: bot.ports.commands.at_work == 0)
+        picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")
+        assert await bot.inbox.accept(old) is None
+        shown = message(
+            GROUP, user=USER, message_id="b", from_history=True, segments=(Image(picture),)
+        )
+        assert await bot.inbox.accept(shown) is None
+        assert not Path(picture.path).exists(), "nor is its picture"
+        other = message(GROUP, "ochre", message_id="other", from_history=True, time=9.0)
+        assert await bot.inbox.accept(other) is not None
+        new = message(GROUP, "I am back", user=USER, message_id="new", time=4e9)
+        assert await bot.inbox.accept(new) is not None
+        assert USER not in (folder / "erased.json").read_text()

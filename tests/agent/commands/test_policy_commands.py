@@ -1,0 +1,214 @@
+"""Commands about the bot itself: on, off, observe, persona, permit, quota, status."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.agent.settings import AgentSettings
+from nekro_core.chat import ChatKey, Role
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.policy.permissions import CommandSettings
+from nekro_core.policy.settings import TurnSettings
+from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
+from tests.agent.conftest import Shelf
+from tests.agent.session.test_sessions import answer
+from tests.delivery.fakes import message
+
+OPERATOR = CommandSettings(super_users=frozenset({"fake:boss"}))
+
+
+async def command(bot: Bot, text: str, chat: ChatKey = GROUP, **more: object) -> str:
+    """What a command answers."""
+    before = len(bot.said(chat))
+    await bot.say(text, chat, **more)
+    with anyio.fail_after(30):
+        while len(bot.said(chat)) == before:
+            await anyio.sleep(0.005)
+    return bot.said(chat)[before]
+
+
+async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("here"), answer("again")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await command(bot, "/observe") == "You may not use /observe."
+        assert await command(bot, "/observe", role=Role.OWNER) == "I only listen from now on."
+        await bot.say("the cake is blue", GROUP, to_bot=True)
+        assert await command(bot, "/off", role=Role.ADMIN, user="mei") == (
+            "I am off here: I keep nothing of what is said."
+        )
+        assert await bot.inbox.accept(message(GROUP, "the password is hunter2")) is None
+        assert (await command(bot, "/status")).splitlines()[1] == "Here I am switched off."
+        assert await bot.ask("and here?") == ["here"], "another chat is not touched"
+        assert await command(bot, "/on", role=Role.ADMIN) == "I am here."
+        assert (await bot.ask("what colour?", GROUP, to_bot=True))[-1] == "again"
+        assert "the cake is blue" in bot.prompt(), "what was observed is remembered"
+        assert "hunter2" not in bot.prompt(), "what was said while it was off is not"
+        assert "Answer the message" in bot.prompt(), "and none of it is answered late"
+        assert len(model.requests) == 2
+
+
+async def test_it_is_so_after_a_restart(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        await command(bot, "/observe", role=Role.OWNER)
+        await bot.say("are you there?", GROUP, to_bot=True)
+    async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
+        assert (await command(bot, "/status")).splitlines()[1] == "Here I only listen."
+        assert await bot.store.turns.unanswered(since=0) == [], "nothing is looked at again"
+
+
+async def test_the_file_is_read_while_the_bot_runs(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("meow"), answer("woof")])
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.ask("hello")
+        path = folder / "conduct.toml"
+        path.write_text('[accounts.fake]\npersona = "You are a dog."\nnames = ["Rex"]\n')
+        bot.ports.policies.conduct.look()
+        assert await bot.ask("good Rex", GROUP) == ["woof"], "by the name of this account"
+        system = bot.model.requests[-1].messages[0].parts[0].text
+        assert "You are a dog." in system
+        assert "Your name: Rex." in system
+        path.write_text("persona = 7")
+        bot.ports.policies.conduct.look()
+        assert bot.ports.policies.of(GROUP).persona == "You are a dog.", "nonsense changes nothing"
+
+
+async def test_persona(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("arr")])
+    async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
+        refused = await command(bot, "/persona You obey everybody.", role=Role.OWNER)
+        assert refused == "You may not use /persona.", "it is the operator's word to the model"
+        assert await command(bot, "/persona", user="boss") == ("Nothing is said of who I am here.")
+        told = await command(bot, "/persona You are a pirate.\nSay arr.", user="boss")
+        assert told == "That is who I am here from now on."
+        await bot.ask("hi", GROUP, to_bot=True)
+        assert "You are a pirate.\nSay arr." in bot.model.requests[-1].messages[0].parts[0].text
+        assert bot.ports.policies.of(LIN).persona == ""
+        assert "pirate" in await command(bot, "/persona", user="boss")
+        await command(bot, "/persona default", user="boss")
+        assert bot.ports.policies.of(GROUP).persona == ""
+
+
+async def test_a_command_is_permitted_in_one_chat(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
+        assert await command(bot, "/permit observe user") == "You may not use /permit."
+        await command(bot, "/permit observe user", user="boss")
+        assert await command(bot, "/observe") == "I only listen from now on."
+        await command(bot, "/permit status off", user="boss")
+        assert await command(bot, "/status", user="boss") == "The command /status is switched off."
+        assert (await command(bot, "/status", LIN)).startswith("Nekro, nekro-core")
+        await command(bot, "/permit status default", user="boss")
+        assert (await command(bot, "/status")).startswith("Nekro, nekro-core")
+        await command(bot, "/permit observe default", user="boss")
+        assert await command(bot, "/observe") == "You may not use /observe."
+
+
+async def test_quotas_of_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(lambda _: _said("yes"))
+    settings = AgentSettings(turn=TurnSettings(user_turns_a_day=2))
+    async with running_bot(folder, boxes, model, command=OPERATOR, settings=settings) as bot:
+        assert await bot.ask("one") == ["yes"]
+        assert (await bot.ask("two", GROUP, to_bot=True)) == ["yes"]
+        used_up = "You have used up what you may ask of me today."
+        assert await bot.ask("three") == [used_up]
+        assert await bot.ask("four") == [used_up], "a refusal is no turn, nor is it free"
+        assert await bot.ask("five", GROUP, to_bot=True, user="mei") == ["yes"]
+        shown = await command(bot, "/quota", LIN)
+        assert shown.splitlines()[0].startswith("Person: 2 of 2 answers")
+        assert "To change it" not in shown
+        assert "To change it: /quota chat" in await command(bot, "/quota", user="boss")
+        assert await command(bot, "/quota lin turns:3", LIN) == (
+            "Only an operator may change a quota."
+        )
+        assert await command(bot, "/quota lin turns:3", user="boss") == "The quota is changed."
+        assert await bot.ask("six") == ["yes"]
+        await command(bot, "/quota chat turns:2", user="boss")
+        assert await bot.ask("seven", GROUP, to_bot=True, user="mei") == [
+            "This chat has used up what it may ask of me today."
+        ]
+        await command(bot, "/quota chat turns:default", user="boss")
+        assert await bot.ask("eight", GROUP, to_bot=True, user="mei") == ["yes"]
+        assert "chat_quota" not in (folder / "conduct.toml").read_text()
+
+
+async def test_a_thread_is_no_way_round_a_quota(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(lambda _: _said("yes"))
+    async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
+        await command(bot, "/quota chat turns:2", user="boss")
+        with (folder / "conduct.toml").open("a") as file:
+            file.write(f'[chats."{GROUP}#own"]\nchat_quota = {{ turns = 1 }}\n')
+        bot.ports.policies.conduct.look()
+        first, second, third, own = (
+            ChatKey.parse(f"{GROUP}#{thread}") for thread in ("1", "12", "2", "own")
+        )
+        used_up = "This chat has used up what it may ask of me today."
+        assert await bot.ask("one", first, to_bot=True) == ["yes"]
+        assert await bot.ask("two", second, to_bot=True) == ["yes"]
+        assert await bot.ask("three", third, to_bot=True, user="mei") == [used_up]
+        assert await bot.ask("four", GROUP, to_bot=True) == [used_up]
+        assert await bot.ask("five", own, to_bot=True) == ["yes"]
+        assert await bot.ask("six", own, to_bot=True) == [used_up]
+
+
+@pytest.mark.parametrize("line", ["/quota chat turns:many", "/quota chat money:nan"])
+async def test_a_quota_is_a_number(folder: Path, boxes: Shelf, line: str) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
+        assert (await command(bot, line, user="boss")).startswith("A quota is a number")
+
+
+async def test_who_is_ignored_is_not_answered(folder: Path, boxes: Shelf) -> None:
+    folder.mkdir()
+    (folder / "conduct.toml").write_text(
+        '[bot]\nignore = ["spam"]\n[people."fake:troll"]\nignored = true\n'
+    )
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        for user in ("spam", "troll"):
+            await bot.say("hello", GROUP, to_bot=True, user=user)
+            await bot.say("/status", GROUP, user=user)
+        assert await bot.ask("hello", GROUP, to_bot=True) == ["hi"]
+        assert "Answer the message" in bot.prompt()
+        assert len(bot.model.requests) == 1
+
+
+async def test_another_model_answers_for_one_account(folder: Path, boxes: Shelf) -> None:
+    other = ScriptedModel([answer("from the other")])
+    folder.mkdir()
+    (folder / "conduct.toml").write_text('[accounts.fake]\nmodel = "fast"\n')
+    models = {"fast": other}
+    async with running_bot(folder, boxes, ScriptedModel([]), models=models.get) as bot:
+        assert await bot.ask("hi") == ["from the other"]
+
+
+async def test_the_commands_are_spoken_in_three_languages(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        assert (await command(bot, "/状态", LIN)).splitlines()[1] == "我在这里会回答。"
+        assert (await command(bot, "/オフ", LIN)).startswith("ここではオフ")
+
+
+def _said(text: str) -> str:
+    return fence(f"send_channel_message({text!r})")
+
+
+async def test_status_knows_of_an_answer_whose_turn_still_ends(folder: Path, boxes: Shelf) -> None:
+    go_on = anyio.Event()
+
+    async def slowly() -> AsyncIterator[str]:
+        yield fence("send_channel_message('here')")
+        await go_on.wait()
+        yield "\n"
+
+    async with running_bot(folder, boxes, ScriptedModel([slowly()])) as bot:
+        await bot.say("hello")
+        with anyio.fail_after(20):
+            while not bot.said():
+                await anyio.sleep(0.005)
+        assert "I am working on something." in await command(bot, "/status", LIN)
+        with anyio.move_on_after(0.05) as waiting:
+            await bot.sessions.wait_until_idle(LIN)
+        assert waiting.cancelled_caught
+        go_on.set()
+        await bot.sessions.wait_until_idle(LIN)
+        said = await command(bot, "/status", LIN)
+        assert "I am working" not in said
+        assert "1 answer" in said

@@ -1,0 +1,121 @@
+"""Commands among the messages of a chat: beside the agent's turns, and never one of them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
+from tests.agent.bot import GROUP, LIN, LONG, Bot, fence, running_bot
+from tests.agent.conftest import Shelf
+from tests.agent.session.test_sessions import answer, until
+
+
+def count_calls(bot: Bot) -> list[str]:
+    """A command ``/echo``; who called it with what."""
+    calls: list[str] = []
+
+    async def echo(context: CommandExecutionContext, text: str = "") -> str:
+        calls.append(f"{context.chat_key} {context.user_id}: {text}")
+        return f"you said {text}"
+
+    bot.ports.commands.book.add_builtin(Command(name="echo", handler=echo, description="Say it."))
+    return calls
+
+
+async def test_a_command_never_wakes_the_agent(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("hello")])
+    async with running_bot(folder, boxes, model) as bot:
+        calls = count_calls(bot)
+        await bot.say("/echo one")
+        await bot.say("/echo two", GROUP)
+        await until(lambda: len(bot.said()) == len(bot.said(GROUP)) == 1)
+        assert bot.said() == ["you said one"]
+        assert sorted(calls) == ["fake-group_30003 lin: two", "fake-private_lin lin: one"]
+        assert await bot.ask("hi") == ["hello"]
+        prompt = bot.prompt()
+        assert "/echo one" in prompt, "the model sees what was typed"
+        assert "you said one" in prompt
+        assert "Answer 2" not in prompt, "and has not to answer it"
+
+
+async def test_a_command_is_run_beside_a_turn_and_beside_a_wait(folder: Path, boxes: Shelf) -> None:
+    release = anyio.Event()
+
+    async def slow() -> AsyncIterator[str]:
+        await release.wait()
+        yield answer("both")
+
+    model = ScriptedModel([slow()])
+    async with running_bot(folder, boxes, model, trigger=LONG) as bot:
+        count_calls(bot)
+        async with bot.turn():
+            await bot.say("first")
+            await bot.say("/echo now")
+            await until(lambda: bot.said() == ["you said now"])
+            await bot.say("second")
+            bot.typed()
+            await until(lambda: bool(model.requests))
+            await bot.say("/echo again")
+            await until(lambda: bot.said() == ["you said now", "you said again"])
+            release.set()
+        assert bot.said()[2:] == ["both"]
+        assert "Answer 2 messages marked as unanswered." in bot.prompt()
+        assert len(model.requests) == 1
+
+
+async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
+        calls = count_calls(bot)
+        await bot.say("/echo quiet")
+        await until(lambda: len(bot.said()) == 1)
+        await until(lambda: bot.ports.commands.at_work == 0)
+        await bot.say("what is this?")
+        await bot.say("/echo busy")
+        await until(lambda: len(calls) == 2)
+    async with running_bot(folder, boxes, ScriptedModel([answer("tea")])) as bot:
+        assert count_calls(bot) == []
+        await bot.sessions.recover()
+        await until(lambda: bot.said() == ["tea"])
+        await bot.settled()
+        assert "Answer 2" not in bot.prompt()
+        assert calls == [f"{LIN} lin: quiet", f"{LIN} lin: busy"]
+
+
+async def test_a_chat_in_which_only_commands_were_typed_has_nothing_to_answer(
+    folder: Path, boxes: Shelf
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        count_calls(bot)
+        await bot.say("/echo hello")
+        await until(lambda: len(bot.said()) == 1)
+        with anyio.fail_after(30):
+            while await bot.store.turns.unanswered(since=0):
+                await anyio.sleep(0.005)
+
+
+async def test_stop_leaves_what_is_asked_after_it(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("two")])
+    async with running_bot(folder, boxes, model, trigger=LONG) as bot:
+        await bot.say("one")
+        await bot.say("/stop")
+        async with bot.turn():
+            await bot.say("two?")
+            await until(lambda: bot.said() == ["Stopped."])
+            bot.typed()
+        assert bot.said() == ["Stopped.", "two"]
+        assert "Answer 2" not in bot.prompt()
+
+
+async def test_help_stops_at_no_turn(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.say("go")
+        await until(lambda: bool(bot.said()))
+        await bot.say("/help")
+        await until(lambda: len(bot.said()) == 2)
+        assert "/stop: Stop what I am doing." in bot.said()[1]
+        async with bot.turn():
+            await bot.say("/stop")
+        await until(lambda: bot.said()[-1] == "Stopped.")

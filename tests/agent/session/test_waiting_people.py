@@ -1,0 +1,209 @@
+"""People who ask at once wait for each other: nobody starves, and a crash loses no question."""
+
+import random
+import re
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from nekro_core.chat import Text
+from nekro_core.llm.model import ChatRequest
+from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.policy.settings import TriggerSettings
+from tests.agent.bot import GROUP, LONG, Bot, answer, fence, running_bot, text_of, until
+from tests.agent.conftest import Shelf
+from tests.agent.session.test_one_requester_per_turn import Wishes, asked_in, quiet
+from tests.delivery.outbound.killed_processes import watched
+from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platform
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
+async def test_people_in_any_order_are_each_answered_once_in_turns_of_their_own(
+    folder: Path, boxes: Shelf, seed: int
+) -> None:
+    chance, wishes = random.Random(seed), Wishes()
+    people = [f"1000{number}" for number in range(4)]
+
+    def script(request: ChatRequest) -> ScriptedReply:
+        return slow(request) if chance.random() < 0.5 else wishes.reply(request)
+
+    async def slow(request: ChatRequest) -> AsyncIterator[str]:
+        calls = [f"carry_out({text!r})" for text in asked_in(request)]
+        yield "```python\n" + "\n".join([*calls, "pass"]) + "\n"
+        await anyio.sleep(0.01 * chance.random())
+        yield "send_channel_message('done')\n```"
+
+    model, tools = ScriptedModel(script), [wishes.carry_out]
+    trigger = TriggerSettings(debounce_s=0.01, burst_turns=0, hour_turns=0)
+    async with running_bot(folder, boxes, model, tools=tools, trigger=trigger) as bot:
+        asked: list[tuple[str, str]] = []
+        for number in range(40):
+            user, to_bot = chance.choice(people), chance.random() < 0.7
+            text = f"wish{number}"
+            await bot.say(text, GROUP, user=user, to_bot=to_bot)
+            if to_bot:
+                asked.append((user, text))
+            await anyio.sleep(chance.choice([0, 0, 0.02]))
+        with anyio.move_on_after(20):
+            while len(wishes.seen) < len(asked):
+                await anyio.sleep(0.01)
+        await quiet(bot)
+        assert sorted(wishes.seen) == sorted(asked)
+        for user in people:
+            theirs = [wish for wish in wishes.seen if wish[0] == user]
+            assert theirs == [wish for wish in asked if wish[0] == user], "in order"
+        left = [each for chat in await bot.store.turns.unanswered(since=0) for each in chat.records]
+        assert not any(record.to_bot for record in left)
+
+
+async def test_who_asks_again_and_again_lets_the_others_have_their_turn(
+    folder: Path, boxes: Shelf
+) -> None:
+    wishes = Wishes()
+
+    async def again(request: ChatRequest) -> AsyncIterator[str]:
+        if "carry_out('please')" not in str(wishes.seen):
+            await bot.say(f"more {len(model.requests)}", GROUP, user="mei", to_bot=True)
+        reply = wishes.reply(request)
+        assert isinstance(reply, str)
+        yield reply
+
+    model = ScriptedModel(
+        lambda request: again(request) if len(model.requests) < 6 else answer(".")
+    )
+    tools = [wishes.carry_out]
+    async with running_bot(folder, boxes, model, tools=tools, trigger=LONG) as running:
+        bot = running
+        await bot.say("more 0", GROUP, user="mei", to_bot=True)
+        await bot.say("please", GROUP, user="ken", to_bot=True)
+        bot.typed(GROUP)
+        await until(lambda: len(wishes.seen) >= 2)
+        assert ("ken", "please") in wishes.seen[:2], "his came before all that she asked later"
+
+
+# --- a crash --------------------------------------------------------------------------------------
+
+
+def _one_answer_each(request: ChatRequest) -> str:
+    """Answers what is marked as unanswered; the answers name it."""
+    prompt = text_of(request, from_message=1)
+    todo = [text for text in asked_in(request) if f"answer {text}" not in prompt]
+    return fence("\n".join(f"send_channel_message('answer {text}')" for text in todo) or "pass")
+
+
+async def _after_a_kill(folder: Path, boxes: Shelf, platform: Platform) -> tuple[list[str], Any]:
+    """What people see in the end, and who each turn answered."""
+    model = ScriptedModel(_one_answer_each)
+    adapter = AskedAdapter(platform)
+    async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:
+        with anyio.fail_after(30):
+            while True:
+                session = bot.sessions._sessions.get(GROUP)
+                idle = session is None or session.idle
+                undecided = await bot.store.deliveries.undecided(since=0)
+                running = any(turn.running for turn in await bot.turns(GROUP))
+                if idle and not undecided and not running:
+                    break
+                await anyio.sleep(0.02)
+        turns = [
+            (turn.user_id, run.code)
+            for turn in await bot.turns(GROUP)
+            for run in await bot.store.runs.of_turn(turn.turn_id)
+        ]
+    return platform.texts(), turns
+
+
+@pytest.mark.parametrize("tries", [4, pytest.param(30, marks=pytest.mark.long)])
+async def test_a_kill_at_any_moment_loses_no_ones_question(
+    folder: Path, boxes: Shelf, tmp_path: Path, tries: int
+) -> None:
+    platform = Platform()
+    model = ScriptedModel(_one_answer_each)
+    trigger = TriggerSettings(debounce_s=0)
+    asks = [("99999", "one"), ("10001", "two"), ("20002", "three"), ("99999", "four")]
+    async with running_bot(
+        folder, boxes, model, adapter=AskedAdapter(platform), trigger=trigger
+    ) as bot:
+        await bot.outbox.send(GROUP, (Text("welcome"),))
+        async with watched(folder, lambda: len(platform.shows)) as moments:
+            for user, text in asks:
+                shown = platform.show(text, own=False)
+                await bot.say(text, GROUP, user=user, to_bot=True, message_id=shown)
+            await until(lambda: len(platform.texts()) == 9)
+            await quiet(bot)
+    chance = random.Random(tries)
+    for moment in sorted(chance.sample(range(len(moments)), min(tries, len(moments)))):
+        left = moments[moment]
+        stored = left.messages()
+        asked = {text: user for user, text in asks if f'"{text}"' in stored}
+        with tempfile.TemporaryDirectory(dir=tmp_path) as again:
+            next_platform = Platform(shows=[*platform.shows[: left.seen]])
+            saw, turns = await _after_a_kill(left.put(Path(again) / "left"), boxes, next_platform)
+        answers = [text for text in saw if text.startswith("answer")]
+        assert sorted(answers) == sorted(f"answer {text}" for text in asked), (moment, answers)
+        for user, code in turns:
+            for text in re.findall(r"answer (\w+)", code):
+                assert asked[text] == user, (moment, turns)
+
+
+async def _stuck() -> AsyncIterator[str]:
+    await anyio.sleep_forever()
+    yield ""
+
+
+@asynccontextmanager
+async def _cut_off(folder: Path, boxes: Shelf) -> AsyncIterator[Bot]:
+    """A bot that ends in the middle of a turn, while somebody else waits."""
+    async with running_bot(folder, boxes, ScriptedModel([_stuck()]), trigger=LONG) as bot:
+        await bot.say("hers", GROUP, user="99999", to_bot=True)
+        await bot.say("his", GROUP, user="10001", to_bot=True)
+        bot.typed(GROUP)
+        await until(lambda: len(bot.model.requests) == 1)
+        while not await bot.turns(GROUP):
+            await anyio.sleep(0.005)
+        yield bot
+
+
+async def test_a_turn_taken_up_again_keeps_who_asked(folder: Path, boxes: Shelf) -> None:
+    wishes = Wishes()
+
+    async with _cut_off(folder, boxes) as bot:
+        await bot.say("hers too", GROUP, user="99999", to_bot=True)
+    model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
+    async with running_bot(folder, boxes, model, tools=tools, recover=True) as bot:
+        await until(lambda: len(wishes.seen) == 3)
+        await quiet(bot)
+        assert wishes.seen == [("99999", "hers"), ("99999", "hers too"), ("10001", "his")]
+        assert [(turn.user_id, turn.attempts) for turn in await bot.turns(GROUP)] == [
+            ("99999", 2),
+            ("10001", 1),
+        ]
+        assert ", not to be answered now\n> his" in bot.prompt(0)
+
+
+async def test_a_turn_that_is_given_up_takes_no_ones_question_with_it(
+    folder: Path, boxes: Shelf
+) -> None:
+    wishes = Wishes()
+
+    async with _cut_off(folder, boxes) as bot:
+        turn = await bot.last_turn(GROUP)
+        await bot.store.turns.seen(turn.turn_id, turn.through_seq + 100)
+        for _ in range(19):
+            await bot.store.turns.resume(turn.turn_id)
+    # Both the turn that is given up and a second crash right after it.
+    for _ in range(2):
+        model = ScriptedModel([_stuck()])
+        async with running_bot(folder, boxes, model, recover=True, trigger=LONG) as bot:
+            await until(lambda: bool(bot.sessions._sessions))
+            await anyio.sleep(0.1)
+    model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
+    async with running_bot(folder, boxes, model, tools=tools, recover=True) as bot:
+        await until(lambda: len(wishes.seen) == 1)
+        await quiet(bot)
+        assert wishes.seen == [("10001", "his")]

@@ -1,0 +1,138 @@
+"""What a turn knows of itself after the process died in it, and that people get one answer."""
+
+import random
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.chat import Text
+from nekro_core.delivery.adapter import PlatformMessage
+from nekro_core.llm.model import ChatRequest
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.plugins.authoring.context import AgentCtx
+from tests.agent.bot import LIN, fence, running_bot, text_of
+from tests.agent.conftest import Shelf
+from tests.delivery.fakes import message
+from tests.delivery.outbound.killed_processes import watched
+from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platform
+
+
+async def book_a_table(_ctx: AgentCtx, people: int) -> str:
+    """Book.
+
+    Args:
+        people: How many.
+    """
+    if people > 2:
+        await anyio.sleep_forever()
+    return f"table for {people}"
+
+
+async def test_what_was_called_before_is_known(folder: Path, boxes: Shelf, tmp_path: Path) -> None:
+    code = "print(book_a_table(people=2))\nbook_a_table(people=7)"
+    tools = [book_a_table]
+    async with running_bot(folder, boxes, ScriptedModel([fence(code)]), tools=tools) as bot:
+        async with watched(folder, lambda: 0) as moments:
+            await bot.say("book for two, then for seven")
+            with anyio.fail_after(30):
+                while True:
+                    (turn,) = await bot.turns() or [None]
+                    runs = await bot.store.runs.of_turn(turn.turn_id) if turn else []
+                    calls = await bot.store.runs.calls(runs[0].run_id) if runs else []
+                    if len(calls) == 2:
+                        break
+                    await anyio.sleep(0.01)
+        assert [call.outcome for call in calls] == ["ok", ""]
+    # Not how it ended in order, but how a kill would have left it.
+    left = moments[-1].put(tmp_path / "killed")
+    model = ScriptedModel([fence("send_channel_message('both are booked')")])
+    async with running_bot(left, boxes, model, tools=tools, recover=True) as bot:
+        with anyio.fail_after(30):
+            while not bot.said():
+                await anyio.sleep(0.01)
+        await bot.settled()
+        told = bot.prompt()
+        assert '+ it called "book_a_table" with' in told
+        assert '{\\"people\\": 2}": "ok"' in told
+        assert '{\\"people\\": 7}": unknown whether it was done' in told
+        assert "[note] The restart cut it off." in told
+        turn = await bot.last_turn()
+        runs = await bot.store.runs.of_turn(turn.turn_id)
+        assert [run.stop for run in runs] == ["cut_off", "finished"]
+
+
+def one_answer(request: ChatRequest) -> str:
+    """A model that answers what its prompt shows as unanswered, once."""
+    prompt = text_of(request, from_message=1)
+    todo = [word for word in ("one", "two") if f"ask {word}" in prompt]
+    done = [word for word in todo if f"answer {word}" in prompt]
+    lines = [f"send_channel_message('answer {word}')" for word in todo if word not in done]
+    return fence("\n".join(lines) or "pass")
+
+
+async def answered(folder: Path, boxes: Shelf, shows: list[PlatformMessage]) -> Platform:
+    """The next process: what people see once it has nothing more to do."""
+    platform = Platform(shows=[*shows])
+    model = ScriptedModel(one_answer)
+    adapter = AskedAdapter(platform)
+    async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:
+        with anyio.fail_after(30):
+            while True:
+                idle = not bot.sessions.at_work(LIN)
+                undecided = await bot.store.deliveries.undecided(since=0)
+                if idle and not undecided and not any(t.running for t in await bot.turns()):
+                    break
+                await anyio.sleep(0.02)
+    return platform
+
+
+@pytest.mark.parametrize("tries", [2, pytest.param(12, marks=pytest.mark.long)])
+async def test_a_kill_at_any_moment_of_a_turn(
+    folder: Path, boxes: Shelf, tmp_path: Path, tries: int
+) -> None:
+    platform = Platform()
+    model = ScriptedModel(one_answer)
+    adapter = AskedAdapter(platform)
+    async with running_bot(folder, boxes, model, adapter=adapter) as bot:
+        first = platform.show("hello", own=False)
+        await bot.ask("hello", message_id=first)
+        await bot.outbox.send(LIN, (Text("welcome"),))
+        async with watched(folder, lambda: len(platform.shows)) as moments:
+            await bot.ask("ask one", message_id=platform.show("ask one", own=False))
+            await bot.ask("ask two", message_id=platform.show("ask two", own=False))
+    chance = random.Random(tries)
+    for number, moment in enumerate(
+        sorted(chance.sample(range(len(moments)), min(tries, len(moments))))
+    ):
+        left = moments[moment]
+        stored = left.messages()
+        asked = [text for text in ("one", "two") if f"ask {text}" in stored]
+        with tempfile.TemporaryDirectory(dir=tmp_path) as again:
+            saw = await answered(
+                left.put(Path(again) / str(number)), boxes, platform.shows[: left.seen]
+            )
+        texts = [text for text in saw.texts() if text.startswith("answer")]
+        assert texts == [f"answer {word}" for word in asked], (moment, texts)
+
+
+async def test_what_was_asked_behind_a_turn_that_is_closed_is_answered(
+    folder: Path, boxes: Shelf
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        asked = await bot.inbox.accept(message(LIN, "ask one", message_id="1", time=time.time()))
+        assert asked is not None
+        turn = await bot.store.turns.begin(LIN, trigger_seq=asked.seq, through_seq=asked.seq)
+        for _ in range(19):
+            await bot.store.turns.resume(turn.turn_id)
+        await bot.inbox.accept(message(LIN, "ask two", message_id="2", time=time.time()))
+    # Killed so often already: the turn is closed, but not what came after it.
+    async with running_bot(folder, boxes, ScriptedModel(one_answer), recover=True) as bot:
+        with anyio.fail_after(30):
+            while len(bot.said()) < 2:
+                await anyio.sleep(0.01)
+        await bot.settled()
+        assert [turn.stop for turn in await bot.turns()] == ["given_up", "finished"]
+        assert bot.said()[0].startswith("I could not get this to work")

@@ -1,0 +1,90 @@
+"""What is kept of a run's calls."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+
+from nekro_core.agent.turn.run_calls import RunCalls
+from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.sandbox.box import Answer, CallFailure, CallReturn, GuestCall
+from nekro_core.tools.describe import describe
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import ToolKind
+from tests.agent.turn.test_native_calls import context
+
+LARGE = "a" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "kept"),
+    [
+        ((1, "two"), {"three": None}, '{"args": [1, "two"], "three": null}'),
+        ((b"\0" * 1_000_000,), {}, '{"args": ["<bytes of 1000000 bytes>"]}'),
+        ((LARGE,), {}, None),
+        (([[LARGE, {"deep": [LARGE] * 9}]],), {}, None),
+        ((), {LARGE: LARGE}, None),
+        (([0] * 1_000_000,), {}, None),
+        (({str(number): number for number in range(100_000)},), {}, None),
+        (([["a" * 1999] * 100] * 100,), {}, None),
+    ],
+)
+async def test_of_arguments_only_so_much_as_people_read(
+    args: tuple[Any, ...], kwargs: dict[str, Any], kept: str | None
+) -> None:
+    """The guest chooses them: 1,000 calls of 16 MB were 17 GB of the host's memory."""
+    calls = RunCalls(ToolSet(()), context(), note=None, clock=float, wall=float)  # type: ignore[arg-type]
+    answer = await calls.answer(GuestCall(name="nothing", args=args, kwargs=kwargs))
+    assert isinstance(answer, CallFailure)
+    (made,) = calls.made
+    assert len(made.arguments) < 16_384
+    if kept is not None:
+        assert made.arguments == kept
+        json.loads(made.arguments)
+
+
+class Sent:
+    """A way out by which all that is sent arrives."""
+
+    async def send(
+        self, _chat: ChatKey, _segments: Sequence[Segment], *, run_id: str = ""
+    ) -> tuple[Receipt, ...]:
+        return (Receipt(state=DeliveryState.SENT),)
+
+
+async def test_a_call_is_not_taken_to_have_sent_what_another_one_sent_meanwhile() -> None:
+    """Its value, and what was printed before it, would be shown to nobody."""
+    go_on = anyio.Event()
+
+    async def look(_ctx: AgentCtx) -> str:
+        """Look something up."""
+        await go_on.wait()
+        return "found"
+
+    async def say(_ctx: AgentCtx) -> None:
+        """Say something."""
+        await _ctx.send((Text("one moment"),))
+
+    tools = []
+    for handler, name in ((look, "look"), (say, "say")):
+        tool = describe(handler, ToolKind.TOOL, name=name, module="m", owner="o").tool
+        assert tool is not None
+        tools.append(tool)
+    ctx = context()
+    ctx = replace(ctx, services=replace(ctx.services, outgoing=Sent()))
+    calls = RunCalls(tool_set(tools), ctx, note=None, clock=float, wall=float)  # type: ignore[arg-type]
+    answers: dict[str, Answer] = {}
+
+    async def call(name: str) -> None:
+        answers[name] = await calls.answer(GuestCall(name=name, args=(), kwargs={}))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call, "look")
+        await anyio.wait_all_tasks_blocked()
+        await call("say")
+        go_on.set()
+    assert answers == {"look": CallReturn("found"), "say": CallReturn(None, checkpoint=True)}

@@ -1,0 +1,50 @@
+"""``nekro plugin``: the operator's way to the list and the switches."""
+
+from contextvars import Context
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.cli import main
+from tests.plugins.world import World, plugin_source
+
+
+def test_list_and_switches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(tmp_path)
+    world.write("a.py", plugin_source("a", "f"))
+    world.write("b.py", "def broken(:")
+    monkeypatch.setenv("NEKRO_DATA_DIR", str(world.data_dir))
+    monkeypatch.chdir(world.data_dir)
+
+    async def a_run() -> list[str]:
+        async with world.bot() as registry:
+            return [info.state.value for info in registry.plugins()]
+
+    # In contexts of their own: the tests' loop is known to the one that we are called in.
+    def command(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        status = Context().run(main, ["plugin", *words])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    assert command("list") == (
+        0,
+        "no bot has run here yet: start it once, then it knows them\n",
+    )
+    assert Context().run(anyio.run, a_run) == ["loaded", "broken"]
+    status, text = command("list")
+    assert status == 0
+    assert "loaded    ann.a 1  f" in text
+    assert "broken    local/b" in text
+    assert "b.py:1: SyntaxError" in text
+    assert command("off", "ann.a") == (0, "local/a is off; a bot that runs follows at once\n")
+    assert Context().run(anyio.run, a_run) == ["disabled", "broken"]
+    assert command("on", "local/a")[0] == 0
+    assert Context().run(anyio.run, a_run) == ["loaded", "broken"]
+    for name in ("nothing", ""):
+        status, text = command("off", name)
+        assert status == 1
+        assert f"there is no plugin {name!r}; there are ann.a, local/b" in text

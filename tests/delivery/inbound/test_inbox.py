@@ -1,0 +1,401 @@
+"""In order, once, stored before anything reacts."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from nekro_core.chat import (
+    CONVERSATION_RESET,
+    Author,
+    ChatKey,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Record,
+    Reply,
+    Sender,
+    Text,
+    Unknown,
+)
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
+from tests.delivery.conftest import GROUP, OTHER, Clock
+from tests.delivery.fakes import message
+
+
+async def test_a_message_is_stored_and_then_told(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+    inbox.listen(lambda record, _: heard.append(record))
+    kept = await inbox.accept(message(GROUP, "hello", message_id="1", to_bot=True))
+    assert kept is not None
+    assert heard == [kept] == await store.messages.newest(GROUP, 10)
+    assert (kept.author, kept.to_bot, kept.sender.name) == (Author.PERSON, True, "Lin")
+    assert await store.users.name("fake", "lin") == "Lin"
+    assert await store.chats.all() == [GROUP]
+
+
+async def test_the_order_of_calls_is_the_order_kept(inbox: Inbox, store: Store) -> None:
+    heard: list[str] = []
+    inbox.listen(lambda record, _: heard.append(record.message_id))
+    keys = [ChatKey.parse(f"fake-group_{number}") for number in range(5)]
+    said = [(key, f"{key.native_id}-{number}") for number in range(100) for key in keys]
+    async with anyio.create_task_group() as tasks:
+        for key, message_id in said:
+            tasks.start_soon(inbox.accept, message(key, message_id, message_id=message_id))
+    assert heard == [message_id for _, message_id in said]
+    for key in keys:
+        stored = [record.message_id for record in await store.messages.newest(key, 1000)]
+        assert stored == [message_id for other, message_id in said if other == key]
+
+
+async def test_a_duplicate_is_stored_and_told_once(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+    inbox.listen(lambda record, _: heard.append(record))
+    same = message(GROUP, message_id="7")
+    again = msgspec.structs.replace(same, from_history=True)
+    kept = await asyncio.gather(inbox.accept(same), inbox.accept(same), inbox.accept(again))
+    assert [record is not None for record in kept] == [True, False, False]
+    assert len(heard) == len(await store.messages.newest(GROUP, 10)) == 1
+
+
+async def test_an_id_that_two_chats_have_is_two_messages(inbox: Inbox, store: Store) -> None:
+    """NapCat makes ids of 31 bits: one in two accounts has two alike after 50,000 messages."""
+    heard: list[str] = []
+    inbox.listen(lambda record, _: heard.append(str(record.chat_key)))
+    for key in (GROUP, OTHER, GROUP, OTHER):
+        await inbox.accept(message(key, message_id="7"))
+    assert heard == [str(GROUP), str(OTHER)]
+    assert await inbox.recall(OTHER, "7") is not None
+    (first,), (second,) = [await store.messages.newest(key, 10) for key in (GROUP, OTHER)]
+    assert (first.recalled, second.recalled, second.message_id) == (False, True, "7")
+
+
+async def test_messages_without_an_id_are_never_taken_for_duplicates(inbox: Inbox) -> None:
+    assert await inbox.accept(message(GROUP, "ha"))
+    assert await inbox.accept(message(GROUP, "ha"))
+
+
+@pytest.mark.parametrize(
+    ("change", "new"),
+    [
+        ({}, False),
+        ({"time": 1_001.0}, True),
+        ({"segments": (Notice("poke", "1", "3"),)}, True),
+        ({"segments": (Notice("join", "1", "2"),)}, True),
+        ({"segments": (Notice("poke", "2", "1"),)}, True),
+        ({"chat_key": OTHER}, True),
+    ],
+)
+async def test_a_notice_is_known_by_time_kind_and_people(
+    inbox: Inbox, change: dict[str, object], new: bool
+) -> None:
+    poke = message(GROUP, segments=(Notice("poke", "1", "2"),))
+    assert await inbox.accept(poke)
+    assert (await inbox.accept(msgspec.structs.replace(poke, **change)) is not None) is new
+
+
+async def test_our_own_messages_are_recorded_and_never_trigger(inbox: Inbox, store: Store) -> None:
+    await store.accounts.bind("fake", "second")
+    for user in ("bot", "second"):
+        kept = await inbox.accept(message(GROUP, user=user, message_id=user, to_bot=True))
+        assert kept is not None
+        assert (kept.author, kept.to_bot) == (Author.BOT, False)
+
+
+async def test_a_cancelled_adapter_loses_nothing(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+    inbox.listen(lambda record, _: heard.append(record))
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await inbox.accept(message(GROUP, message_id="1"))
+    assert await inbox.accept(message(GROUP, message_id="1")) is None
+    assert len(heard) == 1
+
+
+async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Store) -> None:
+    kept = await inbox.accept(message(GROUP, "a\ud83db", message_id="\udc00", user="\ud800"))
+    assert kept is not None
+    assert kept.segments == (Text("a\ufffdb"),)
+    assert await store.messages.newest(GROUP, 1) == [kept]
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -1.0, 1e20, 10**400])
+async def test_a_time_that_no_calendar_has(inbox: Inbox, store: Store, time: float) -> None:
+    kept = await inbox.accept(message(GROUP, message_id="1", time=time))
+    assert kept is not None
+    assert [kept] == await store.messages.newest(GROUP, 10)
+    datetime.fromtimestamp(kept.time, UTC)
+
+
+async def test_an_enormous_message_and_ten_thousand_mentions(inbox: Inbox, store: Store) -> None:
+    huge = message(GROUP, segments=(Text("文" * 1_000_000), *[Mention("1", "Lin")] * 10_000))
+    assert await inbox.accept(huge) == (await store.messages.newest(GROUP, 1))[0]
+
+
+async def test_one_failing_listener_stops_nobody(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+
+    def broken(_: Record, __: float) -> None:
+        raise RuntimeError("broken")
+
+    inbox.listen(broken)
+    undo = inbox.listen(lambda record, _: heard.append(record))
+    assert await inbox.accept(message(GROUP, message_id="1"))
+    undo()
+    assert await inbox.accept(message(GROUP, message_id="2"))
+    assert len(heard) == 1
+    assert len(await store.messages.newest(GROUP, 10)) == 2
+
+
+async def test_a_recalled_message_is_marked_and_shown_as_such(
+    inbox: Inbox, activity: Broadcast
+) -> None:
+    kept = await inbox.accept(message(GROUP, message_id="1"))
+    assert kept is not None
+    async with activity.watch(GROUP) as stream:
+        recalled = await inbox.recall(GROUP, "1")
+        assert recalled is not None
+        assert recalled.recalled
+        assert await anext(stream) == Recorded(recalled)
+    assert await inbox.recall(GROUP, "1") is None
+
+
+async def test_words_that_their_author_changed(inbox: Inbox, activity: Broadcast) -> None:
+    picture = Image(Media(path="/p.png", name="p.png"))
+    said = (Reply("7", "2", "which?"), Text("the rde one"), picture)
+    kept = await inbox.accept(message(GROUP, message_id="1", segments=said))
+    assert kept is not None
+    new = (Text("the red one"),)
+    assert await inbox.revise(GROUP, "1", "somebody else", new) is None
+    assert await inbox.revise(GROUP, "no such message", kept.sender.user_id, new) is None
+    async with activity.watch(GROUP) as stream:
+        revised = await inbox.revise(GROUP, "1", kept.sender.user_id, new)
+        assert revised is not None
+        assert revised.segments == (said[0], *new, picture)
+        assert await anext(stream) == Recorded(revised)
+    await inbox.recall(GROUP, "1")
+    assert await inbox.revise(GROUP, "1", kept.sender.user_id, (Text("no"),)) is None
+
+
+async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> None:
+    first = await inbox.accept(message(GROUP))
+    note = await inbox.note(GROUP, "the dice shows 7", run_id="r1")
+    assert await store.messages.newest(GROUP, 10) == [first, note]
+    assert (note.author, note.run_id) == (Author.SYSTEM, "r1")
+
+
+async def test_a_renamed_person(inbox: Inbox, store: Store) -> None:
+    for name in ("Lin", "林", "", "林"):
+        said = msgspec.structs.replace(message(GROUP), sender=Sender("1", name))
+        await inbox.accept(said)
+        assert await store.users.name("fake", "1") == (name or "林")
+
+
+# ---- who watches
+
+
+async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> None:
+    activity = Broadcast(queue=3)
+    watched = Inbox(inbox._store, activity)
+    async with activity.watch(GROUP) as here, activity.watch() as all_chats:
+        await watched.accept(message(OTHER, "elsewhere"))
+        for number in range(3):
+            await watched.accept(message(GROUP, str(number)))
+        seen = [each.record.segments[0].text async for each in all_chats]  # It was ended at 3.
+        assert seen == ["elsewhere", "0", "1"]
+        assert [(await anext(here)).record.segments[0].text for _ in range(3)] == ["0", "1", "2"]
+        assert activity.follower_count == 1
+    assert activity.follower_count == 0
+
+
+async def test_a_message_of_endless_pieces_has_an_end(inbox: Inbox, store: Store) -> None:
+    pieces = tuple(Mention(str(number), "") for number in range(5_000))
+    await inbox.accept(message(GROUP, segments=pieces))
+    (line,) = await store.messages.newest(GROUP, 10)
+    left_out = Unknown("more", "3000 more pieces")
+    assert line.segments == (*pieces[:1_000], left_out, *pieces[4_000:])
+
+
+# ---- who is told, and how late
+
+
+class Ticking:
+    """A clock that a test sets."""
+
+    now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_listeners_are_told_how_long_ago_it_came(
+    store: Store, activity: Broadcast, clock: Clock
+) -> None:
+    ticking, heard = Ticking(), []
+    inbox = Inbox(store, activity, clock=ticking, wall=clock)
+    inbox.listen(lambda record, ago: heard.append((record, ago)))
+    kept = inbox.accept(message(GROUP, message_id="1"))
+    noted = inbox.note(GROUP, "a line")
+
+    async def later() -> None:
+        ticking.now += 0.5
+
+    async with anyio.create_task_group() as tasks:
+        accepting, noting = asyncio.ensure_future(kept), asyncio.ensure_future(noted)
+        await asyncio.sleep(0)
+        tasks.start_soon(later)
+        first, second = await accepting, await noting
+    assert heard == [(first, 0.5), (second, 0.5)]
+
+
+async def test_a_listener_that_left_is_told_no_more(inbox: Inbox, activity: Broadcast) -> None:
+    told: list[str] = []
+    ends = [
+        inbox.listen_recalls(lambda record: told.append(f"first {record.message_id}")),
+        inbox.listen_recalls(lambda record: told.append(f"second {record.message_id}")),
+    ]
+    for number in ("1", "2"):
+        await inbox.accept(message(GROUP, message_id=number))
+    await inbox.recall(GROUP, "1")
+    ends[0]()
+    await inbox.recall(GROUP, "2")
+    await inbox.recall(GROUP, "no such message")
+    assert told == ["first 1", "second 1", "second 2"]
+
+
+async def test_what_the_bot_does_not_keep_is_let_go_with_its_files(
+    inbox: Inbox, store: Store
+) -> None:
+    let_go: list[Record] = []
+    heard: list[Record] = []
+
+    async def forget(record: Record) -> None:
+        let_go.append(record)
+
+    inbox.listen(lambda record, _: heard.append(record))
+    inbox.set_filter(lambda record: record.sender.user_id != "spam", forget)
+    assert await inbox.accept(message(GROUP, "buy!", user="spam", message_id="1")) is None
+    kept = await inbox.accept(message(GROUP, "hello", message_id="2"))
+    assert [record.message_id for record in let_go] == ["1"]
+    assert heard == [kept] == await store.messages.newest(GROUP, 10)
+    assert await store.users.name("fake", "spam") == ""
+
+
+async def test_a_line_of_the_program_is_told_and_may_be_for_the_agent(
+    inbox: Inbox, store: Store, activity: Broadcast, clock: Clock
+) -> None:
+    heard: list[Record] = []
+    inbox.listen(lambda record, _: heard.append(record))
+    clock.now = 1_234.0
+    async with activity.watch(GROUP) as stream:
+        plain = await inbox.note(GROUP, "a dice\udc00 fell")
+        woken = await inbox.note(GROUP, "it is four", to_bot=True)
+        assert [await anext(stream), await anext(stream)] == [Recorded(plain), Recorded(woken)]
+    assert heard == [plain, woken] == await store.messages.newest(GROUP, 10)
+    assert (plain.author, plain.run_id, plain.to_bot, plain.time) == (
+        Author.SYSTEM,
+        "",
+        False,
+        1_234.0,
+    )
+    assert plain.segments == (Text("a dice\ufffd fell"),)
+    assert woken.to_bot
+
+
+async def test_a_line_that_is_known_is_kept_once_and_one_begins_anew(
+    inbox: Inbox, store: Store
+) -> None:
+    heard: list[Record] = []
+    inbox.listen(lambda record, _: heard.append(record))
+    first = await inbox.note(GROUP, "timer 7", unique_id="timer:7")
+    await inbox.note(GROUP, "timer 7", unique_id="timer:7")
+    anew = await inbox.note(GROUP, "from here on", begins_anew=True)
+    assert heard == [first, anew] == await store.messages.newest(GROUP, 10)
+    assert anew.segments == (Notice(CONVERSATION_RESET), Text("from here on"))
+
+
+async def test_what_belongs_to_a_line_is_written_with_it(inbox: Inbox, store: Store) -> None:
+    seqs: list[int] = []
+
+    def beside(seq: int) -> tuple[SqlStatement, ...]:
+        seqs.append(seq)
+        values = (f"n{seq}", str(OTHER), 1.0)
+        return (
+            SqlStatement(
+                "INSERT INTO chats (instance, chat_key, first_seen, handled_seq) "
+                "VALUES (?, ?, ?, 0)",
+                values,
+            ),
+        )
+
+    note = await inbox.note(GROUP, "a line", beside=beside)
+    assert seqs == [note.seq]
+    assert set(await store.chats.all()) == {GROUP, OTHER}
+
+
+async def test_what_could_not_be_stored_is_known_when_it_comes_again(
+    tmp_path: Path, clock: Clock, activity: Broadcast
+) -> None:
+    """Another program holds the file. The chat and the person are written with what comes next."""
+    path = tmp_path / "nekro.sqlite3"
+    settings = StoreSettings(busy_timeout_s=0.05)
+    async with Store.open(f"sqlite://{path}", settings, clock=clock) as store:
+        inbox = Inbox(store, activity, wall=clock)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable):
+                await inbox.accept(message(GROUP, message_id="1"))
+            with pytest.raises(StoreUnavailable):
+                await inbox.note(OTHER, "a line")
+            other.execute("ROLLBACK")
+        assert await inbox.accept(message(GROUP, message_id="1"))
+        await inbox.note(OTHER, "a line")
+        assert set(await store.chats.all()) == {GROUP, OTHER}
+        assert await store.users.name("fake", "lin") == "Lin"
+
+
+async def test_a_message_that_changes_while_it_is_looked_at_is_looked_at_anew(
+    inbox: Inbox, store: Store
+) -> None:
+    kept = await inbox.accept(message(GROUP, "one", message_id="1"))
+    assert kept is not None
+
+    class Contended:
+        """The store's messages, which somebody else changes just before we do."""
+
+        tries = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(messages, name)
+
+        async def reword(self, record: Record, segments: tuple[Any, ...]) -> Record | None:
+            self.tries += 1
+            if self.tries <= busy:
+                return None
+            return await messages.reword(record, segments)
+
+    messages = store.messages
+    for busy, changed in ((2, True), (3, False)):
+        contended = Contended()
+        store.messages = contended  # type: ignore[assignment]
+        revised = await inbox.revise(GROUP, "1", "lin", (Text(f"{busy}"),))
+        assert (revised is not None) is changed
+        assert contended.tries == 3
+    store.messages = messages
+
+
+async def test_the_year_5138_is_the_last(inbox: Inbox, clock: Clock) -> None:
+    for time, kept_as in ((0.0, 0.0), (1e11, 1e11), (1.1e11, clock.now)):
+        kept = await inbox.accept(message(GROUP, message_id=str(time), time=time))
+        assert kept is not None
+        assert kept.time == kept_as

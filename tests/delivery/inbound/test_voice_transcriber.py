@@ -1,0 +1,195 @@
+"""Voices of messages that are stored already: decoded and written down beside them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.chat import Record, Text, Voice
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.media.converter import MediaConverter
+from nekro_core.speech.settings import TranscriberSettings
+from nekro_core.store import Store
+from tests.delivery.conftest import GROUP
+from tests.delivery.fakes import message
+from tests.media.sounds import silk, tone, wav
+from tests.speech.fake_transcriber import FakeTranscriber
+
+
+class Chat:
+    """A chat in which people speak, and who listens."""
+
+    def __init__(
+        self, store: Store, inbox: Inbox, activity: Broadcast, folder: Path, ear: FakeTranscriber
+    ) -> None:
+        self.store, self.inbox, self.ear = store, inbox, ear
+        self.media = MediaStore(folder)
+        settings = TranscriberSettings(wait_s=5)
+        self.hearing = VoiceTranscriber(
+            store, activity, self.media, MediaConverter(), ear, settings
+        )
+
+    async def say(self, data: bytes, **more: object) -> Record:
+        media = await self.media.keep_bytes(GROUP, data, name="v", expect="audio")
+        spoken = message(GROUP, segments=(Voice(media),), **more)  # type: ignore[arg-type]
+        record = await self.inbox.accept(spoken)
+        assert record is not None
+        return record
+
+    async def now(self, record: Record) -> Record | None:
+        return await self.store.messages.get(record.seq)
+
+
+@asynccontextmanager
+async def _open(
+    store: Store, inbox: Inbox, activity: Broadcast, folder: Path, ear: FakeTranscriber
+) -> AsyncIterator[Chat]:
+    chat = Chat(store, inbox, activity, folder, ear)
+    async with chat.hearing:
+        yield chat
+
+
+@pytest.fixture
+async def chat(
+    store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
+) -> AsyncIterator[Chat]:
+    async with _open(store, inbox, activity, tmp_path, FakeTranscriber("hello")) as chat:
+        yield chat
+
+
+@pytest.fixture
+async def slow(
+    store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
+) -> AsyncIterator[Chat]:
+    ear = FakeTranscriber("hello", go=anyio.Event())
+    async with _open(store, inbox, activity, tmp_path, ear) as chat:
+        yield chat
+
+
+async def test_pages_are_shown_the_record_anew(chat: Chat, activity: Broadcast) -> None:
+    record = await chat.say(wav())
+    async with activity.watch(GROUP) as activities:
+        assert chat.hearing.begin(record)
+        with anyio.fail_after(30):
+            news = await anext(activities)
+    assert isinstance(news, Recorded)
+    (voice,) = news.record.segments
+    assert isinstance(voice, Voice)
+    assert (voice.text, voice.media.seconds) == ("hello", 0.5)
+    assert await chat.now(record) == news.record == await chat.hearing.transcribed(record)
+
+
+async def test_what_needs_no_work(chat: Chat) -> None:
+    accepted = await chat.inbox.accept(message(GROUP, "hi"))
+    assert accepted is not None
+    own = await chat.say(wav(), user="bot", message_id="own")
+    with_text = message(
+        GROUP, segments=(Voice((await chat.say(wav())).segments[0].media, "known"),)
+    )
+    known = await chat.inbox.accept(with_text)
+    assert known is not None
+    assert [chat.hearing.begin(each) for each in (accepted, own, known)] == [False] * 3
+    with anyio.fail_after(0.1):
+        await chat.hearing.settled(GROUP)
+
+
+async def test_one_that_is_taken_back_meanwhile_stays_so(slow: Chat) -> None:
+    record = await slow.say(wav(), message_id="m1")
+    slow.hearing.begin(record)
+    await slow.store.messages.recall(GROUP, "m1")
+    assert slow.ear.go is not None
+    slow.ear.go.set()
+    await slow.hearing.settled(GROUP)
+    now = await slow.now(record)
+    assert now is not None
+    assert now.recalled
+    assert now.segments == record.segments
+
+
+async def test_what_was_changed_meanwhile_is_not_written_over(slow: Chat) -> None:
+    record = await slow.say(wav())
+    slow.hearing.begin(record)
+    await slow.store.messages.reword(record, (Text("erased"),))
+    assert slow.ear.go is not None
+    slow.ear.go.set()
+    await slow.hearing.settled(GROUP)
+    now = await slow.now(record)
+    assert now is not None
+    assert now.segments == (Text("erased"),)
+
+
+async def test_a_flood_of_voices_is_not_all_listened_to(slow: Chat) -> None:
+    records = [await slow.say(wav()) for _ in range(10)]
+    assert [slow.hearing.begin(record) for record in records] == [True] * 8 + [False] * 2
+    assert slow.hearing.begin(records[0])  # it is worked on already
+    assert slow.ear.go is not None
+    slow.ear.go.set()
+    await slow.hearing.settled(GROUP)
+    assert len(slow.ear.heard) == 8
+    assert not slow.hearing.begin(records[0])  # nor is it done twice
+
+
+async def test_a_broken_one_costs_itself_alone(chat: Chat) -> None:
+    broken = await chat.say(b"\x02#!SILK_V3" + b"\x05\0" + b"12345" * 3)
+    fine = await chat.say(silk())
+    assert chat.hearing.begin(broken)
+    assert chat.hearing.begin(fine)
+    await chat.hearing.settled(GROUP)
+    assert await chat.now(broken) == broken
+    now = await chat.now(fine)
+    assert now is not None
+    (voice,) = now.segments
+    assert isinstance(voice, Voice)
+    assert (voice.text, voice.media.mime, voice.media.name) == ("hello", "audio/wav", "voice.wav")
+
+
+async def test_nothing_is_kept_that_no_record_names(slow: Chat, tmp_path: Path) -> None:
+    """What replaced a file, or was made for a record that was erased meanwhile, goes."""
+    first = await slow.say(silk(), message_id="first")
+    again = await slow.say(silk(), message_id="the same sound, sent on")
+    erased = await slow.say(silk(pcm=tone(0.3)), message_id="erased")
+    assert [slow.hearing.begin(each) for each in (first, again, erased)] == [True] * 3
+    await slow.store.messages.reword(erased, (Text("erased"),))
+    assert slow.ear.go is not None
+    slow.ear.go.set()
+    await slow.hearing.settled(GROUP)
+    kept = set()
+    for record in (first, again):
+        now = await slow.now(record)
+        assert now is not None
+        (voice,) = now.segments
+        assert isinstance(voice, Voice)
+        assert voice.media.mime == "audio/wav"
+        kept.add(voice.media.path)
+    (original,) = erased.segments
+    assert isinstance(original, Voice)
+    files = {str(path) for path in (tmp_path / "uploads").rglob("*") if path.is_file()}
+    # Who erased the record has its own file removed; here nobody did.
+    assert files == kept | {original.media.path}
+
+
+async def test_a_file_that_is_gone(chat: Chat) -> None:
+    record = await chat.say(wav())
+    (voice,) = record.segments
+    assert isinstance(voice, Voice)
+    Path(voice.media.path).unlink()
+    chat.hearing.begin(record)
+    await chat.hearing.settled(GROUP)
+    assert await chat.now(record) == record
+
+
+async def test_it_ends_with_the_bot(
+    store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
+) -> None:
+    ear = FakeTranscriber(go=anyio.Event())
+    with anyio.fail_after(30):
+        async with _open(store, inbox, activity, tmp_path, ear) as chat:
+            chat.hearing.begin(await chat.say(wav()))
+            while not ear.heard:
+                await anyio.sleep(0.005)

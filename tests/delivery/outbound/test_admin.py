@@ -1,0 +1,137 @@
+"""What an operator may do about a message."""
+
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.store import DeliveryRow, Store
+from tests.delivery.conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
+from tests.delivery.fakes import FakeAdapter
+
+SENT, UNKNOWN, PENDING = DeliveryState.SENT, DeliveryState.UNKNOWN, DeliveryState.PENDING
+REJECTED, DROPPED = DeliveryState.REJECTED, DeliveryState.DROPPED
+
+
+@pytest.fixture
+async def outbox(
+    store: Store, activity: Broadcast, adapter: FakeAdapter, clock: Clock
+) -> AsyncIterator[Outbox]:
+    settings = ONLY_WHEN_NUDGED
+    async with Outbox(store, {"fake": adapter}, activity, settings, clock=clock) as opened:
+        yield opened
+
+
+async def sent_as(outbox: Outbox, adapter: FakeAdapter, state: DeliveryState, text: str) -> str:
+    """A message that ended so; its id."""
+
+    async def answer(_: Delivery) -> Receipt:
+        return Receipt(state=state, reason="because")
+
+    adapter.behaviour = answer if state is not SENT else None
+    await outbox.send(GROUP, (Text(text),))
+    adapter.behaviour = None
+    rows = await outbox.desk.listed([*DeliveryState])
+    return rows[0].delivery_id
+
+
+async def settled(store: Store, delivery_id: str, state: DeliveryState) -> DeliveryRow:
+    with anyio.fail_after(30):
+        while True:
+            row = await store.deliveries.get(delivery_id)
+            assert row is not None
+            if row.state is state:
+                return row
+            await anyio.sleep(0.005)
+
+
+async def test_what_went_well_is_not_listed(outbox: Outbox, adapter: FakeAdapter) -> None:
+    await sent_as(outbox, adapter, SENT, "fine")
+    doubtful = await sent_as(outbox, adapter, UNKNOWN, "who knows")
+    refused = await sent_as(outbox, adapter, REJECTED, "no")
+    listed = await outbox.desk.listed()
+    assert [row.delivery_id for row in listed] == [refused, doubtful]
+    assert [row.reason for row in listed] == ["because", "because"]
+    assert await outbox.desk.listed(chat_key=OTHER) == []
+    assert [r.delivery_id for r in await outbox.desk.listed(before=refused)] == [doubtful]
+    assert [r.state for r in await outbox.desk.listed([SENT])] == [SENT]
+
+
+@pytest.mark.parametrize("state", [UNKNOWN, REJECTED])
+async def test_a_message_is_sent_again_on_the_operators_word(
+    outbox: Outbox, adapter: FakeAdapter, store: Store, activity: Broadcast, state: DeliveryState
+) -> None:
+    delivery_id = await sent_as(outbox, adapter, state, "again")
+    async with activity.watch(GROUP) as stream:
+        row = await outbox.desk.resend(delivery_id)
+        assert (row.state, row.reason) == (PENDING, "sent again by the operator")
+        row = await settled(store, delivery_id, SENT)
+        seen = [await anext(stream), await anext(stream)]
+    assert adapter.said() == [(Text("again"),)]
+    assert [each.record.state for each in seen if isinstance(each, Recorded)] == [PENDING, SENT]
+    (line,) = await store.messages.newest(GROUP, 1)
+    assert (line.state, line.message_id) == (SENT, row.message_id)
+
+
+async def test_a_dropped_message_stays_unsent(
+    outbox: Outbox, adapter: FakeAdapter, store: Store
+) -> None:
+    adapter.offline = True
+    await outbox.send(GROUP, (Text("never"),))
+    await outbox.send(GROUP, (Text("later"),))
+    later, never = await outbox.desk.listed([PENDING])
+    assert (await outbox.desk.drop(never.delivery_id)).state is DROPPED
+    adapter.offline = False
+    outbox.retry_now()
+    await settled(store, later.delivery_id, SENT)
+    assert adapter.said() == [(Text("later"),)]
+    assert await outbox.desk.listed() == []
+    unknown = await sent_as(outbox, adapter, UNKNOWN, "?")
+    await outbox.desk.drop(unknown)
+    assert await outbox.desk.listed() == []
+    await outbox.desk.resend(unknown)
+    await settled(store, unknown, SENT)
+
+
+async def test_what_cannot_be_done_says_why(outbox: Outbox, adapter: FakeAdapter) -> None:
+    desk = outbox.desk
+    fine = await sent_as(outbox, adapter, SENT, "fine")
+    with pytest.raises(CannotDo, match="is sent: it cannot be sent again"):
+        await desk.resend(fine)
+    with pytest.raises(CannotDo, match="is sent: it cannot be dropped"):
+        await desk.drop(fine)
+    with pytest.raises(CannotDo, match="no message 'x'"):
+        await desk.drop("x")
+    adapter.offline = True
+    await outbox.send(GROUP, (Text("waits"),))
+    (waits,) = await desk.listed()
+    with pytest.raises(CannotDo, match="waits to be sent"):
+        await desk.resend(waits.delivery_id)
+
+
+async def test_what_is_on_the_wire_cannot_be_dropped(
+    outbox: Outbox, adapter: FakeAdapter, store: Store
+) -> None:
+    adapter.offline = True
+    await outbox.send(GROUP, (Text("slow"),))
+    (row,) = await outbox.desk.listed()
+    arrived, go_on = anyio.Event(), anyio.Event()
+
+    async def slow(_: Delivery) -> Receipt:
+        arrived.set()
+        await go_on.wait()
+        return Receipt(state=SENT, message_id="1")
+
+    adapter.behaviour = slow
+    adapter.offline = False
+    outbox.retry_now()
+    await arrived.wait()
+    with pytest.raises(CannotDo, match="on its way"):
+        await outbox.desk.drop(row.delivery_id)
+    go_on.set()
+    await settled(store, row.delivery_id, SENT)

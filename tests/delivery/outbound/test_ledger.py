@@ -1,0 +1,357 @@
+"""Every change of state is a row, a history line and an activity, and they say the same."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from nekro_core.chat import Author, ChatKey, DeliveryState, Receipt, Record, Segment, Text
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
+from nekro_core.delivery.outbound.split import Piece
+from nekro_core.store import Store, StoreSettings, StoreUnavailable
+from tests.delivery.conftest import GROUP, OTHER, Clock
+from tests.delivery.fakes import FullDisk, message
+
+PENDING, SENDING = DeliveryState.PENDING, DeliveryState.SENDING
+SENT, REJECTED = DeliveryState.SENT, DeliveryState.REJECTED
+UNKNOWN, DROPPED = DeliveryState.UNKNOWN, DeliveryState.DROPPED
+
+
+@pytest.fixture
+def ledger(store: Store, activity: Broadcast, clock: Clock) -> DeliveryLedger:
+    return DeliveryLedger(store, activity, clock=clock)
+
+
+@asynccontextmanager
+async def watched(activity: Broadcast) -> AsyncIterator[list[Record]]:
+    """What watchers were told, once the block is over."""
+    told: list[Record] = []
+    async with activity.watch() as stream:
+        yield told
+        while stream.statistics().current_buffer_used:  # type: ignore[attr-defined]
+            seen = await anext(stream)
+            assert isinstance(seen, Recorded)
+            told.append(seen.record)
+
+
+async def opened(
+    ledger: DeliveryLedger, *pieces: Segment | Piece, chat: ChatKey = GROUP, **more: Any
+) -> list[OutgoingCall]:
+    """Calls whose rows are stored."""
+    wanted = [each if isinstance(each, Piece) else Piece((each,)) for each in pieces]
+    entries, written = ledger.open(chat, wanted, **({"run_id": "r1", "record": True} | more))
+    await written
+    return entries
+
+
+async def test_a_send_is_rows_and_lines_that_say_the_same(
+    ledger: DeliveryLedger, store: Store, activity: Broadcast
+) -> None:
+    refused = Piece((Text("b"),), "too odd")
+    async with watched(activity) as told:
+        first, second = await opened(ledger, Text("a"), refused)
+    rows = await store.deliveries.of_run("r1")
+    assert rows == [first.row, second.row]
+    assert [(r.position, r.state, r.reason) for r in rows] == [
+        (0, PENDING, ""),
+        (1, REJECTED, "too odd"),
+    ]
+    assert [(r.chat_key, r.message_id, r.created, r.changed) for r in rows] == [
+        (GROUP, "", 1_000.0, 1_000.0)
+    ] * 2
+    lines = await store.messages.newest(GROUP, 10)
+    assert told == lines == [first.record, second.record]
+    assert [line.seq for line in lines] == [row.record_seq for row in rows]
+    assert [(line.author, line.sender.user_id, line.run_id, line.state) for line in lines] == [
+        (Author.BOT, "bot", "r1", PENDING),
+        (Author.BOT, "bot", "r1", REJECTED),
+    ]
+    assert [(line.chat_key, line.segments, line.time) for line in lines] == [
+        (GROUP, (Text("a"),), 1_000.0),
+        (GROUP, (Text("b"),), 1_000.0),
+    ]
+    assert (first.receipt, second.receipt) == (None, Receipt(state=REJECTED, reason="too odd"))
+    assert rows[0].delivery_id != rows[1].delivery_id
+    assert await store.chats.all() == [GROUP]
+
+
+async def test_what_has_no_line_has_a_row_all_the_same(
+    ledger: DeliveryLedger, store: Store, activity: Broadcast
+) -> None:
+    async with watched(activity) as told:
+        (entry,) = await opened(ledger, Text("a"), record=False)
+        ledger.show(entry)
+        await ledger.decide(entry, Receipt(state=SENT, message_id="m1"))
+        ledger.show(entry)
+    assert (entry.record, entry.row.record_seq, told) == (None, 0, [])
+    assert await store.messages.newest(GROUP, 10) == []
+    assert (await store.deliveries.of_run("r1"))[0].state is SENT
+    assert (await ledger.found(entry.row)).record is None
+
+
+async def test_an_account_that_is_not_known_sends_under_no_name(
+    ledger: DeliveryLedger, store: Store
+) -> None:
+    (entry,) = await opened(ledger, Text("a"), chat=ChatKey.parse("web-private_lin"))
+    assert entry.record is not None
+    assert entry.record.sender.user_id == ""
+
+
+async def test_what_a_call_is_given_and_what_becomes_of_it(
+    ledger: DeliveryLedger, store: Store, activity: Broadcast
+) -> None:
+    (entry,) = await opened(ledger, Text("a"))
+    given = entry.delivery
+    assert (given.delivery_id, given.chat_key, given.segments, given.run_id) == (
+        entry.row.delivery_id,
+        GROUP,
+        (Text("a"),),
+        "r1",
+    )
+    entry.receipt, begun = Receipt(state=PENDING), anyio.current_time()
+    await ledger.begin_call(entry)
+    assert (entry.row.state, entry.receipt) == (SENDING, None)
+    assert begun <= entry.doubted <= anyio.current_time()
+    assert (await store.deliveries.of_run("r1"))[0].state is SENDING
+    async with watched(activity) as told:
+        await ledger.decide(entry, Receipt(state=SENT, message_id="m1", reason="at last"))
+        await ledger.decide(entry, Receipt(state=SENT, message_id="m1", reason="at last"))
+    assert entry.receipt == Receipt(state=SENT, message_id="m1", reason="at last")
+    (row,) = await store.deliveries.of_run("r1")
+    assert (row.state, row.message_id, row.reason) == (SENT, "m1", "at last")
+    assert (entry.row.state, entry.row.message_id, entry.row.reason) == (SENT, "m1", "at last")
+    (line,) = await store.messages.newest(GROUP, 10)
+    assert (line.state, line.message_id) == (SENT, "m1")
+    assert told == [line], "who watches is told of changes, and once"
+
+
+async def test_a_line_whose_state_somebody_else_wrote_is_shown(
+    ledger: DeliveryLedger, activity: Broadcast
+) -> None:
+    (entry,) = await opened(ledger, Text("a"))
+    entry.row = replace(entry.row, state=UNKNOWN)
+    async with watched(activity) as told:
+        ledger.show(entry)
+    assert [each.state for each in told] == [UNKNOWN]
+    assert entry.record == told[0]
+
+
+async def test_a_message_that_reads_otherwise_now_is_shown_so(
+    ledger: DeliveryLedger, store: Store, activity: Broadcast
+) -> None:
+    (entry,) = await opened(ledger, Text("a"))
+    await ledger.decide(entry, Receipt(state=SENT, message_id="m1"))
+    async with watched(activity) as told:
+        await ledger.revise(GROUP, "no such message", (Text("c"),))
+        await ledger.revise(GROUP, "m1", (Text("b"),))
+    assert [each.segments for each in told] == [(Text("b"),)]
+    assert (await store.messages.newest(GROUP, 10)) == told
+
+
+# ---- who is stopped
+
+
+async def test_of_a_stopped_send_what_was_under_way_is_unknown_and_the_rest_dropped(
+    ledger: DeliveryLedger, store: Store
+) -> None:
+    done, calling, waiting = await opened(ledger, Text("a"), Text("b"), Text("c"))
+    await ledger.begin_call(done)
+    await ledger.decide(done, Receipt(state=SENT, message_id="m1"))
+    await ledger.begin_call(calling)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await ledger.abandon([done, calling, waiting], "it was stopped")
+    rows = await store.deliveries.of_run("r1")
+    assert [(row.state, row.reason) for row in rows] == [
+        (SENT, ""),
+        (UNKNOWN, "it was stopped"),
+        (DROPPED, "it was stopped"),
+    ]
+    assert waiting.receipt == Receipt(state=DROPPED, reason="it was stopped")
+
+
+# ---- over a restart
+
+
+async def test_what_a_dead_process_left(ledger: DeliveryLedger, store: Store, clock: Clock) -> None:
+    sending, waiting, unknown, sent = await opened(ledger, *map(Text, "abcd"))
+    for entry in (sending, unknown, sent):
+        await ledger.begin_call(entry)
+    await ledger.decide(unknown, Receipt(state=UNKNOWN, reason="no answer"))
+    await ledger.decide(sent, Receipt(state=REJECTED, reason="no"))
+    (hidden,) = await opened(ledger, Text("e"), record=False)
+    clock.now += 100.0
+    begun = anyio.current_time()
+    assert waiting.waited_s(begun) == begun, "put aside or not, its age can be told"
+    left = await ledger.load_unfinished(young_s=600.0)
+    assert [each.row.delivery_id for each in left] == [
+        each.row.delivery_id for each in (sending, waiting, unknown, hidden)
+    ]
+    assert [each.row.state for each in left] == [UNKNOWN, PENDING, UNKNOWN, PENDING]
+    assert left[0].row.reason == "the bot was stopped while it was sent; it may have arrived"
+    lines = await store.messages.newest(GROUP, 10)
+    assert [each.record for each in left] == [*lines[:3], None]
+    assert lines[0].state is UNKNOWN, "the line is told of it too"
+    for each in left:
+        assert each.age == 100.0
+        assert begun <= each.parked == each.doubted <= anyio.current_time()
+        assert each.waited_s(each.parked + 7.0) == 107.0
+
+
+@pytest.mark.parametrize(("passed_s", "many"), [(599.0, 2), (600.0, 2), (601.0, 1)])
+async def test_an_old_question_is_not_asked_again_but_what_waits_is_told(
+    ledger: DeliveryLedger, clock: Clock, passed_s: float, many: int
+) -> None:
+    asked, _ = await opened(ledger, Text("a"), Text("b"))
+    await ledger.begin_call(asked)
+    await ledger.decide(asked, Receipt(state=UNKNOWN, reason="no answer"))
+    clock.now += passed_s
+    assert len(await ledger.load_unfinished(young_s=600.0)) == many
+
+
+async def test_a_clock_that_was_put_back_makes_nothing_younger_than_new(
+    ledger: DeliveryLedger, clock: Clock
+) -> None:
+    await opened(ledger, Text("a"))
+    clock.now -= 500.0
+    (left,) = await ledger.load_unfinished(young_s=600.0)
+    assert left.age == 0.0
+
+
+async def test_a_row_that_nobody_holds_is_new(
+    ledger: DeliveryLedger, store: Store, clock: Clock
+) -> None:
+    (entry,) = await opened(ledger, Text("a"))
+    clock.now += 100.0
+    begun = anyio.current_time()
+    again = await ledger.found(entry.row)
+    assert (again.row, again.record, again.age) == (entry.row, entry.record, 0.0)
+    assert begun <= again.parked == again.doubted <= anyio.current_time()
+
+
+# ---- what tells the message of a call from others
+
+
+async def test_what_came_before_a_call_and_what_came_after(
+    ledger: DeliveryLedger, inbox: Inbox, store: Store, clock: Clock
+) -> None:
+    await inbox.accept(message(GROUP, message_id="m1"))
+    await inbox.accept(message(OTHER, message_id="elsewhere"))
+    await inbox.accept(message(GROUP))
+    clock.now = 1_007.0
+    (entry,) = await opened(ledger, Text("a"))
+    await inbox.accept(message(GROUP, message_id="m3"))
+    doubt = await ledger.uncertain_delivery(entry)
+    assert (doubt.delivery, doubt.since) == (entry.delivery, 1_007.0)
+    assert (doubt.before, doubt.taken) == ({"m1"}, {"m1", "m3"})
+    await ledger.decide(entry, Receipt(state=UNKNOWN, message_id="m2"))
+    assert (await ledger.uncertain_delivery(entry)).before == {"m1"}, "it is not before itself"
+
+
+async def test_the_newest_thousand_messages_tell_a_call_from_others(
+    ledger: DeliveryLedger, inbox: Inbox
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number in range(1001):
+            tasks.start_soon(inbox.accept, message(GROUP, message_id=f"m{number}"))
+    (entry,) = await opened(ledger, Text("a"))
+    assert (await ledger.uncertain_delivery(entry)).taken == {
+        f"m{number}" for number in range(1, 1001)
+    }
+
+
+async def test_nothing_is_known_to_be_before_a_call_without_a_line(
+    ledger: DeliveryLedger, inbox: Inbox
+) -> None:
+    await inbox.accept(message(GROUP, message_id="m1"))
+    (entry,) = await opened(ledger, Text("a"), record=False)
+    doubt = await ledger.uncertain_delivery(entry)
+    assert (doubt.before, doubt.taken) == (frozenset(), {"m1"})
+
+
+# ---- a disk that is full
+
+
+async def test_what_could_not_be_written_is_told_and_written_later(
+    ledger: DeliveryLedger, store: Store, activity: Broadcast, disk: FullDisk
+) -> None:
+    (entry,) = await opened(ledger, Text("a"))
+    async with watched(activity) as told:
+        await ledger.decide(entry, Receipt(state=SENT, message_id="m1", reason="fine"))
+    assert (entry.receipt, [each.state for each in told]) == (
+        Receipt(state=SENT, message_id="m1", reason="fine"),
+        [SENT],
+    )
+    assert (await store.deliveries.of_run("r1"))[0].state is PENDING
+    with pytest.raises(StoreUnavailable):
+        await ledger.retry_writes()
+    disk.full = False
+    await ledger.retry_writes()
+    (row,) = await store.deliveries.of_run("r1")
+    assert (row.state, row.message_id, row.reason) == (SENT, "m1", "fine")
+    await ledger.retry_writes()
+    assert disk.marked == [SENT], "once"
+
+
+async def test_what_is_decided_anew_is_not_written_over_by_what_was_decided_before(
+    ledger: DeliveryLedger, store: Store, disk: FullDisk
+) -> None:
+    first, second = await opened(ledger, Text("a"), Text("b"))
+    await ledger.decide(first, Receipt(state=PENDING, reason="offline"))
+    await ledger.decide(second, Receipt(state=PENDING, reason="offline"))
+    with pytest.raises(StoreUnavailable):
+        await ledger.begin_call(first)
+    disk.full = False
+    await ledger.retry_writes()
+    assert disk.marked == [PENDING], "of a call that is being made nothing older is written"
+    disk.marked.clear()
+    await ledger.begin_call(first)
+    await ledger.decide(second, Receipt(state=DROPPED, reason="too old"))
+    await ledger.retry_writes()
+    assert disk.marked == [SENDING, DROPPED]
+    assert [row.state for row in await store.deliveries.of_run("r1")] == [SENDING, DROPPED]
+
+
+async def test_what_was_decided_later_is_not_followed_by_what_was_decided_before(
+    ledger: DeliveryLedger, store: Store, disk: FullDisk
+) -> None:
+    (entry,) = await opened(ledger, Text("a"))
+    await ledger.decide(entry, Receipt(state=PENDING, reason="offline"))
+    disk.full = False
+    await ledger.decide(entry, Receipt(state=DROPPED, reason="too old"))
+    await ledger.retry_writes()
+    assert disk.marked == [DROPPED]
+    assert [row.state for row in await store.deliveries.of_run("r1")] == [DROPPED]
+
+
+async def test_a_chat_that_could_not_be_stored_is_stored_with_the_next_send(
+    tmp_path: Path, clock: Clock, activity: Broadcast
+) -> None:
+    """Another program holds the file, which the store meets as it meets a full disk."""
+    path, settings = tmp_path / "nekro.sqlite3", StoreSettings(busy_timeout_s=0.05)
+    async with Store.open(f"sqlite://{path}", settings, clock=clock) as store:
+        ledger = DeliveryLedger(store, activity, clock=clock)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable):
+                await opened(ledger, Text("a"))
+            other.execute("ROLLBACK")
+        await opened(ledger, Text("b"))
+        assert await store.chats.all() == [GROUP]
+
+
+async def test_a_call_is_not_made_whose_beginning_cannot_be_written(
+    ledger: DeliveryLedger, disk: FullDisk
+) -> None:
+    (entry,) = await opened(ledger, Text("a"))
+    with pytest.raises(StoreUnavailable):
+        await ledger.begin_call(entry)
+    assert entry.row.state is PENDING

@@ -1,0 +1,368 @@
+"""What waits goes out in its order, as soon as it can, without anybody who asks twice."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.store import Store
+from tests.delivery.conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
+from tests.delivery.fakes import FakeAdapter, FullDisk
+from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Bench, Platform
+from tests.delivery.outbound.test_unknown_deliveries import bench as settling
+
+SENT, UNKNOWN, PENDING = DeliveryState.SENT, DeliveryState.UNKNOWN, DeliveryState.PENDING
+DROPPED, REJECTED = DeliveryState.DROPPED, DeliveryState.REJECTED
+
+
+@asynccontextmanager
+async def away(
+    store: Store, adapter: FakeAdapter, clock: Clock, *texts: str, **limits: float
+) -> AsyncIterator[Outbox]:
+    """An outbox in which these wait, since the account is away; nothing is tried by itself."""
+    settings = ONLY_WHEN_NUDGED.model_copy(update=limits)
+    async with Outbox(store, {"fake": adapter}, Broadcast(), settings, clock=clock) as outbox:
+        adapter.offline = True
+        for text in texts:
+            (receipt,) = await outbox.send(GROUP, (Text(text),), run_id=f"r-{text}")
+            assert receipt.state is PENDING
+        # A second one that waits is tried at once: that nothing came of it is seen first.
+        await anyio.sleep(0.02)
+        adapter.offline = False
+        yield outbox
+
+
+async def state(store: Store, text: str) -> DeliveryState:
+    (row,) = await store.deliveries.of_run(f"r-{text}")
+    return row.state
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(30):
+        while not condition():
+            await anyio.sleep(0.005)
+
+
+async def until_state(store: Store, text: str, wanted: DeliveryState) -> None:
+    with anyio.fail_after(30):
+        while await state(store, text) is not wanted:
+            await anyio.sleep(0.005)
+
+
+def said(adapter: FakeAdapter) -> list[str]:
+    return [segment.text for (segment,) in adapter.said() if isinstance(segment, Text)]
+
+
+async def test_one_look_is_enough_for_all_that_waits(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    async with away(store, adapter, clock, "one", "two", "three") as outbox:
+        outbox.retry_now()
+        await until_state(store, "three", SENT)
+        assert len(outbox._lanes) == 1, "that chat's line, and no other"
+    assert said(adapter) == ["one", "two", "three"]
+
+
+async def test_without_a_nudge_it_is_looked_at_in_rounds(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    async with away(store, adapter, clock, "one", retry_s=0.02) as _:
+        await until_state(store, "one", SENT)
+        adapter.offline = True
+    async with away(store, adapter, clock, "two") as outbox:
+        await anyio.sleep(0.05)
+        assert await state(store, "two") is PENDING, "the next round is in an hour"
+        outbox.retry_now()
+        await until_state(store, "two", SENT)
+
+
+async def test_what_waits_in_one_chat_keeps_no_other_chat_waiting(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    go_on = anyio.Event()
+
+    async def slow(delivery: Delivery) -> Receipt:
+        if delivery.chat_key == GROUP:
+            await go_on.wait()
+        return Receipt(state=SENT, message_id=delivery.delivery_id)
+
+    async with away(store, adapter, clock, "one") as outbox:
+        adapter.offline = True
+        await outbox.send(OTHER, (Text("other"),), run_id="r-other")
+        adapter.offline, adapter.behaviour = False, slow
+        outbox.retry_now()
+        await until_state(store, "other", SENT)
+        assert await state(store, "one") is DeliveryState.SENDING
+        outbox.retry_now()
+        await anyio.sleep(0.02)
+        assert len(adapter.calls) == 2, "one that is on its way is not made twice"
+        go_on.set()
+        await until_state(store, "one", SENT)
+
+
+async def test_who_went_away_again_is_not_asked_for_the_rest(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    async def once(delivery: Delivery) -> Receipt:
+        adapter.offline = True
+        return Receipt(state=SENT, message_id="1")
+
+    async with away(store, adapter, clock, "one", "two") as outbox:
+        adapter.behaviour = once
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+        await anyio.sleep(0.02)
+        assert await state(store, "two") is PENDING
+        adapter.offline = False
+        outbox.retry_now()
+        await until_state(store, "two", SENT)
+        assert len(adapter.calls) == 2
+
+
+async def test_what_is_refused_late_keeps_nobody_behind_it(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    async def refuse_first(delivery: Delivery) -> Receipt:
+        if len(adapter.calls) == 1:
+            return Receipt(state=REJECTED, reason="muted")
+        return Receipt(state=SENT, message_id="2")
+
+    async with away(store, adapter, clock, "one", "two") as outbox:
+        adapter.behaviour = refuse_first
+        outbox.retry_now()
+        await until_state(store, "two", SENT)
+        assert await state(store, "one") is REJECTED
+
+
+async def test_what_nobody_can_be_asked_about_keeps_nobody_behind_it(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    async def unsure_first(_: Delivery) -> Receipt:
+        if len(adapter.calls) == 1:
+            return Receipt(state=UNKNOWN, reason="no answer")
+        return Receipt(state=SENT, message_id="2")
+
+    async with away(store, adapter, clock, "one", "two") as outbox:
+        adapter.behaviour = unsure_first
+        outbox.retry_now()
+        await until_state(store, "two", SENT)
+        assert await state(store, "one") is UNKNOWN
+    assert len(adapter.calls) == 2
+
+
+async def test_what_became_too_old_is_let_go_with_a_reason_and_the_rest_is_too(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    async with away(store, adapter, clock, "one", "two", resend_for_s=0.05) as outbox:
+        await anyio.sleep(0.06)
+        outbox.retry_now()
+        await until_state(store, "two", DROPPED)
+        rows = [*await store.deliveries.of_run("r-one"), *await store.deliveries.of_run("r-two")]
+    assert [(row.state, row.reason) for row in rows] == [
+        (DROPPED, "it waited 0.05 s: too old to be said now")
+    ] * 2
+    assert adapter.sent == []
+
+
+async def test_a_chat_that_had_enough_gets_what_waits_later(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    limits = {"sends_per_window": 1, "window_s": 0.2}
+    async with away(store, adapter, clock, "one", "two", **limits) as outbox:
+        began = anyio.current_time()
+        outbox.retry_now()
+        await until_state(store, "two", SENT)
+        assert anyio.current_time() - began >= 0.19
+
+
+async def test_what_is_dropped_while_it_waits_for_room_is_not_sent(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    limits = {"sends_per_window": 1, "window_s": 0.3}
+    async with away(store, adapter, clock, "one", "two", "three", **limits) as outbox:
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+        await anyio.sleep(0.02)
+        (row,) = await store.deliveries.of_run("r-two")
+        await outbox.desk.drop(row.delivery_id)
+        await until_state(store, "three", SENT)
+        assert await state(store, "two") is DROPPED
+    assert said(adapter) == ["one", "three"]
+
+
+async def test_a_late_call_that_is_cut_off_with_the_bot_may_have_arrived(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    calling = anyio.Event()
+
+    async def hang(_: Delivery) -> Receipt:
+        calling.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with away(store, adapter, clock, "one", "two") as outbox:
+        adapter.behaviour = hang
+        outbox.retry_now()
+        with anyio.fail_after(30):
+            await calling.wait()
+    (row,) = await store.deliveries.of_run("r-one")
+    assert (row.state, row.reason) == (UNKNOWN, "the bot was stopped while sending it")
+    assert await state(store, "two") is PENDING
+
+
+async def test_what_waits_for_room_when_the_bot_is_stopped_waits_on(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    limits = {"sends_per_window": 1, "window_s": 600.0}
+    async with away(store, adapter, clock, "one", "two", **limits) as outbox:
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+        await anyio.sleep(0.02)
+    assert await state(store, "two") is PENDING
+
+
+async def test_chats_in_which_nothing_goes_on_are_let_go(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    async with away(store, adapter, clock, "one", retry_s=0.01, window_s=0.05) as outbox:
+        await until_state(store, "one", SENT)
+        await until(lambda: len(outbox._lanes) == 0)
+
+
+async def test_what_cannot_be_written_waits_on_and_is_tried_again(
+    store: Store, adapter: FakeAdapter, clock: Clock, disk: FullDisk
+) -> None:
+    disk.full = False
+    async with away(store, adapter, clock, "one") as outbox:
+        disk.full = True
+        outbox.retry_now()
+        await anyio.sleep(0.05)
+        assert adapter.calls == []
+        disk.full = False
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+    assert said(adapter) == ["one"]
+
+
+async def test_what_was_decided_while_the_disk_was_full_is_written_at_the_next_look(
+    store: Store, adapter: FakeAdapter, clock: Clock, disk: FullDisk
+) -> None:
+    disk.full = False
+
+    async def fill(_: Delivery) -> Receipt:
+        disk.full = True
+        return Receipt(state=SENT, message_id="7")
+
+    async with away(store, adapter, clock) as outbox:
+        adapter.behaviour = fill
+        (receipt,) = await outbox.send(GROUP, (Text("one"),), run_id="r-one")
+        assert receipt.state is SENT
+        assert await state(store, "one") is DeliveryState.SENDING
+        disk.full = False
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+
+
+# ---- what is in doubt
+
+
+@pytest.fixture
+async def doubtful(store: Store, clock: Clock) -> AsyncIterator[Bench]:
+    """A chat in which both have spoken; nothing is asked by itself, and what is not there is sent
+    again at once."""
+    async with settling(store, clock, retry_s=3600, settle_s=1e-9) as begun:
+        await begun.hear("hello")
+        assert await begun.say("hi") is SENT
+        yield begun
+
+
+async def test_one_answer_is_enough_for_what_stands_behind_it(doubtful: Bench) -> None:
+    doubtful.adapter.offline = False
+    doubtful.platform.fate = "mute"
+    asked = Asking(doubtful.adapter)
+    assert await doubtful.say("one") is UNKNOWN
+    doubtful.platform.fate = "fine"
+    assert await doubtful.say("two") is PENDING
+    await asked.go_on()
+    await until_state(doubtful.store, "two", SENT)
+    assert await doubtful.state("one") is SENT
+    assert doubtful.platform.texts() == ["hello", "hi", "one", "two"]
+
+
+class Asking:
+    """Holds the platform's answers to what became of a message until a test lets them go."""
+
+    def __init__(self, adapter: AskedAdapter) -> None:
+        self._confirm, self._free = adapter.confirm, anyio.Event()
+        self.asked = anyio.Event()
+        adapter.confirm = self.confirm  # type: ignore[method-assign]
+
+    async def confirm(self, doubt: object) -> Receipt:
+        self.asked.set()
+        await self._free.wait()
+        return await self._confirm(doubt)  # type: ignore[arg-type]
+
+    async def go_on(self) -> None:
+        with anyio.fail_after(30):
+            await self.asked.wait()
+        self._free.set()
+
+
+async def test_what_is_dropped_while_the_platform_is_asked_is_not_sent_again(
+    doubtful: Bench,
+) -> None:
+    doubtful.platform.fate = "loses"
+    asked = Asking(doubtful.adapter)
+    assert await doubtful.say("one") is UNKNOWN
+    doubtful.platform.fate = "fine"
+    assert await doubtful.say("two") is PENDING
+    with anyio.fail_after(30):
+        await asked.asked.wait()
+    (row,) = await doubtful.store.deliveries.of_run("r-one")
+    await doubtful.outbox.desk.drop(row.delivery_id)
+    await asked.go_on()
+    await until_state(doubtful.store, "two", SENT)
+    assert await doubtful.state("one") is DROPPED
+    assert doubtful.platform.texts() == ["hello", "hi", "two"]
+
+
+async def test_what_did_not_arrive_says_so_and_goes_out_once(doubtful: Bench) -> None:
+    seen: list[tuple[DeliveryState, str]] = []
+    doubtful.platform.fate = "loses"
+    asked = Asking(doubtful.adapter)
+    assert await doubtful.say("one") is UNKNOWN
+    carry_out = doubtful.adapter.behaviour
+    assert carry_out is not None
+
+    async def look(delivery: Delivery) -> Receipt:
+        row = await doubtful.store.deliveries.get(delivery.delivery_id)
+        assert row is not None
+        seen.append((row.state, row.reason))
+        return await carry_out(delivery)
+
+    doubtful.adapter.behaviour, doubtful.platform.fate = look, "fine"
+    await asked.go_on()
+    await until_state(doubtful.store, "one", SENT)
+    assert seen == [(DeliveryState.SENDING, "")]
+    assert doubtful.platform.texts() == ["hello", "hi", "one"]
+
+
+async def test_a_question_that_became_too_old_stays_open_and_lets_the_rest_go_on(
+    store: Store, clock: Clock
+) -> None:
+    async with settling(store, clock, Platform(), retry_s=3600, resend_for_s=0.05) as old:
+        await old.hear("hello")
+        assert await old.say("hi") is SENT
+        old.platform.fate = "loses"
+        assert await old.say("one") is UNKNOWN
+        await anyio.sleep(0.06)
+        old.outbox.retry_now()
+        await until(lambda: not old.outbox._lanes.parked())
+        assert await old.state("one") is UNKNOWN
+        old.platform.fate = "fine"
+        assert await old.say("two") is SENT
+        assert old.platform.texts() == ["hello", "hi", "two"]

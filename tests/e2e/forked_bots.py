@@ -1,0 +1,174 @@
+"""Bots that start without importing: a process that has imported everything, and forks.
+
+Most of a bot's start is the import of its libraries. A crash test that kills hundreds of times
+starts its bots from here; what runs after the fork is `bot.py` as it stands. Read from stdin, one
+JSON object a line, is what to start; written to stdout is what became of it.
+"""
+
+import asyncio
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.faults import steps
+
+ROOT = Path(__file__).parents[2]
+IMPORTED = (
+    "nekro_core.app.server",
+    "nonebot.drivers.fastapi",
+    "nonebot.drivers.httpx",
+    "nonebot.drivers.websockets",
+    "nonebot.adapters.onebot.v11",
+    "nekro_core.llm.endpoint",
+    "nicegui.ui",
+    "tortoise.backends.asyncpg",
+)
+"""What a bot imports by name as it starts and with its first messages."""
+
+
+FORK_S = 60.0
+"""Longest that the first bot may wait for the imports."""
+
+
+class Forked:
+    """A bot that was forked; what `asyncio.subprocess.Process` is for one that was not."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.ended = asyncio.Event()
+
+    def send_signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    async def wait(self) -> int:
+        await self.ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+
+class Nursery:
+    """The harness' end of the process that forks."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._born: asyncio.Queue[int] = asyncio.Queue()
+        self._living: dict[int, Forked] = {}
+
+    async def fork(self, *, cwd: Path, log: Path, environment: Mapping[str, str]) -> Forked:
+        """Start a bot."""
+        asked = {"cwd": str(cwd), "log": str(log), "environment": dict(environment)}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        await self._process.stdin.drain()
+        return self._living[await asyncio.wait_for(self._born.get(), FORK_S)]
+
+    async def listen(self) -> None:
+        """Hear of births and deaths until the process ends."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            said: dict[str, Any] = json.loads(line)
+            if "born" in said:
+                self._living[said["born"]] = Forked(said["born"])
+                self._born.put_nowait(said["born"])
+            else:
+                dead = self._living.pop(said["died"])
+                dead.returncode = said["status"]
+                dead.ended.set()
+
+
+@asynccontextmanager
+async def nursery() -> AsyncIterator[Nursery]:
+    """A process that forks bots, while the context lasts; they end with it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.e2e.forked_bots",
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    made = Nursery(process)
+    listening = asyncio.ensure_future(made.listen())
+    try:
+        yield made
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+        await listening
+
+
+def main() -> None:
+    """Fork what is asked for, say what died, until nobody asks any more."""
+    living: set[int] = set()
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for name in IMPORTED:
+        importlib.import_module(name)
+    asked = b""
+    while True:
+        ready, _, _ = select.select([0, reader], [], [])
+        if reader in ready:
+            os.read(reader, 4096)
+            while living:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                living.discard(pid)
+                _say({"died": pid, "status": os.waitstatus_to_exitcode(status)})
+        if 0 not in ready:
+            continue
+        data = os.read(0, 65536)
+        if not data:
+            break
+        asked += data
+        while b"\n" in asked:
+            line, _, asked = asked.partition(b"\n")
+            pid = _fork(json.loads(line), reader, writer)
+            living.add(pid)
+            _say({"born": pid})
+    for pid in living:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _say(what: dict[str, Any]) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")
+
+
+def _fork(asked: dict[str, Any], *inherited: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for each in inherited:
+        os.close(each)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.chdir(asked["cwd"])
+    log = os.open(asked["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    steps.install(os.environ)
+    sys.argv = [str(ROOT / "bot.py")]
+    runpy.run_path(str(ROOT / "bot.py"), run_name="__main__")
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Cells that depend on themselves, and loads that change what they are made of."""
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from nekro_core.api.reactive import (
+    AsyncCell,
+    Circle,
+    cell,
+    computed,
+    load,
+    scope,
+    settled,
+)
+from tests.reactive.counted_calls import NOTHING, Kitchen
+
+
+async def test_a_circle_is_an_error_and_no_endless_loop() -> None:
+    kitchen, closed = Kitchen(), cell(False)
+    async with scope(NOTHING):
+        circle: list[AsyncCell[str]] = []
+        meal = load(kitchen.cook, dish=computed(lambda: closed() and circle[0].result))
+        circle.append(meal)
+        closed.set(True)
+        await settled()
+        assert isinstance(meal.error, Circle)
+        assert str(meal.error) == "cook depends on itself"
+        assert kitchen.begun == []
+
+
+@pytest.mark.parametrize("first", range(3))
+async def test_computed_values_in_a_circle_say_so_whoever_asks_first(first: int) -> None:
+    closed, ring = cell(False), list[Any]()
+    ring += [computed(partial(lambda n: closed() and ring[(n + 1) % 3](), n)) for n in range(3)]
+    others = [computed(each) for each in ring]
+    assert [each() for each in others] == [False] * 3
+    closed.set(True)
+    for place in range(3):
+        with pytest.raises(Circle):
+            ring[(first + place) % 3]()
+    closed.set(False)
+    with pytest.raises(Circle):
+        others[first]()
+
+
+async def test_a_long_way_round_is_a_circle_too() -> None:
+    closed, ring = cell(False), list[Any]()
+    middle = computed(lambda: closed() and ring[0]())
+    ring.append(computed(middle))
+    assert ring[0]() is False
+    for value in (True, False, True):
+        closed.set(value)
+        for each in (ring[0], middle):
+            with suppress(Circle):
+                each()
+    with pytest.raises(Circle):
+        ring[0]()
+
+
+async def test_a_load_that_is_its_own_cause_comes_to_an_end() -> None:
+    number, runs = cell(1), 0
+
+    async def count_up(number_now: int) -> int:
+        nonlocal runs
+        runs += 1
+        await anyio.sleep(0)
+        number.set(number_now + 1)
+        return number_now
+
+    async with scope(NOTHING):
+        counter = load(count_up, number_now=number)
+        await settled()
+        assert isinstance(counter.error, Circle)
+        assert runs == 100
+        number.set(1000)
+        assert counter.pending, "somebody else's change is a new beginning"
+        await settled()
+        assert runs == 200
+
+
+async def test_loads_that_are_causes_of_each_other_come_to_an_end() -> None:
+    there, back, runs = cell(1), cell(0), 0
+
+    async def hit(ball: int, to: int) -> int:
+        nonlocal runs
+        runs += 1
+        await anyio.sleep(0)
+        (there if to else back).set(ball + 1)
+        return ball
+
+    async with scope(NOTHING):
+        left, right = load(hit, ball=there, to=0), load(hit, ball=back, to=1, needed=("ball",))
+        await settled()
+        assert isinstance(left.error or right.error, Circle)
+        assert 90 < runs <= 202
+
+
+async def test_a_long_line_of_cells_is_no_circle() -> None:
+    async def add(number: int) -> int:
+        return number + 1
+
+    start = cell(1)
+    async with scope(NOTHING):
+        cells: list[Any] = [start]
+        for _ in range(30):
+            cells.append(load(add, number=cells[-1]))
+        for value in (1, 10, 100):
+            start.set(value)
+            await settled()
+            assert cells[-1].result == value + 30
+
+
+async def test_what_a_load_does_to_its_inputs_is_its_own_affair() -> None:
+    basket, seen = cell(["egg"]), []
+
+    async def spoil(basket: list[str]) -> int:
+        seen.append(list(basket))
+        basket.append("mould")
+        return len(basket)
+
+    async with scope(NOTHING):
+        spoiled = load(spoil, basket=basket)
+        await settled()
+        spoiled.refresh()
+        await settled()
+    assert basket() == ["egg"]
+    assert seen == [["egg"], ["egg"]]

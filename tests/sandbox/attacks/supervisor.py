@@ -1,0 +1,246 @@
+"""What a guest may say to the host, and what it can make of the answers."""
+# ruff: noqa: E501 - the code of an attack reads best on one line
+
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from nekro_core.sandbox.box import BoxLost, RunLimits, StopReason
+from tests.sandbox.attacks.attack import (
+    PRELUDE,
+    Attack,
+    GotThrough,
+    Ground,
+    Without,
+    guest,
+    judge,
+)
+from tests.sandbox.run_code import Tools, play
+
+PARSER = "it is our parser that refuses; tests/sandbox/attacks/fuzz.py tries it without a box"
+
+FRAME = """
+import os, struct, time
+def raw(kind, number=0, text=b"", body=b"", text_length=None, body_length=None):
+    head = struct.pack("!IIII", kind, number,
+        len(text) if text_length is None else text_length,
+        len(body) if body_length is None else body_length)
+    data = head + text + body
+    while data:
+        data = data[os.write(3, data):]
+CALL, DONE, END = 17, 18, 21
+"""
+
+FORGED = (
+    ("a pickle", 'raw(CALL, 1, b"\\x80\\x04\\x95.")'),
+    ("not json", 'raw(CALL, 1, b"{{{")'),
+    ("not utf-8", 'raw(CALL, 1, b\'["tool", ["\\xff"], {}]\')'),
+    ("not a call", 'raw(CALL, 1, b\'{"name": "tool"}\')'),
+    ("no name", "raw(CALL, 1, b'[1, [], {}]')"),
+    ("NaN", "raw(CALL, 1, b'[\"tool\", [NaN], {}]')"),
+    ("infinity by size", "raw(CALL, 1, b'[\"tool\", [1e999], {}]')"),
+    ("a huge number", "raw(CALL, 1, b'[\"tool\", [' + b'9' * 100000 + b'], {}]')"),
+    ("deep", "raw(CALL, 1, b'[\"tool\", ' + b'[' * 100000 + b']' * 100000 + b', {}]')"),
+    ("rather deep", "raw(CALL, 1, b'[\"tool\", ' + b'[' * 200 + b']' * 200 + b', {}]')"),
+    ("a key twice", 'raw(CALL, 1, b\'["tool", [], {"a": 1, "a": 2}]\')'),
+    ("a piece outside", 'raw(CALL, 1, b\'["tool", [{"$b": [0, 9]}], {}]\', b"x")'),
+    ("a piece before", 'raw(CALL, 1, b\'["tool", [{"$b": [-1, 1]}], {}]\', b"x")'),
+    ("a strange mark", 'raw(CALL, 1, b\'["tool", [{"$x": 1}], {}]\')'),
+    ("a number in use", "for _ in range(2): raw(CALL, 1, b'[\"slow\", [], {}]')"),
+    ("a text too long", "raw(CALL, 1, text_length=2**31)"),
+    ("a body too long", "raw(CALL, 1, body_length=2**32 - 1)"),
+    ("an unknown kind", "raw(99)"),
+    ("a result of its own", 'raw(19, 0, b\'{"stop":"finished"}\')'),
+    ("a file", "raw(20, 1, b'{}')"),
+    ("done with a body", 'raw(DONE, 1, b"1", b"x")'),
+    ("an end that is not json", 'raw(END, 0, b"nonsense")'),
+    ("an end that is the host's", 'raw(END, 0, b\'{"stop":"timeout","error":"x"}\')'),
+)
+STRANGE_NAMES = ("__class__", "tool.__globals__", "_private", "other", "a.b.c", "tool\\u0000", "")
+
+
+def forged(code: str) -> Callable[[Ground], Awaitable[GotThrough]]:
+    """The run ends with a protocol error, no tool was called with it, the next run works."""
+
+    async def act(ground: Ground) -> GotThrough:
+        async def forever(call: object) -> None:
+            await anyio.sleep_forever()
+
+        tools = Tools({"tool": None, "slow": forever})
+        result = await ground.play(f"{FRAME}{code}\ntime.sleep(60)", tools=tools)
+        got = []
+        if result is None or result.stop is not StopReason.PROTOCOL_ERROR:
+            got.append(f"{result}"[:300])
+        if [call.name for call in tools.calls] not in ([], ["slow"]):
+            got.append(f"called: {tools.calls}"[:300])
+        after = await ground.play("print('next')")
+        return got if after and after.output == "next\n" else [*got, f"the next run: {after}"]
+
+    return act
+
+
+async def strange_names(ground: Ground) -> GotThrough:
+    got: GotThrough = []
+    for name in STRANGE_NAMES:
+        got += await forged(f"raw(CALL, 1, b'[\"{name}\", [], {{}}]')")(ground)
+    return got
+
+
+async def forged_acknowledgement(ground: Ground) -> GotThrough:
+    """Claiming that all source is executed buys no time: nobody says that the source is complete."""
+    seconds = 3600.0 if ground.without else 0.5
+    run = await ground.box.start_run([], Tools().handle, RunLimits(seconds=seconds))
+    await run.feed(f"{FRAME}raw(DONE, 1, b'1')\nwhile True: pass", 1)
+    # It pays in processor time, of which a busy machine gives half a second only in many.
+    with anyio.move_on_after(1.5 if ground.without else 40):
+        result = await run.wait()
+        return [] if result.stop is StopReason.TIMEOUT else [f"{result}"]
+    await run.cancel()
+    return ["it went on"]
+
+
+class Secretive:
+    """A host's object with something that belongs to it alone, and what cannot be handed over."""
+
+    secret = "of the class"
+
+    def __init__(self) -> None:
+        self.name = "public"
+        self.lock = threading.Lock()
+
+    def act(self) -> str:
+        return "an action of the host"
+
+
+async def host_objects(ground: Ground) -> GotThrough:
+    """Plain data arrives or an error: nothing of the host's can be called or walked."""
+    answers: dict[str, Any] = {"locked": Secretive(), "itself": Secretive, "function": len}
+    plain = Secretive()
+    del plain.lock
+    answers["plain"] = plain
+    code = """
+        try:
+            print("NOT HELD:", locked())
+        except Exception as error:
+            holds(type(error).__name__ == "ToolError", error)
+        found = plain()
+        holds(found.name == "public")
+        for action in ("secret", "act", "lock"):
+            holds(not hasattr(found, action), action)
+        holds("nekro_core" not in sys.modules and not any("pytest" in name for name in sys.modules))
+    """
+    result = await ground.play(f"{PRELUDE}\n{_dedent(code)}", tools=Tools(answers))
+    return judge(result, 6)
+
+
+def _dedent(code: str) -> str:
+    return "\n".join(line.removeprefix("        ") for line in code.splitlines())
+
+
+async def too_many_calls(ground: Ground) -> GotThrough:
+    tools = Tools({"tool": None})
+    limits = RunLimits(seconds=10, calls=200)
+    result = await ground.play("for _ in range(400): tool()", limits, tools)
+    held = result and result.stop is StopReason.TOO_MANY_CALLS and len(tools.calls) <= 200
+    return [] if held else [f"{len(tools.calls)} calls: {result}"[:300]]
+
+
+async def many_at_once(ground: Ground) -> GotThrough:
+    """As many as it has threads for, some of which call back into the same box."""
+    other = await ground.another_box()
+
+    async def back(call: object) -> int:
+        await other.write_file("note", b"from a handler")
+        return len(await ground.box.read_file("/app/shared/mine", limit=10))
+
+    tools = Tools({"back": back})
+    code = """
+open("mine", "w").write("abc")
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(12) as pool:
+    holds(list(pool.map(lambda n: back(n), range(300))) == [3] * 300)
+"""
+    return judge(await ground.play(PRELUDE + code, tools=tools, patience=20), 1)
+
+
+async def box_killed_during_a_call(ground: Ground) -> GotThrough:
+    """The handler is cancelled, whoever waits learns it, nothing hangs."""
+    started, cancelled = anyio.Event(), anyio.Event()
+
+    async def handler(call: object) -> None:
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    box = await ground.another_box()
+    results = []
+
+    async def run() -> None:
+        results.append(await play(box, "tool()", tools=Tools({"tool": handler})))
+
+    with anyio.move_on_after(10) as waited:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await started.wait()
+            await box.destroy()
+        await cancelled.wait()
+        try:
+            await box.read_file("x", limit=1)
+            results.append("a dead box read")
+        except BoxLost:
+            pass
+    if waited.cancelled_caught:
+        return ["it hung"]
+    return [] if [result.stop for result in results] == [StopReason.DIED] else [f"{results}"]
+
+
+ATTACKS = [
+    *(Attack(number=36, name=name, act=forged(code), because=PARSER) for name, code in FORGED),
+    Attack(number=37, name="names that it was not given", act=strange_names, because=PARSER),
+    Attack(number=38, name="objects of the host", act=host_objects, because=PARSER),
+    Attack(
+        number=39,
+        name="a forged acknowledgement",
+        act=forged_acknowledgement,
+        without=Without(limits=(("seconds", 3600.0),)),
+    ),
+    Attack(
+        number=39,
+        name="too many calls",
+        act=too_many_calls,
+        without=Without(limits=(("calls", 10_000),)),
+    ),
+    Attack(
+        number=39,
+        name="calls of many threads, back into the box",
+        act=many_at_once,
+        because="a matter of locks, not of a defence",
+    ),
+    Attack(
+        number=39,
+        name="a box that dies during a call",
+        act=box_killed_during_a_call,
+        because="a matter of locks, not of a defence",
+    ),
+    Attack(
+        number=0,
+        name="pretending to be the agent",
+        act=guest(
+            """
+            # Whatever a run has open leads to its own end of its own pair, never to the host's.
+            for number in range(4, 64):
+                try:
+                    os.fstat(number)
+                    print("NOT HELD:", number, os.readlink(f"/proc/self/fd/{number}"))
+                except OSError:
+                    pass
+            print("held")
+            """
+        ),
+        because="it is the agent that closes them",
+    ),
+]

@@ -1,0 +1,122 @@
+"""Boxes come and go, and what this process and the machine have afterwards.
+
+``python -m tests.sandbox.jail.leftovers 1000`` is the long form of what the tests do with fifty.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from nekro_core.sandbox.box import Backend
+from nekro_core.sandbox.jail import process_tree
+from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.run_code import Tools, play
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traces:
+    """What boxes could leave behind."""
+
+    descriptors: int
+    processes: frozenset[int]
+    mounts: tuple[str, ...]
+    groups: frozenset[Path]
+    files: frozenset[Path]
+    user_ids: int
+
+    def more_than(self, before: "Traces") -> str:
+        """What there is that was not there before, by kind."""
+        more = {
+            "descriptors": self.descriptors - before.descriptors,
+            "processes": len(self.processes - before.processes),
+            "mounts": len(self.mounts) - len(before.mounts),
+            "cgroups": len(self.groups - before.groups),
+            "files and folders": len(self.files - before.files),
+            "user ids": self.user_ids - before.user_ids,
+        }
+        return ", ".join(f"{count} {kind}" for kind, count in more.items())
+
+    @classmethod
+    def of(cls, backend: JailBackend, runtime_dir: Path) -> "Traces":
+        groups = backend._layout.groups if backend._layout else None
+        return cls(
+            descriptors=sum(1 for _ in Path("/proc/self/fd").iterdir()),
+            processes=frozenset(process_tree.descendants(os.getpid())),
+            mounts=tuple(mounts(runtime_dir)),
+            groups=frozenset(
+                path
+                for root in (groups.folders if groups else ())
+                for path in root.iterdir()
+                if path.is_dir()
+            ),
+            files=frozenset(runtime_dir.rglob("*")),
+            user_ids=len(backend._user_ids._taken),
+        )
+
+
+def mounts(runtime_dir: Path) -> Iterable[str]:
+    """Those of this namespace that have to do with boxes."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if str(runtime_dir) in line or "newroot" in line:
+            yield line
+
+
+async def come_and_go(backend: Backend, count: int) -> None:
+    """Make boxes, leave them in the middle of all sorts of things, destroy them."""
+    limiter = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def one(number: int) -> None:
+        async with limiter:
+            box = await backend.create(SMALL)
+            if number % 3 == 0:
+                await play(box, "import subprocess\nsubprocess.Popen(['sleep', '1000'])")
+                await box.write_file("/app/uploads/a.txt", b"a")
+            elif number % 3 == 1:
+                run = await box.start_run([], Tools({}).handle)
+                await run.feed("import os\nos.fork()\nwhile True: pass\n", 1)
+            await box.destroy()
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(count):
+            tasks.start_soon(one, number)
+
+
+async def same_again(backend: JailBackend, runtime_dir: Path, wanted: Traces) -> None:
+    """Nothing was left: what the event loop closes a moment later is waited for."""
+    with anyio.move_on_after(5):
+        while Traces.of(backend, runtime_dir) != wanted:
+            await anyio.sleep(0.05)
+    assert Traces.of(backend, runtime_dir) == wanted
+
+
+async def _main(count: int) -> int:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        async with anyio.create_task_group() as tasks:
+            backend = JailBackend(SandboxSettings(runtime_dir=folder), tasks)
+            await come_and_go(backend, 1)  # what is made once stays
+            before = Traces.of(backend, folder)
+            began = time.monotonic()
+            await come_and_go(backend, count)
+            seconds = time.monotonic() - began
+            after = Traces.of(backend, folder)
+            await backend.aclose()
+            tasks.cancel_scope.cancel()
+    print(f"{count} boxes in {seconds:.0f} s, {seconds / count * 1000:.0f} ms each")
+    print(f"left: {after.more_than(before)}")
+    return int(after != before)
+
+
+if __name__ == "__main__":
+    sys.exit(anyio.run(_main, int(sys.argv[1]) if len(sys.argv) > 1 else 1000))

@@ -1,0 +1,96 @@
+"""What is left of a box half a second after its last use: one process, and little memory."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.box import Answer, Backend, Box, CallFailure, GuestCall
+from nekro_core.sandbox.jail import process_tree
+from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.pool import BoxPool
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.run_code import play
+
+pytestmark = pytest.mark.jail
+
+_MB = 1024 * 1024
+_SLOW_S = 5
+"""A busy machine takes longer than a second."""
+
+
+def inside(jail: Backend, box: Box) -> list[int]:
+    """The host's numbers of a box's processes, without the launcher."""
+    assert isinstance(jail, JailBackend)
+    return jail.processes_of(box)[1:]
+
+
+async def until_at_rest(jail: Backend, box: Box) -> int:
+    await anyio.sleep(1)
+    with anyio.fail_after(_SLOW_S):
+        while len(inside(jail, box)) > 1:
+            await anyio.sleep(0.05)
+        await anyio.sleep(0.1)  # it tells what it uses
+    (agent,) = inside(jail, box)
+    return agent
+
+
+async def test_after_a_run_only_the_agent_is_left_at_under_8_mb(jail: Backend, box: Box) -> None:
+    await anyio.sleep(1)  # it gets what it keeps ready
+    assert (await play(box, "import asyncio, pathlib; print('on')")).output == "on\n"
+    agent = await until_at_rest(jail, box)
+    own = process_tree.usage([agent]).memory_bytes
+    assert own < 7 * _MB, f"{own / _MB:.1f} MB"
+    told = box.idle_bytes
+    assert own < told
+    if (rollup := _pss(agent)) is not None:
+        assert abs(told - rollup) < 1.5 * _MB
+    assert (await play(box, "print('again')")).output == "again\n"
+
+
+async def test_globals_that_are_dropped_leave_nothing_behind(jail: Backend, box: Box) -> None:
+    run = await box.start_run((), _refuse, keep_globals=True)
+    await run.feed("x = bytearray(b'x') * 40_000_000\n", 1)
+    assert (await run.finish()).globals_kept
+    await anyio.sleep(1)
+    assert len(inside(jail, box)) == 2  # the agent, and the interpreter that waits for the turn
+    box.drop_globals()
+    agent = await until_at_rest(jail, box)
+    assert process_tree.usage([agent]).memory_bytes < 7 * _MB
+
+
+async def test_a_command_s_helper_goes_with_it_and_stays_with_what_it_left(
+    jail: Backend, box: Box
+) -> None:
+    assert (await box.execute("echo well")).exit_code == 0
+    await until_at_rest(jail, box)
+    left = int((await box.execute("sleep 60 & echo $!")).stdout.text)
+    await anyio.sleep(1.5)
+    assert len(inside(jail, box)) >= 3  # the agent, the helper, and who sleeps
+    assert (await box.execute(f"kill {left}")).exit_code == 0
+    await until_at_rest(jail, box)
+
+
+async def test_a_box_of_the_pool_keeps_what_it_has_ready_and_is_counted(jail: Backend) -> None:
+    async with BoxPool(jail, SMALL, 1) as pool:
+        with anyio.fail_after(30):
+            while not pool.ready:
+                await anyio.sleep(0.02)
+        await anyio.sleep(2)
+        (waiting,) = pool._ready
+        assert len(inside(jail, waiting)) == 2
+        assert 5 * _MB < pool.idle_bytes == waiting.idle_bytes < 25 * _MB
+
+
+async def _refuse(_: GuestCall) -> Answer:
+    return CallFailure("no tools here")
+
+
+def _pss(pid: int) -> int | None:
+    try:
+        told = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except PermissionError:
+        return None  # it is not dumpable: only root may look
+    return (
+        next(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:")) * 1024
+    )

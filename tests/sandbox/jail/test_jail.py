@@ -1,0 +1,115 @@
+"""The jail passes what every backend must pass."""
+
+import os
+import resource
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, RunLimits, StopReason
+from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.link.box_connection import BoxConnection
+from nekro_core.sandbox.settings import SandboxSettings
+from tests.sandbox.conformance import BackendConformance
+from tests.sandbox.conformance_streams import StreamConformance
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.run_code import Tools, play
+
+pytestmark = pytest.mark.jail
+
+
+class TestJail(BackendConformance):
+    @pytest.fixture
+    def backend(self, jail: Backend) -> Backend:
+        return jail
+
+
+async def test_commands_that_use_too_much_memory_are_ended_and_nothing_else(box: Box) -> None:
+    hungry = "import os, time\nfor _ in range(5):\n if not os.fork(): break\n"
+    hungry += "x = bytearray(b'x') * (70 * 1024 * 1024)\ntime.sleep(30)"
+    with anyio.fail_after(25):
+        result = await box.execute(["python3", "-IS", "-c", hungry], timeout_s=20)
+    assert result.exit_code == 137
+    # Where the kernel took the parent first, its children go with the next command.
+    answers = [(await box.execute("echo well; sleep 0.3")).stdout.text for _ in range(3)]
+    assert answers[-1] == "well\n"
+    assert (await play(box, "print('well')")).output == "well\n"
+
+
+async def test_a_run_ends_whose_children_were_killed_for_memory_while_it_waits(box: Box) -> None:
+    hungry = "import os, time\nfor _ in range(5):\n    if not os.fork():\n"
+    hungry += "        x = bytearray(b'x') * (100 * 1024 * 1024)\n        break\ntime.sleep(30)"
+    for _ in range(2):
+        with anyio.fail_after(30):
+            result = await play(box, hungry, RunLimits(seconds=15))
+        assert result.stop is StopReason.OUT_OF_MEMORY
+        assert (await play(box, "import time; time.sleep(0.3); print(1)")).output == "1\n"
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
+    """As at every start of the bot: its agent is ready long before anyone looks."""
+
+    async def keep_busy() -> None:
+        while True:
+            time.sleep(0.2)  # the fault that is played
+            await anyio.sleep(0)
+
+    async with anyio.create_task_group() as tasks:
+        jail = JailBackend(SandboxSettings(), tasks)
+        await (await jail.create(SMALL)).destroy()  # what is laid out once is there now
+        tasks.start_soon(keep_busy)
+        made = await jail.create(SMALL)
+        assert made.alive
+        await jail.aclose()
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_run_that_is_measured_while_it_is_being_stopped_costs_no_box(box: Box) -> None:
+    assert isinstance(box, BoxConnection)
+    await box.write_file("kept.txt", b"kept")
+    run = await box.start_run([], Tools().handle, RunLimits())
+    await run.feed("pass", 1)
+    assert box.run is not None
+    while box.run.is_running_code:
+        await anyio.sleep(0.005)
+    box.run.stop(StopReason.CANCELLED)
+    box.run.charge(0.2)  # as the watchdog does, which does not know of it
+    await run.wait()
+    assert (await play(box, "print(open('kept.txt').read())")).output == "kept\n"
+
+
+async def test_a_process_without_descriptors_is_told_so_and_lives(jail: Backend) -> None:
+    used = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(used) + 1, hard))
+    held = []
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.dup(1))
+        with pytest.raises(BackendUnavailable, match="Too many open files"):
+            await jail.create(SMALL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+    await (await jail.create(SMALL)).destroy()
+
+
+class TestWithoutDoor(StreamConformance):
+    """Connections are relayed in frames, as they are behind an engine on another machine."""
+
+    @pytest.fixture
+    async def box(self, jail: JailBackend) -> AsyncIterator[Box]:
+        made = await jail.create(SMALL, with_door=False)
+        yield made
+        await made.destroy()
+
+    @pytest.fixture
+    def used_box(self, box: Box) -> Box:
+        return box

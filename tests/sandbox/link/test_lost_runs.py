@@ -1,0 +1,29 @@
+"""What a run is told that is lost with its box."""
+
+import time
+from typing import Any
+
+import pytest
+
+from nekro_core.sandbox.box import RunLimits, StopReason
+from nekro_core.sandbox.link.box_run import BoxRun
+from tests.sandbox.run_code import Tools
+
+
+@pytest.mark.parametrize("starved", [True, False])
+async def test_memory_is_named_where_the_kernel_took_the_whole_box(starved: bool) -> None:
+    nothing: Any = None
+    run = BoxRun(
+        channel=nothing,
+        names=frozenset(),
+        handler=Tools().handle,
+        limits=RunLimits(),
+        crew=nothing,
+        clock=time.monotonic,
+        tear_down=lambda _: None,
+        starved=lambda: starved,
+    )
+    run.lost("its processes ended")
+    result = await run.wait()
+    assert result.stop is (StopReason.OUT_OF_MEMORY if starved else StopReason.DIED)
+    assert "lost" in result.error

@@ -1,0 +1,290 @@
+"""Tools are found by wishes in three languages, and told of in lines that cost next to nothing."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.cli.plugin_kit.check import token_counter
+from nekro_core.tools.discovery import SentenceVectors, ToolIndex, brief_of, deferred_lines
+from nekro_core.tools.discovery.lexicon import ConceptLexicon
+from nekro_core.tools.discovery.phonetics import sound_of_english, sound_of_katakana
+from nekro_core.tools.discovery.summaries import LINE_TOKENS, estimate_tool_tokens
+from nekro_core.tools.discovery.words import all_words, character_bigrams, cjk_runs, folded, stem
+from nekro_core.tools.names import ToolSet, tool_set
+from tests.tools.discovery.searches import (
+    SETS,
+    a_tool,
+    known_tools,
+    searches,
+    searches_for_names,
+    tuning_searches,
+)
+
+READ_BY_THE_LEXICON = ("", "_fourth")
+FLOORS = dict.fromkeys(SETS, 43) | {"_seventh": 40}
+"""Searches of each set that find their tool among the first three: of 45, of the seventh's 72."""
+
+
+@pytest.fixture(scope="module")
+def tools() -> ToolSet:
+    return known_tools()
+
+
+@pytest.fixture(scope="module")
+def index(tools: ToolSet) -> ToolIndex:
+    return ToolIndex(tools.named)
+
+
+def first_three(index: ToolIndex, query: str, near: Sequence[float] = ()) -> list[str]:
+    return [hit.named.tool.name for hit in index.search(query, 3, near)]
+
+
+def test_no_set_of_searches_has_got_shorter() -> None:
+    assert [len(searches(name)) for name in SETS] == [45] * 6 + [72]
+    for name in SETS:
+        assert {tool for _, tool in searches(name)} <= {
+            each.name for each in known_tools(name).named
+        }
+
+
+@pytest.mark.parametrize("name", READ_BY_THE_LEXICON)
+def test_words_alone_find_forty_of_forty_five(index: ToolIndex, name: str) -> None:
+    """Where the encoder cannot run."""
+    missed = [each for each in searches(name) if each[1] not in first_three(index, each[0])]
+    assert len(missed) <= 5, missed
+
+
+@pytest.mark.long
+async def test_words_and_meanings_find_more_in_every_set() -> None:
+    missed: dict[str, list[str]] = {name: [] for name in SETS}
+    async with aclosing(SentenceVectors(timeout_s=250)) as vectors:
+        for name in SETS:
+            index = ToolIndex(known_tools(name).named)
+            for text, tool in searches(name):
+                near = await vectors.of(text, index.sentences)
+                assert len(near) == len(index.sentences)
+                if tool not in first_three(index, text, near):
+                    missed[name].append(text)
+        for nothing_wanted in ("", "!!!", "the of and", "\ud800"):
+            near = await vectors.of(nothing_wanted, index.sentences)
+            assert index.search(nothing_wanted, 3, near) == []
+    found = {name: len(searches(name)) - len(texts) for name, texts in missed.items()}
+    assert all(found[name] >= floor for name, floor in FLOORS.items()), missed
+
+
+async def test_a_search_goes_by_words_where_no_meaning_can_be_had(index: ToolIndex) -> None:
+    vectors = SentenceVectors(timeout_s=0.001)
+    for _ in range(4):  # the last asks nobody any more
+        assert list(await vectors.of("weather", index.sentences)) == []
+    assert vectors._worker.pid is None
+    assert list(await SentenceVectors().of("weather", ())) == []
+
+
+def test_near_tools_are_found_without_a_word_and_far_ones_are_not() -> None:
+    tools = tool_set([a_tool("apple", "Red."), a_tool("banana", "Bent."), a_tool("cherry", "Two.")])
+    index = ToolIndex(tools.named)
+    assert first_three(index, "crooked", [0.05, 0.6, 0.2]) == ["banana", "cherry"]
+    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []  # nothing is near enough
+    assert first_three(index, "red", [0.3, 0.4]) == ["apple", "banana"]
+    assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"  # the name itself
+    assert index.sentences[0] == "some: apple: Red."
+
+
+def test_what_the_weights_were_tuned_on_stays_as_good(index: ToolIndex) -> None:
+    cases = tuning_searches()
+    missed = [query for query, tool in cases if tool not in first_three(index, query)]
+    assert len(missed) <= len(cases) * 0.08, missed
+
+
+@pytest.mark.parametrize(
+    "query", ["get_weather_forecast", "get weather forecast", "weather.get_weather_forecast"]
+)
+def test_who_knows_the_name_gets_the_tool(index: ToolIndex, query: str) -> None:
+    assert first_three(index, query)[0] == "get_weather_forecast"
+
+
+def test_nothing_is_found_where_nothing_fits(index: ToolIndex) -> None:
+    for query in ("", "   ", "the of and", "!!!", "\ud800", "zzqqx"):
+        assert index.search(query) == []
+    assert ToolIndex(()).search("weather") == []
+
+
+def test_traditional_and_simplified_characters_are_one(index: ToolIndex) -> None:
+    assert first_three(index, "天氣預報") == first_three(index, "天气预报")
+    assert "query_stock_quote" in first_three(index, "股價")
+
+
+def test_camel_case_and_full_width_names_are_parted() -> None:
+    named = tool_set([a_tool("getUserWeather", "Ｆｅｔｃｈ")]).named
+    assert ToolIndex(named).search("weather")
+    assert ToolIndex(named).search("fetch")
+    assert all_words(folded("HTTPServerStatus")) == ["http", "serv", "statu"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "tool"),
+    [
+        ("Pokémon", "pokemon_info"),
+        ("wether forcast", "get_weather_forecast"),
+        ("earthqake alerts", "subscribe_quake_alerts"),
+    ],
+)
+def test_accents_and_slips_of_the_pen_are_forgiven(index: ToolIndex, wish: str, tool: str) -> None:
+    assert tool in first_three(index, wish)
+
+
+@pytest.mark.parametrize(
+    ("katakana", "english"),
+    [
+        ("トレロ", "trello"),
+        ("サーバーラック", "serverrack"),
+        ("チャンネル", "channel"),
+        ("ディスコード", "discord"),
+        ("インスタグラム", "instagram"),
+        ("スタックオーバーフロー", "stackoverflow"),
+        ("リアクション", "reaction"),
+        ("スクリーンショット", "screenshot"),
+        ("ウィキペディア", "wikipedia"),
+        ("カレンダー", "calendar"),
+        ("パスワード", "password"),
+        ("シミュレーション", "simulation"),
+        ("スポーツ", "sports"),
+    ],
+)
+def test_katakana_sounds_as_the_english_that_it_took(katakana: str, english: str) -> None:
+    assert sound_of_katakana(katakana) == sound_of_english(english) != ""
+
+
+def test_names_of_services_are_found_in_katakana() -> None:
+    """Words alone find 11 of 39 without the sounds."""
+    index, cases = ToolIndex(known_tools("_seventh").named), searches_for_names()
+    missed = [name for name, tool in cases if tool not in first_three(index, name)]
+    assert len(cases) == 39
+    assert len(missed) <= 18, missed
+
+
+def test_a_name_that_no_lexicon_has_is_found_in_the_other_script() -> None:
+    filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
+    tools = [a_tool("one", "Ask Frobnitz."), a_tool("zwei", "ザーブレン です"), *filler]
+    index = ToolIndex(tool_set(tools).named)
+    assert first_three(index, "フロブニッツに聞いて")[0] == "one"
+    assert first_three(index, "zurblen")[0] == "zwei"
+    assert first_three(index, "ケト") == []  # too short to tell from others
+
+
+def test_a_tool_that_has_something_of_all_of_a_wish_goes_before_one_that_has_much_of_a_part() -> (
+    None
+):
+    much = a_tool("zorble_zorble", "Zorble.", "zorble")
+    all_of_it = a_tool("one", "Zorble a frobnicator.")
+    filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
+    index = ToolIndex(tool_set([much, all_of_it, *filler]).named)
+    assert first_three(index, "zorble the frobnicator")[0] == "one"
+
+
+def test_parameters_and_the_plugin_help_a_little() -> None:
+    plain = a_tool("one", "Do it.")
+    named = tool_set([plain, replace(a_tool("two", "Do it.", "stocks"), details="about cheese")])
+    assert [hit.named.name for hit in ToolIndex(named.named).search("cheese")] == ["two"]
+    assert [hit.named.name for hit in ToolIndex(named.named).search("stock")] == ["two"]
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        ("translate", "translated", "translation", "translating", "translator"),
+        ("search", "searching", "searches", "searched"),
+        ("city", "cities"),
+        ("recipe", "recipes"),
+        ("running", "run"),
+        ("sharper", "sharpen", "sharp"),
+    ],
+)
+def test_forms_of_a_word_have_one_stem(alike: tuple[str, ...]) -> None:
+    assert len({stem(each) for each in alike}) == 1, {each: stem(each) for each in alike}
+
+
+def test_a_longer_word_hides_what_it_is_made_of() -> None:
+    lines = ["== 1.0 things", "anime | 动画 | アニメ", "draw | 画 | 描く", "time", "local time"]
+    lexicon = ConceptLexicon([*lines, "== 0.5 deeds", "time out, take a break", "read text"])
+
+    def meant(text: str) -> dict[int, float]:
+        return {n: much for _, found in lexicon.parts(folded(text)) for n, much in found.items()}
+
+    assert meant("看動畫") == {0: 1.0}
+    assert meant("画画") == {1: 0.5}  # a character alone says half
+    assert meant("the local time") == {3: 1.0, 2: 0.5}
+    assert meant("a time out") == {4: 0.5, 2: 0.5}
+    assert meant("take a break") == {4: 0.5}
+    assert meant("reading the text of it") == {5: 0.5}
+    assert cjk_runs(folded("看動畫ok")) == ["看动画"]
+    assert list(character_bigrams("天気です")) == ["天気", "気で"]
+    assert all_words("a note to the band") == ["a", "note", "to", "the", "band"]
+
+
+def test_a_line_costs_less_than_twelve_tokens_a_tool(tools: ToolSet) -> None:
+    tokens = token_counter()
+    assert tokens.name == "o200k_base"
+    for prefix in ("", "weather_plugin.", "mcp__server__"):
+        lines = deferred_lines((prefix + each.name, each) for each in tools.named)
+        assert len(lines) <= len(tools.named)
+        assert tokens.count("\n".join(lines)) < 11.5 * len(tools.named), prefix
+
+
+def test_lines_are_cut_at_a_word() -> None:
+    told = "Search for all members of the group who said something interesting in the last week."
+    (named,) = tool_set([a_tool("find_it", told)]).named
+    (line,) = deferred_lines([("find_it", named)])
+    assert line.endswith("…")
+    assert told.startswith(line.removeprefix("find_it: ").removesuffix("…"))
+    assert told[len(line) - len("find_it: …")] == " "
+    assert brief_of(named.tool) == told.rstrip(".")
+
+
+@pytest.mark.parametrize("endless", ["d" * 4000, "AB" * 2000, "Dd" * 2000, "e" * 25])
+def test_a_word_without_end_is_no_way_to_fill_a_prompt(endless: str) -> None:
+    """A stranger's server describes its tools."""
+    (named,) = tool_set([a_tool("find_it", f"{endless}.")]).named
+    assert deferred_lines([("find_it", named)]) == ["find_it"]
+    (named,) = tool_set([a_tool(endless, "Finds it.")]).named
+    (line,) = deferred_lines([(endless, named)])
+    assert line == "some: 1 more"
+
+
+def test_names_without_end_and_tools_without_number_are_told_of_by_plugin() -> None:
+    named = tool_set(
+        [a_tool("a", "A."), a_tool("b" * 5 + "_c" * 40, "B."), a_tool("d", "D.")]
+    ).named
+    lines = deferred_lines(((each.name, each) for each in named), limit=1)
+    assert lines == ["a: A", "some: 2 more"]
+
+
+TEXTS = st.text(max_size=300) | st.text("ab天気てデ _.\n", max_size=300)
+
+
+@given(TEXTS, st.text("abc_", min_size=1, max_size=20))
+def test_a_line_is_a_line(description: str, name: str) -> None:
+    (named,) = tool_set([a_tool("x", description)]).named
+    (line,) = deferred_lines([(name, named)])
+    assert "\n" not in line
+    assert line.startswith((name, "some: 1 more"))
+    assert estimate_tool_tokens(line) <= LINE_TOKENS + estimate_tool_tokens(name, name=True)
+
+
+@given(
+    TEXTS,
+    st.lists(st.tuples(st.text("abc_天", max_size=9), TEXTS), max_size=5),
+    st.lists(st.floats(-1, 1), max_size=6),
+)
+def test_a_search_never_fails_and_ranks_as_it_says(
+    query: str, described: list[tuple[str, str]], near: list[float]
+) -> None:
+    tools = tool_set(a_tool(f"t{n}_{name}", text) for n, (name, text) in enumerate(described))
+    hits = ToolIndex(tools.named).search(query, 3, near)
+    assert len(hits) <= 3
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert all(hit.score > 0 for hit in hits)
