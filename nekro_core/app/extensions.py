@@ -12,7 +12,7 @@ from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
-from nekro_core.compat.maibot import MaiBotHost, MaiBotPorts
+from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
 from nekro_core.compat.nekro_agent.host import use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
@@ -87,20 +87,22 @@ class Extensions:
             )
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
-                    MaiBotPorts(
+                    BotView(
                         services=services,
                         store=store,
-                        adapters=ways.adapters,
-                        inbound=ways.inbox.accept,
+                        wall=wall,
                         names=settings.nekro_agent.names,
                         persona=settings.nekro_agent.persona,
-                        tool_s=settings.nekro_plugin.tool_s,
-                        operator=partial(_is_operator, store, settings),
-                        wall=wall,
-                        online=outbox.retry_now,
-                        received=ways.media,
-                        hook_sends=outbox.hook,
-                    )
+                    ),
+                    GatewayPorts(
+                        adapters=ways.adapters,
+                        inbound=ways.inbox.accept,
+                        on_online=outbox.retry_now,
+                        received_media=ways.media,
+                    ),
+                    tool_s=settings.nekro_plugin.tool_s,
+                    is_operator=partial(_is_operator, store, settings),
+                    hook_sends=outbox.hook,
                 )
             )
             commands = CommandRegistry(settings.nekro_plugin.order)
