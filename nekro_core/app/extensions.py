@@ -13,9 +13,9 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
-from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
 from nekro_core.compat.nekro_agent.host import use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
@@ -46,7 +46,7 @@ class Extensions:
     pages: PluginPages
     webhooks: Webhooks
     vectors: VectorStore
-    older: OlderHost
+    older: NekroAgentServices
     maibot: MaiBotHost
 
     @classmethod
@@ -145,7 +145,7 @@ async def _open_services(
     boxes: BoxServices,
     model: ChatModel,
     vectors: VectorStore,
-    older: OlderHost,
+    older: NekroAgentServices,
     wall: Callable[[], float],
 ) -> AsyncIterator[Services]:
     store, bounds = ways.store, settings.nekro_plugin
@@ -183,8 +183,8 @@ async def _open_services(
         )
 
 
-def _older_host(settings: Settings, data: Path, ways: MessageIO) -> OlderHost:
-    return OlderHost(
+def _older_host(settings: Settings, data: Path, ways: MessageIO) -> NekroAgentServices:
+    return NekroAgentServices(
         store=ways.store,
         llm=settings.nekro_llm,
         agent=settings.nekro_agent,
