@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nekro_core.compat.nekro_agent.core_config import config
+from nekro_core.compat.nekro_agent.core import config
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.nekro_agent.platform import LegacyAdapter, bot_of
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from nekro_core.chat import ChatKey
-from nekro_core.compat.nekro_agent.core_config import CoreConfig, config
+from nekro_core.compat.nekro_agent.core import CoreConfig, config
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.legacy_segments import ChatType
 from nekro_core.compat.nekro_agent.rows.conditions import (
