@@ -56,9 +56,9 @@ class AgentRuntime:
         conduct = PolicyFile(data / CONDUCT)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
-            others = NamedModels(settings.nekro_models, staged=maibot.staged)
+            others = NamedModels(settings.nekro_models, staged=maibot.hooked)
             stack.push_async_callback(others.aclose)
-            staged = maibot.staged(model)
+            staged = maibot.hooked(model)
             policies = PolicyResolver(
                 conduct,
                 settings.nekro_agent,

@@ -12,8 +12,7 @@ import anyio.to_thread
 
 from nekro_core.agent.erasure.erasure import Eraser
 from nekro_core.chat.redact import SHORTEST, RedactionTarget
-from nekro_core.compat.nekro_agent.facts_file import FactsFile
-from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
+from nekro_core.compat.nekro_agent.host import FactsFile, NekroAgentHost
 from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
@@ -27,7 +26,7 @@ _TERMINAL_LOG = "chat.log"
 
 
 def personal_data(
-    data: Path, *, vectors: VectorStore, older: OlderHost, conduct: PolicyFile
+    data: Path, *, vectors: VectorStore, older: NekroAgentHost, conduct: PolicyFile
 ) -> Sequence[Eraser]:
     """All of them, for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
@@ -48,7 +47,7 @@ async def _from_vectors(
 
 
 async def _from_facts(
-    older: OlderHost, person: Person, traces: PersonTraces, forgotten: RedactionTarget
+    older: NekroAgentHost, person: Person, traces: PersonTraces, forgotten: RedactionTarget
 ) -> int:
     """What existing plugins keep of users and chats and that no table is for."""
     chats = {str(chat_key) for chat_key in traces.private}

@@ -12,10 +12,10 @@ from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
-from nekro_core.compat.maibot import MaiBotHost, MaiBotPorts
-from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
+from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.nekro_agent.host import use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
@@ -46,7 +46,7 @@ class Extensions:
     pages: PluginPages
     webhooks: Webhooks
     vectors: VectorStore
-    older: OlderHost
+    older: NekroAgentServices
     maibot: MaiBotHost
 
     @classmethod
@@ -87,20 +87,22 @@ class Extensions:
             )
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
-                    MaiBotPorts(
+                    BotView(
                         services=services,
                         store=store,
-                        adapters=ways.adapters,
-                        inbound=ways.inbox.accept,
+                        wall=wall,
                         names=settings.nekro_agent.names,
                         persona=settings.nekro_agent.persona,
-                        tool_s=settings.nekro_plugin.tool_s,
-                        operator=partial(_is_operator, store, settings),
-                        wall=wall,
-                        online=outbox.retry_now,
-                        received=ways.media,
-                        hook_sends=outbox.hook,
-                    )
+                    ),
+                    GatewayPorts(
+                        adapters=ways.adapters,
+                        inbound=ways.inbox.accept,
+                        on_online=outbox.retry_now,
+                        received_media=ways.media,
+                    ),
+                    tool_s=settings.nekro_plugin.tool_s,
+                    is_operator=partial(_is_operator, store, settings),
+                    hook_sends=outbox.hook,
                 )
             )
             commands = CommandRegistry(settings.nekro_plugin.order)
@@ -143,7 +145,7 @@ async def _open_services(
     boxes: BoxServices,
     model: ChatModel,
     vectors: VectorStore,
-    older: OlderHost,
+    older: NekroAgentServices,
     wall: Callable[[], float],
 ) -> AsyncIterator[Services]:
     store, bounds = ways.store, settings.nekro_plugin
@@ -181,8 +183,8 @@ async def _open_services(
         )
 
 
-def _older_host(settings: Settings, data: Path, ways: MessageIO) -> OlderHost:
-    return OlderHost(
+def _older_host(settings: Settings, data: Path, ways: MessageIO) -> NekroAgentServices:
+    return NekroAgentServices(
         store=ways.store,
         llm=settings.nekro_llm,
         agent=settings.nekro_agent,

@@ -1,10 +1,12 @@
 """Plugins written for MaiBot: the host behind the real `maibot_sdk` package.
 
-The SDK's decorators, types and base class are used as they are (LGPL-3.0-only, a dependency); what
-is here loads such plugins, turns their tools into our `Tool`, runs their commands, hooks and event
-handlers at our own stages, and answers what they ask of ``self.ctx``.
+The SDK is a dependency (LGPL-3.0-only), used unmodified. This package loads plugins that use it,
+makes a `Tool` of each of their tools, runs their commands, hooks and event handlers, and answers
+their calls through ``self.ctx``.
 """
 
-from nekro_core.compat.maibot.host import MaiBotHost, MaiBotPorts
+from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.gateways import GatewayPorts
+from nekro_core.compat.maibot.host import MaiBotHost
 
-__all__ = ["MaiBotHost", "MaiBotPorts"]
+__all__ = ["BotView", "GatewayPorts", "MaiBotHost"]

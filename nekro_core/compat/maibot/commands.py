@@ -1,34 +1,44 @@
-"""Commands: which of the plugins' patterns a message matches, and what its handler answers."""
+"""Commands of MaiBot plugins: the one that a message calls, and its run."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import anyio
 from loguru import logger
 
+from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.compat.maibot.components import MaiBotComponent
+from nekro_core.compat.maibot.hooks import HookRunner
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
+from nekro_core.compat.maibot.wire import host_arguments
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternProblem
+from nekro_core.tools.outcome import ToolFailure
 
-LONGEST_TEXT = 4000
-"""Characters of a message in which commands are looked for: patterns are searched for in it."""
+WAIT_S = 4.0
+"""How long a message waits for its command. A command that takes longer goes on by itself, and the
+message does not wake the bot."""
+_LONGEST_TEXT = 4000
+"""Characters of a message that are searched for commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandMatch:
     """A command that a message calls, with the named groups of its pattern."""
 
-    live: MaiBotPlugin
+    plugin: MaiBotPlugin
     component: MaiBotComponent
     groups: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """What a handler returned. ``stops``: the bot is not woken by the message any more;
-    ``hides``: the model does not see it either."""
+    """What a handler returned. With ``stops`` the message does not wake the bot, with ``hides`` the
+    model does not see it either."""
 
     success: bool
     text: str
@@ -37,32 +47,34 @@ class CommandReply:
 
 
 def find(plugins: Iterable[MaiBotPlugin], text: str, stream_id: str) -> CommandMatch | None:
-    """The first command over all plugins that matches. An alias matches as it stands, at the
-    beginning, before a space or the end."""
-    text = text[:LONGEST_TEXT]
-    for live in plugins:
-        for each in live.of_type("COMMAND"):
-            if not live.is_on(each, stream_id):
+    """The first command of all plugins that a text calls; None for a text without one.
+
+    An alias matches literally, at the beginning, before a space or the end.
+    """
+    text = text[:_LONGEST_TEXT]
+    for plugin in plugins:
+        for each in plugin.of_type("COMMAND"):
+            if not plugin.is_on(each, stream_id):
                 continue
-            pattern = compiled(live, each)
+            pattern = compiled(plugin, each)
             if pattern is not None and (groups := pattern.groups(text)) is not None:
-                return CommandMatch(live, each, groups)
+                return CommandMatch(plugin, each, groups)
             for alias in each.words("aliases"):
                 if alias and re.match(rf"{re.escape(alias)}(?:\s|\Z)", text):
-                    return CommandMatch(live, each, {})
+                    return CommandMatch(plugin, each, {})
     return None
 
 
-def compiled(live: MaiBotPlugin, component: MaiBotComponent) -> BoundedPattern | None:
-    """A command's pattern; nothing where it has none, or one that is none."""
+def compiled(plugin: MaiBotPlugin, component: MaiBotComponent) -> BoundedPattern | None:
+    """A command's pattern; None for a command without one, or with an invalid one."""
     pattern = _pattern_of(component)
-    if pattern not in live.patterns:
-        told = partial(_tell_of, live, component)
+    if pattern not in plugin.patterns:
+        report = partial(_log_given_up, plugin, component)
         try:
-            live.patterns[pattern] = BoundedPattern(pattern, told) if pattern else None
+            plugin.patterns[pattern] = BoundedPattern(pattern, report) if pattern else None
         except PatternProblem:
-            live.patterns[pattern] = None
-    return live.patterns[pattern]
+            plugin.patterns[pattern] = None
+    return plugin.patterns[pattern]
 
 
 def _pattern_of(component: MaiBotComponent) -> str:
@@ -70,11 +82,11 @@ def _pattern_of(component: MaiBotComponent) -> str:
     return str(pattern or "")
 
 
-def _tell_of(live: MaiBotPlugin, component: MaiBotComponent, seconds: float) -> None:
+def _log_given_up(plugin: MaiBotPlugin, component: MaiBotComponent, seconds: float) -> None:
     logger.warning(
         "plugin {}: the pattern of its command {!r} was given up after {:.0f} ms, since it "
         "backtracks without end on what somebody wrote; for {:g} s it is not tried. It is {!r}",
-        live.plugin_id,
+        plugin.plugin_id,
         component.name,
         seconds * 1000,
         REST_S,
@@ -83,7 +95,7 @@ def _tell_of(live: MaiBotPlugin, component: MaiBotComponent, seconds: float) -> 
 
 
 def problem_of(component: MaiBotComponent) -> str:
-    """Why a command can never be called; empty where it can."""
+    """Why a command can never be called; empty for one that can."""
     pattern = _pattern_of(component)
     if not pattern:
         return "" if component.words("aliases") else "it has neither a pattern nor an alias"
@@ -94,10 +106,10 @@ def problem_of(component: MaiBotComponent) -> str:
     return ""
 
 
-def answer_of(component: MaiBotComponent, value: Any) -> CommandReply:
-    """What a handler returned: ``(success, text, intercept)``, a dict, a text or nothing.
+def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
+    """Reads what a handler returned: ``(success, text, intercept)``, a dict, a text or None.
 
-    ``intercept`` is a truth or a level: 1 keeps the message from waking the bot, 2 hides it.
+    ``intercept`` is a bool or a level: 1 keeps the message from waking the bot, 2 hides it, too.
     """
     level = component.number("intercept_message_level", 1)
     if isinstance(value, list | tuple):
@@ -113,3 +125,88 @@ def answer_of(component: MaiBotComponent, value: Any) -> CommandReply:
     if isinstance(wanted, bool) or not isinstance(wanted, int):
         wanted = level if wanted else 0
     return CommandReply(success, text, stops=wanted > 0, hides=wanted > 1)
+
+
+class MaiBotCommands:
+    """Runs commands. ``is_operator`` says who may run those that are for operators."""
+
+    def __init__(self, hooks: HookRunner, is_operator: Callable[[ChatKey, str], bool]) -> None:
+        self._hooks = hooks
+        self._is_operator = is_operator
+
+    async def run(
+        self, match: CommandMatch, ctx: AgentCtx, text: str, message: Mapping[str, Any]
+    ) -> CommandReply:
+        """Run a command in a task of its plugin and wait for it, at most `WAIT_S`."""
+        over = anyio.Event()
+        replies: list[CommandReply] = []
+
+        async def run() -> None:
+            try:
+                replies.append(await self._call(match, ctx, text, message))
+            finally:
+                over.set()
+
+        match.plugin.native.tasks.start(run, name=f"command {match.component.name}")
+        with anyio.move_on_after(WAIT_S):
+            await over.wait()
+        return replies[0] if replies else CommandReply(False, "", stops=True)
+
+    async def _call(
+        self, match: CommandMatch, ctx: AgentCtx, text: str, message: Mapping[str, Any]
+    ) -> CommandReply:
+        plugin, component = match.plugin, match.component
+        operator = self._is_operator(ctx.chat, ctx.from_user_id)
+        if component.metadata.get("permission") == "operator" and not operator:
+            logger.info(
+                "{} may not run {} of {}", ctx.from_user_id, component.name, plugin.plugin_id
+            )
+            return CommandReply(False, "", stops=True)
+        arguments = {
+            "message": dict(message),
+            "command_name": component.name,
+            "plugin_id": plugin.plugin_id,
+            "matched_groups": dict(match.groups),
+            "text": text,
+            "stream_id": ctx.chat_key,
+        }
+        begun = await self._hooks.hook("chat.command.before_execute", arguments, ctx=ctx)
+        if begun.aborted:
+            return CommandReply(False, "", stops=True)
+        groups = begun.kwargs.get("matched_groups")
+        own = ctx.called_for(plugin.native.key)
+        group = ctx.chat.kind is not ChatKind.PRIVATE
+        given = {
+            **host_arguments(own),
+            "text": str(begun.kwargs.get("text", text)),
+            "is_local_operator": operator,
+            "is_group": group,
+            "matched_groups": dict(groups) if isinstance(groups, Mapping) else {},
+            "message": begun.kwargs.get("message"),
+            "plugin_config": dict(plugin.settings),
+        }
+        try:
+            value = await plugin.call(component, {}, ctx=own, given=given, limit_s=plugin.tool_s)
+        except BaseException as error:
+            if is_cancellation(error):
+                raise
+            reason = str(error) if isinstance(error, ToolFailure) else type(error).__name__
+            logger.opt(exception=error).error(
+                "command {} of {} failed: {}", component.name, plugin.plugin_id, reason
+            )
+            return CommandReply(False, reason, stops=True)
+        reply = reply_of(component, value)
+        ended = await self._hooks.hook(
+            "chat.command.after_execute",
+            {
+                **arguments,
+                "success": reply.success,
+                "response": reply.text,
+                "intercept_message_level": 2 if reply.hides else int(reply.stops),
+            },
+            ctx=ctx,
+        )
+        level = ended.kwargs.get("intercept_message_level")
+        if isinstance(level, int):
+            return CommandReply(reply.success, reply.text, stops=level > 0, hides=level > 1)
+        return reply

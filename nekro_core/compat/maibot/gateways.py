@@ -1,9 +1,9 @@
 """Message gateways: a plugin that is a platform's way in and out becomes an adapter of ours."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
 from loguru import logger
@@ -29,17 +29,16 @@ from nekro_core.chat import (
     Video,
     Voice,
 )
-from nekro_core.compat.maibot.capabilities.call import CapabilityError
-from nekro_core.compat.maibot.capabilities.send import segments
+from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.capability import CapabilityError
 from nekro_core.compat.maibot.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
+from nekro_core.compat.maibot.segments import segments_from
 from nekro_core.compat.maibot.wire import adapter_of, message_of, seconds_of
-from nekro_core.delivery.adapter import Capabilities
+from nekro_core.delivery.adapter import Adapter, Capabilities
+from nekro_core.delivery.host import MediaKeeper
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
-
-if TYPE_CHECKING:
-    from nekro_core.compat.maibot.host import MaiBotHost
 
 _SEND_S = 60.0
 _CAN = Capabilities(
@@ -49,17 +48,44 @@ _CAN = Capabilities(
 )
 
 
+def _ignore() -> None:
+    """Nothing waits for a platform to come online."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayPorts:
+    """What gateways need of the bot.
+
+    A gateway's adapter is put among ``adapters``, by platform. ``inbound`` takes its messages;
+    without it they are refused. ``on_online`` is called when a gateway connects, and
+    ``received_media`` keeps the media that it brings; without it the plugins' own keeper does.
+    """
+
+    adapters: dict[str, Adapter] = field(default_factory=dict)
+    inbound: Callable[[ChatMessage], Awaitable[object]] | None = None
+    on_online: Callable[[], None] = _ignore
+    received_media: MediaKeeper | None = None
+
+
 class GatewayAdapter:
     """An `Adapter` whose platform is a plugin's gateway. Online while the plugin says so."""
 
-    def __init__(self, host: "MaiBotHost", live: MaiBotPlugin, component: MaiBotComponent) -> None:
-        self.name = ""
-        self.account = ""
+    def __init__(
+        self,
+        name: str,
+        account: str,
+        *,
+        plugin: MaiBotPlugin,
+        component: MaiBotComponent,
+        wall: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self.account = account
         self.scope = ""
         self.ready = False
-        self.live = live
-        self._host = host
+        self._plugin = plugin
         self._component = component
+        self._wall = wall
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
         """See `Adapter`."""
@@ -77,7 +103,7 @@ class GatewayAdapter:
             chat_key=delivery.chat_key,
             author=Author.BOT,
             segments=delivery.segments,
-            time=self._host.wall(),
+            time=self._wall(),
         )
         message = await anyio.to_thread.run_sync(self._message, record)
         message["message_id"] = delivery.delivery_id
@@ -87,7 +113,7 @@ class GatewayAdapter:
             "metadata": {},
         }
         try:
-            value = await self.live.call(self._component, {}, given=given, limit_s=_SEND_S)
+            value = await self._plugin.call(self._component, {}, given=given, limit_s=_SEND_S)
         except TimeoutError:
             return Receipt(
                 state=DeliveryState.UNKNOWN, reason=f"the gateway took over {_SEND_S:g} s"
@@ -95,7 +121,7 @@ class GatewayAdapter:
         except BaseException as error:
             if is_cancellation(error):
                 raise
-            logger.exception("gateway {} of {}", self._component.name, self.live.plugin_id)
+            logger.exception("gateway {} of {}", self._component.name, self._plugin.plugin_id)
             return Receipt(state=DeliveryState.UNKNOWN, reason=f"the gateway failed: {error}")
         return _receipt(value)
 
@@ -115,114 +141,129 @@ class GatewayAdapter:
         return message_of(record, adapter=self.name, account=self.account, binary=True)
 
 
-async def update_state(host: "MaiBotHost", live: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
-    """A gateway says whether it is connected, and as whom. False where that cannot be."""
-    component = _component(live, payload)
-    if component is None:
-        return False
-    adapter = host.gateways.get((live.plugin_id, component.name))
-    platform = str(payload.get("platform") or component.metadata.get("platform") or "").strip()
-    account = str(payload.get("account_id") or component.metadata.get("account_id") or "").strip()
-    if payload.get("ready") is not True:
-        if adapter is not None:
-            adapter.ready = False
-        return adapter is not None
-    if adapter is None:
-        name = _name(platform)
+class Gateways:
+    """The gateways of all plugins, and what plugins tell of them."""
+
+    def __init__(self, bot: BotView, ports: GatewayPorts) -> None:
+        self._bot = bot
+        self._ports = ports
+        self._adapters: dict[tuple[str, str], GatewayAdapter] = {}
+
+    async def update_state(self, plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
+        """A gateway says whether it is connected, and as which account.
+
+        Returns:
+            False where the plugin has no such gateway, or the platform cannot be served by it.
+        """
+        component = _component(plugin, payload)
+        if component is None:
+            return False
+        adapter = self._adapters.get((plugin.plugin_id, component.name))
+        if payload.get("ready") is not True:
+            if adapter is not None:
+                adapter.ready = False
+            return adapter is not None
+        if adapter is None:
+            adapter = await self._connect(plugin, component, payload)
+            if adapter is None:
+                return False
+        adapter.scope = str(payload.get("scope") or component.metadata.get("scope") or "")
+        adapter.ready = True
+        self._ports.on_online()
+        return True
+
+    async def _connect(
+        self, plugin: MaiBotPlugin, component: MaiBotComponent, payload: Mapping[str, Any]
+    ) -> GatewayAdapter | None:
+        metadata, about = component.metadata, f"gateway {component.name} of {plugin.plugin_id}"
+        name = _name(str(payload.get("platform") or metadata.get("platform") or "").strip())
+        account = str(payload.get("account_id") or metadata.get("account_id") or "").strip()
         if not name or not account:
-            logger.error(
-                "gateway {} of {}: it needs a platform and an account_id",
-                component.name,
-                live.plugin_id,
-            )
+            logger.error("{}: it needs a platform and an account_id", about)
+            return None
+        if name in self._ports.adapters:
+            logger.error("{}: {} is served already", about, name)
+            return None
+        adapter = GatewayAdapter(
+            name, account, plugin=plugin, component=component, wall=self._bot.wall
+        )
+        await self._bot.store.accounts.bind(name, account)
+        self._ports.adapters[name] = adapter
+        self._adapters[plugin.plugin_id, component.name] = adapter
+        return adapter
+
+    async def route_message(self, plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
+        """A gateway brings a message in.
+
+        Returns:
+            False where the gateway is not connected, or the message cannot be read.
+        """
+        component = _component(plugin, payload)
+        adapter = self._adapters.get((plugin.plugin_id, component.name)) if component else None
+        given = payload.get("message")
+        if adapter is None or not adapter.ready or not isinstance(given, Mapping):
             return False
-        if name in host.ports.adapters:
-            logger.error(
-                "gateway {} of {}: {} is served already", component.name, live.plugin_id, name
-            )
+        try:
+            message = await self._message(adapter, given, payload)
+        except (ChatKeyError, CapabilityError, ValueError) as error:
+            logger.error("gateway of {}: the message is not taken: {}", plugin.plugin_id, error)
             return False
-        adapter = GatewayAdapter(host, live, component)
-        adapter.name, adapter.account = name, account
-        await host.ports.store.accounts.bind(name, account)
-        host.ports.adapters[name] = adapter
-        host.gateways[live.plugin_id, component.name] = adapter
-    adapter.scope = str(payload.get("scope") or component.metadata.get("scope") or "")
-    adapter.ready = True
-    host.online()
-    return True
+        if self._ports.inbound is None:
+            return False
+        await self._ports.inbound(message)
+        return True
+
+    async def close(self, plugin: MaiBotPlugin) -> None:
+        """Take a plugin's platforms away. Its accounts and chats stay known."""
+        for key in [key for key in self._adapters if key[0] == plugin.plugin_id]:
+            adapter = self._adapters.pop(key)
+            await adapter.aclose()
+            if self._ports.adapters.get(adapter.name) is adapter:
+                del self._ports.adapters[adapter.name]
+
+    async def _message(
+        self, adapter: GatewayAdapter, given: Mapping[str, Any], payload: Mapping[str, Any]
+    ) -> ChatMessage:
+        info = given.get("message_info")
+        info = info if isinstance(info, Mapping) else {}
+        user = info.get("user_info")
+        group = info.get("group_info")
+        if not isinstance(user, Mapping) or not user.get("user_id"):
+            raise ValueError("message_info.user_info.user_id is missing")
+        in_group = isinstance(group, Mapping) and bool(group.get("group_id"))
+        native = str(
+            group["group_id"] if in_group and isinstance(group, Mapping) else user["user_id"]
+        )
+        kind = ChatKind.GROUP if in_group else ChatKind.PRIVATE
+        key = ChatKey(self._bot.instance_of(adapter.name, adapter.account), kind, native)
+        pieces: list[Segment] = []
+        raw = given.get("raw_message")
+        if isinstance(raw, list) and raw:
+            services = self._bot.services
+            # Media that a platform delivers are fetched like those of any adapter.
+            services = replace(services, media=self._ports.received_media or services.media)
+            pieces = await segments_from(AgentCtx(services=services, chat=key), raw)
+        elif given.get("processed_plain_text"):
+            pieces = [Text(str(given["processed_plain_text"]))]
+        if not pieces:
+            raise ValueError("the message has neither raw_message nor processed_plain_text")
+        own = {each.user_id for each in pieces if isinstance(each, Mention)}
+        number = payload.get("external_message_id") or given.get("message_id")
+        meant = given.get("is_at") is True or given.get("is_mentioned") is True
+        return ChatMessage(
+            chat_key=key,
+            message_id=str(number or payload.get("dedupe_key") or f"gateway-{time.time_ns()}"),
+            sender=Sender(str(user["user_id"]), str(user.get("user_nickname") or "")),
+            segments=tuple(pieces),
+            time=seconds_of(given.get("timestamp")) or self._bot.wall(),
+            account=adapter.account,
+            to_bot=not in_group or meant or adapter.account in own,
+        )
 
 
-async def route_message(host: "MaiBotHost", live: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
-    """A gateway brings a message in. False where it is not connected, or the message is none."""
-    component = _component(live, payload)
-    adapter = host.gateways.get((live.plugin_id, component.name)) if component else None
-    given = payload.get("message")
-    if adapter is None or not adapter.ready or not isinstance(given, Mapping):
-        return False
-    try:
-        message = await _inbound(host, adapter, given, payload)
-    except (ChatKeyError, CapabilityError, ValueError) as error:
-        logger.error("gateway of {}: the message is not taken: {}", live.plugin_id, error)
-        return False
-    if host.ports.inbound is None:
-        return False
-    await host.ports.inbound(message)
-    return True
-
-
-async def close_gateways(host: "MaiBotHost", live: MaiBotPlugin) -> None:
-    """A plugin's platforms are gone; its accounts and chats stay known."""
-    for key in [key for key in host.gateways if key[0] == live.plugin_id]:
-        adapter = host.gateways.pop(key)
-        await adapter.aclose()
-        if host.ports.adapters.get(adapter.name) is adapter:
-            del host.ports.adapters[adapter.name]
-
-
-async def _inbound(
-    host: "MaiBotHost",
-    adapter: GatewayAdapter,
-    given: Mapping[str, Any],
-    payload: Mapping[str, Any],
-) -> ChatMessage:
-    info = given.get("message_info")
-    info = info if isinstance(info, Mapping) else {}
-    user = info.get("user_info")
-    group = info.get("group_info")
-    if not isinstance(user, Mapping) or not user.get("user_id"):
-        raise ValueError("message_info.user_info.user_id is missing")
-    in_group = isinstance(group, Mapping) and bool(group.get("group_id"))
-    native = str(group["group_id"] if in_group and isinstance(group, Mapping) else user["user_id"])
-    kind = ChatKind.GROUP if in_group else ChatKind.PRIVATE
-    key = ChatKey(host.instance_of(adapter.name, adapter.account), kind, native)
-    pieces: list[Segment] = []
-    raw = given.get("raw_message")
-    if isinstance(raw, list) and raw:
-        services = host.ports.services
-        # What a platform delivers is fetched as from any adapter.
-        services = replace(services, media=host.ports.received or services.media)
-        pieces = await segments(AgentCtx(services=services, chat=key), raw)
-    elif given.get("processed_plain_text"):
-        pieces = [Text(str(given["processed_plain_text"]))]
-    if not pieces:
-        raise ValueError("the message has neither raw_message nor processed_plain_text")
-    own = {each.user_id for each in pieces if isinstance(each, Mention)}
-    number = payload.get("external_message_id") or given.get("message_id")
-    meant = given.get("is_at") is True or given.get("is_mentioned") is True
-    return ChatMessage(
-        chat_key=key,
-        message_id=str(number or payload.get("dedupe_key") or f"gateway-{time.time_ns()}"),
-        sender=Sender(str(user["user_id"]), str(user.get("user_nickname") or "")),
-        segments=tuple(pieces),
-        time=seconds_of(given.get("timestamp")) or host.wall(),
-        account=adapter.account,
-        to_bot=not in_group or meant or adapter.account in own,
-    )
-
-
-def _component(live: MaiBotPlugin, payload: Mapping[str, Any]) -> MaiBotComponent | None:
+def _component(plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> MaiBotComponent | None:
     wanted = str(payload.get("gateway_name") or "")
-    for each in live.of_type("MESSAGE_GATEWAY"):
+    for each in plugin.of_type("MESSAGE_GATEWAY"):
         if wanted in (each.name, each.handler):
             return each
     return None
@@ -236,7 +277,7 @@ def _name(platform: str) -> str:
 
 
 def _receipt(value: Any) -> Receipt:
-    """What a send handler returned: a truth, a text (the platform's id), or a dict."""
+    """Reads what a send handler returned: a bool, a text (the platform's id), or a dict."""
     if isinstance(value, Mapping):
         number = value.get("external_message_id") or value.get("message_id") or ""
         if value.get("success", value.get("sent", True)):

@@ -1,11 +1,11 @@
-"""What the bot asks its model: the hooks and events around it."""
+"""Hooks and events around every request to the bot's model."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nekro_core.chat import ChatKey, ChatKeyError
+from nekro_core.compat.maibot.hooks import HookRunner
 from nekro_core.compat.maibot.prompt_messages import calls_of, merge_changes, message_dicts
 from nekro_core.llm.model import (
     ChatModel,
@@ -17,21 +17,23 @@ from nekro_core.llm.model import (
     TextDelta,
 )
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.services import Services
 
-if TYPE_CHECKING:
-    from nekro_core.compat.maibot.host import MaiBotHost
-
-_ASK = ("maisaka.planner.before_request", "on_plan")
-_ANSWERED = ("maisaka.planner.after_response", "post_llm", "after_llm")
+_BEFORE = ("maisaka.planner.before_request", "on_plan")
+_AFTER = ("maisaka.planner.after_response", "post_llm", "after_llm")
 
 
 class HookedModel:
-    """A `ChatModel` whose requests and replies plugins hear of. Where nobody listens it is the
-    model itself; a reply that somebody may change arrives whole, not as it is written."""
+    """A `ChatModel` that shows turns' requests and their replies to hooks.
 
-    def __init__(self, model: ChatModel, host: "MaiBotHost") -> None:
+    Without a handler for them it streams as the model does. A reply that a handler may change
+    arrives whole.
+    """
+
+    def __init__(self, model: ChatModel, services: Services, hooks: HookRunner) -> None:
         self._model = model
-        self._host = host
+        self._services = services
+        self._hooks = hooks
 
     @property
     def profile(self) -> ModelProfile:
@@ -40,9 +42,9 @@ class HookedModel:
 
     def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         """See `ChatModel`."""
-        if not request.chat or not self._host.stages.any(*_ASK, *_ANSWERED):
+        if not request.chat or not self._hooks.any(*_BEFORE, *_AFTER):
             return self._model.stream(request)
-        return self._staged(request)
+        return self._hooked(request)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
         """See `ChatModel`."""
@@ -53,12 +55,12 @@ class HookedModel:
         await self._model.aclose()
 
     @asynccontextmanager
-    async def _staged(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
+    async def _hooked(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
         ctx = self._ctx(request)
-        request = await self._asked(request, ctx)
+        request = await self._changed_request(request, ctx)
         async with self._model.stream(request) as deltas:
-            if self._host.stages.any(*_ANSWERED):
-                yield self._whole(deltas, ctx)
+            if self._hooks.any(*_AFTER):
+                yield self._whole_reply(deltas, ctx)
             else:
                 yield deltas
 
@@ -67,10 +69,9 @@ class HookedModel:
             key = ChatKey.parse(request.chat)
         except ChatKeyError:
             return None
-        return AgentCtx(services=self._host.ports.services, chat=key)
+        return AgentCtx(services=self._services, chat=key)
 
-    async def _asked(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
-        stages = self._host.stages
+    async def _changed_request(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
         shown = message_dicts(request.messages)
         tools = [
             {
@@ -80,8 +81,8 @@ class HookedModel:
             }
             for each in request.functions
         ]
-        begun = await stages.hook(
-            _ASK[0],
+        begun = await self._hooks.hook(
+            _BEFORE[0],
             {"messages": shown, "tool_definitions": tools, "session_id": request.chat},
             ctx=ctx,
         )
@@ -90,23 +91,22 @@ class HookedModel:
         messages = merge_changes(
             request.messages, message_dicts(request.messages), begun.kwargs["messages"]
         )
-        told = await stages.event(
-            _ASK[1], {"stream_id": request.chat, "llm_prompt": shown}, ctx=ctx
+        event = await self._hooks.event(
+            _BEFORE[1], {"stream_id": request.chat, "llm_prompt": shown}, ctx=ctx
         )
-        if told.aborted:
+        if event.aborted:
             raise ModelRefused("a plugin decided that the model is not asked")
         wanted = begun.kwargs["tool_definitions"]
         functions = request.functions
         if isinstance(wanted, list) and wanted != tools:
-            kept = {each.get("name") for each in wanted if isinstance(each, dict)}
-            functions = tuple(each for each in functions if each.name in kept)
+            names = {each.get("name") for each in wanted if isinstance(each, dict)}
+            functions = tuple(each for each in functions if each.name in names)
         return replace(request, messages=messages, functions=functions)
 
-    async def _whole(
+    async def _whole_reply(
         self, deltas: AsyncIterator[Delta], ctx: AgentCtx | None
     ) -> AsyncIterator[Delta]:
-        """The reply once it is over, as the plugins left it."""
-        stages = self._host.stages
+        """The reply when it has ended, as the handlers left it."""
         words: list[str] = []
         calls: list[FunctionCall] = []
         others: list[Delta] = []
@@ -124,8 +124,8 @@ class HookedModel:
             for each in calls
         ]
         chat = ctx.chat_key if ctx else ""
-        ended = await stages.hook(
-            _ANSWERED[0],
+        ended = await self._hooks.hook(
+            _AFTER[0],
             {"response": response, "tool_calls": shown, "session_id": chat},
             ctx=ctx,
         )
@@ -136,10 +136,10 @@ class HookedModel:
             if ended.kwargs["tool_calls"] != shown:
                 changed = calls_of(ended.kwargs["tool_calls"])
                 calls = calls if changed is None else changed
-        for name in _ANSWERED[1:]:
+        for name in _AFTER[1:]:
             message = {"stream_id": chat, "llm_response_content": response}
-            told = await stages.event(name, message, ctx=ctx)
-            changed_message = told.kwargs["message"] or message
+            event = await self._hooks.event(name, message, ctx=ctx)
+            changed_message = event.kwargs["message"] or message
             response = str(changed_message.get("llm_response_content") or "")
         if response:
             yield TextDelta(response)

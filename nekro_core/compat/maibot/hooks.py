@@ -7,7 +7,7 @@ from typing import Any
 from loguru import logger
 
 from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.plugin import MaiBotPlugin
+from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 
@@ -69,7 +69,7 @@ class HookOutcome:
 class HookRunner:
     """Runs the handlers of the plugins that it is given; theirs is every fault."""
 
-    def __init__(self, plugins: Mapping[str, MaiBotPlugin]) -> None:
+    def __init__(self, plugins: LoadedPlugins) -> None:
         self._plugins = plugins
 
     def any(self, *names: str) -> bool:
@@ -77,7 +77,7 @@ class HookRunner:
         that is heard and said."""
         return any(
             each.metadata.get("hook") in names or event_type(each) in names
-            for live in self._plugins.values()
+            for live in self._plugins
             for each in live.components
             if each.type in ("HOOK_HANDLER", "EVENT_HANDLER")
         )
@@ -91,7 +91,7 @@ class HookRunner:
         handlers = sorted(
             (
                 (live, each)
-                for live in self._plugins.values()
+                for live in self._plugins
                 for each in live.of_type("HOOK_HANDLER")
                 if each.metadata.get("hook") == name and live.is_on(each, stream_id)
             ),
@@ -108,7 +108,7 @@ class HookRunner:
                 done = await self._block(live, each, now, ctx)
         for live, each in handlers:
             if _word(each, "mode") == "observe":
-                live.plugin.tasks.start(self._observe, live, each, dict(now), ctx, name=each.name)
+                live.native.tasks.start(self._observe, live, each, dict(now), ctx, name=each.name)
         return done or HookOutcome(now)
 
     async def event(
@@ -124,7 +124,7 @@ class HookRunner:
         handlers = sorted(
             (
                 (live, each)
-                for live in ([only] if only else self._plugins.values())
+                for live in ([only] if only else self._plugins)
                 for each in live.of_type("EVENT_HANDLER")
                 if event_type(each) == name
             ),
@@ -134,7 +134,7 @@ class HookRunner:
         for live, each in handlers:
             given = {"message": now, "event_type": name, **_about(ctx)}
             if only is None and not each.flag("intercept_message"):
-                live.plugin.tasks.start(self._observe, live, each, given, ctx, name=each.name)
+                live.native.tasks.start(self._observe, live, each, given, ctx, name=each.name)
                 continue
             value = await self._asked(live, each, given, ctx)
             changed, ended = _event_answer(value)

@@ -1,76 +1,88 @@
-"""A plugin's life: ``on_load``, changes of its configuration, ``on_unload``."""
+"""The life of one plugin: ``on_load``, its components, its configuration, ``on_unload``."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from loguru import logger
 
 from nekro_core.compat.maibot import configuration
+from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.commands import problem_of
+from nekro_core.compat.maibot.components import components_of
 from nekro_core.compat.maibot.configuration import MaiBotConfigError
-from nekro_core.compat.maibot.current_call import handler_call
-from nekro_core.compat.maibot.plugin import MaiBotPlugin
+from nekro_core.compat.maibot.hooks import HookRunner, unsupported_handlers
+from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin, handler_call
+from nekro_core.compat.maibot.tools import offer_tools
 from nekro_core.plugins.authoring.faults import is_cancellation
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
-if TYPE_CHECKING:
-    from nekro_core.compat.maibot.host import MaiBotHost
-
+_TYPES = frozenset(
+    {
+        "TOOL",
+        "COMMAND",
+        "API",
+        "EVENT_HANDLER",
+        "HOOK_HANDLER",
+        "MESSAGE_GATEWAY",
+        "HOME_CARD",
+        "REPLY_EXTENSION",
+    }
+)
+CONFIG_CHECK_S = 1.0
+"""How often a plugin's ``config.toml`` is checked for changes."""
 _UPDATE_S = 30.0
 _START_S = 10.0
 _STOP_S = 0.5
-"""Of the 1.5 s that a plugin has for its end: ``on_unload`` must come."""
+"""A part of the 1.5 s that a plugin has for its end, so that ``on_unload`` is still called."""
 
 
 class MaiBotLifecycle:
-    """``prepare`` reads what must be known of it before ``on_load``, ``offer`` its components."""
+    """Starts and ends one plugin; ``begin`` and ``end`` are its init and cleanup methods."""
 
     def __init__(
-        self,
-        host: "MaiBotHost",
-        live: MaiBotPlugin,
-        prepare: Callable[[MaiBotPlugin], None],
-        offer: Callable[["MaiBotHost", MaiBotPlugin], None],
+        self, plugin: MaiBotPlugin, bot: BotView, hooks: HookRunner, plugins: LoadedPlugins
     ) -> None:
-        self._host = host
-        self._live = live
-        self._prepare = prepare
-        self._offer = offer
+        self._plugin = plugin
+        self._bot = bot
+        self._hooks = hooks
+        self._plugins = plugins
         self._loaded = False
 
     async def begin(self) -> None:
-        """The plugin is known, then its ``on_load``, then what it offers is."""
-        live, host = self._live, self._host
-        host.plugins[live.plugin_id] = live
-        self._prepare(live)
-        await self._lifecycle("on_load")
+        """List the plugin, call its ``on_load``, then offer its components."""
+        plugin = self._plugin
+        self._plugins.by_id[plugin.plugin_id] = plugin
+        _read_gateways(plugin)
+        await self._call("on_load")
         try:
-            self._offer(host, live)
+            _offer_components(plugin, self._bot)
         except Exception:
-            await self._lifecycle("on_unload")
+            await self._call("on_unload")
             raise
         self._loaded = True
-        live.plugin.tasks.start(self._follow, name=f"configuration of {live.plugin_id}")
-        live.plugin.tasks.start(self._started, name=f"on_start of {live.plugin_id}")
+        tasks = plugin.native.tasks
+        tasks.start(self._follow_configuration, name=f"configuration of {plugin.plugin_id}")
+        tasks.start(self._started, name=f"on_start of {plugin.plugin_id}")
 
     async def end(self) -> None:
-        """``on_stop``, then ``on_unload``; for a plugin whose ``on_load`` went well."""
+        """Call ``on_stop``, then ``on_unload``; nothing if ``begin`` failed."""
         if not self._loaded:
             return
         self._loaded = False
         with anyio.move_on_after(_STOP_S):
-            await self._host.stages.event("on_stop", None, only=self._live)
-        await self._lifecycle("on_unload")
+            await self._hooks.event("on_stop", None, only=self._plugin)
+        await self._call("on_unload")
 
     async def _started(self) -> None:
         with anyio.move_on_after(_START_S):
-            await self._host.stages.event("on_start", None, only=self._live)
+            await self._hooks.event("on_start", None, only=self._plugin)
 
-    async def _follow(self) -> None:
-        """Tell the plugin of changes that somebody made in its file. Runs until it is unloaded."""
-        path = anyio.Path(self._live.folder / configuration.FILE_NAME)
+    async def _follow_configuration(self) -> None:
+        """Watch the plugin's configuration file until the plugin is unloaded."""
+        path = anyio.Path(self._plugin.folder / configuration.FILE_NAME)
         known = await _stamp(path)
         while True:
-            await anyio.sleep(self._host.look_s)
+            await anyio.sleep(CONFIG_CHECK_S)
             stamp = await _stamp(path)
             if stamp == known:
                 continue
@@ -78,40 +90,94 @@ class MaiBotLifecycle:
             await self.configuration_changed()
 
     async def configuration_changed(self) -> None:
-        """Read the file again. A faulty one changes nothing, and is told in the log."""
-        live = self._live
+        """Read the file again. An invalid file changes nothing, and is logged."""
+        plugin = self._plugin
         try:
-            values = configuration.read(live.folder / configuration.FILE_NAME)
-            made = configuration.normalized(live.instance, values)
+            values = configuration.read(plugin.folder / configuration.FILE_NAME)
+            made = configuration.normalized(plugin.instance, values)
         except MaiBotConfigError as error:
-            logger.error("plugin {}: {}; the old values stay", live.plugin_id, error)
+            logger.error("plugin {}: {}; the old values stay", plugin.plugin_id, error)
             return
-        if made == live.settings:
+        if made == plugin.settings:
             return
-        live.settings = made
+        plugin.settings = made
         try:
-            live.instance.set_plugin_config(dict(made))
+            plugin.instance.set_plugin_config(dict(made))
             with anyio.fail_after(_UPDATE_S):
                 version = configuration.version_of(made)
-                await self._lifecycle("on_config_update", "self", dict(made), version)
+                await self._call("on_config_update", "self", dict(made), version)
         except BaseException as error:
             if is_cancellation(error):
                 raise
-            logger.exception("plugin {}: on_config_update failed", live.plugin_id)
+            logger.exception("plugin {}: on_config_update failed", plugin.plugin_id)
 
-    async def _lifecycle(self, name: str, *args: Any) -> None:
-        """Call one of the three, if the plugin has it: the SDK's own say that it is missing."""
-        live = self._live
-        method = getattr(type(live.instance), name, None)
+    async def _call(self, name: str, *args: Any) -> None:
+        """Call one of the plugin's three methods, unless it has only the SDK's, which raises."""
+        plugin = self._plugin
+        method = getattr(type(plugin.instance), name, None)
         if method is None or getattr(method, "__module__", "") == "maibot_sdk.plugin":
             return
-        with live.plugin.acting(), handler_call(None):
-            await getattr(live.instance, name)(*args)
+        with plugin.native.acting(), handler_call(None):
+            await getattr(plugin.instance, name)(*args)
 
 
 async def _stamp(path: anyio.Path) -> tuple[int, int]:
     try:
-        found = await path.stat()
+        stat = await path.stat()
     except OSError:
         return (0, 0)
-    return (found.st_mtime_ns, found.st_size)
+    return (stat.st_mtime_ns, stat.st_size)
+
+
+def _read_gateways(plugin: MaiBotPlugin) -> None:
+    """Read the gateways before ``on_load``, in which one may already connect. Other components
+    are not callable yet."""
+    try:
+        with plugin.native.acting():
+            declared = plugin.instance.get_components()
+    except Exception as error:  # noqa: BLE001 - it may need what `on_load` makes; it is read again
+        logger.debug("{}: no components before on_load: {!r}", plugin.plugin_id, error)
+        return
+    components, _ = components_of(declared or (), "")
+    plugin.components[:] = [each for each in components if each.type == "MESSAGE_GATEWAY"]
+
+
+def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
+    """Read the plugin's components and offer its tools. After ``on_load``, where some plugins make
+    their components. Raises what `get_components` raises."""
+    where = f"{plugin.folder / 'plugin.py'}:1"
+    with plugin.native.acting():
+        declared = plugin.instance.get_components()
+    plugin.components[:], problems = components_of(declared or (), where)
+    for each in plugin.components:
+        if each.type not in _TYPES:
+            problems.append(_error(f"component {each.name!r} is of type {each.type!r}", where))
+        elif each.type == "COMMAND" and (fault := problem_of(each)):
+            problems.append(_error(f"command {each.name!r}: {fault}", where))
+        elif each.type in ("REPLY_EXTENSION", "HOME_CARD"):
+            text = f"{each.type} {each.name!r} has no effect: there is no place for it here"
+            problems.append(_warning(text, where))
+    for each, why in unsupported_handlers(plugin.components):
+        problems.append(_warning(f"{each.name!r} is never called: {why}", where))
+    if providers := _llm_providers(plugin.instance):
+        text = f"LLM providers are not taken from plugins: {', '.join(providers)}"
+        problems.append(_warning(text, where))
+    plugin.native.problems += problems
+    offer_tools(plugin, bot.message_for)
+
+
+def _llm_providers(instance: Any) -> list[str]:
+    find = getattr(instance, "get_llm_providers", None)
+    return [str(each.get("client_type")) for each in find()] if find else []
+
+
+def _error(message: str, where: str = "", remedy: str = "") -> PluginProblem:
+    return PluginProblem(
+        severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
+    )
+
+
+def _warning(message: str, where: str = "", remedy: str = "") -> PluginProblem:
+    return PluginProblem(
+        severity=ProblemSeverity.WARNING, message=message, where=where, remedy=remedy
+    )

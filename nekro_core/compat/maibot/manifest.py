@@ -1,4 +1,4 @@
-"""``_manifest.json``: what a MaiBot plugin says of itself, read before anything of it runs."""
+"""``_manifest.json``: finds MaiBot plugins and reads what each says before its code runs."""
 
 import json
 import re
@@ -10,10 +10,12 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
+from nekro_core.plugins.host.loader import DiscoveredPlugin
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 FILE_NAME = "_manifest.json"
+_MODULE = "plugin.py"
 HOST_VERSION = "1.3.15"
 """The MaiBot that this host behaves like; plugins name the range that they are written for."""
 
@@ -84,6 +86,46 @@ def read_manifest(path: Path) -> MaiBotManifest:
         raw=raw,
         problems=tuple(_sdk_warning(raw)),
     )
+
+
+def discover(source: str, folder: Path) -> list[DiscoveredPlugin]:
+    """The plugins in a folder, by name, each after those that its manifest depends on."""
+    if not folder.is_dir():
+        return []
+    folders = sorted(
+        path.parent
+        for path in folder.glob(f"*/{FILE_NAME}")
+        if not path.parent.name.startswith((".", "_"))
+    )
+    manifests: dict[Path, MaiBotManifest | None] = {path: _manifest(path) for path in folders}
+    by_id = {each.plugin_id: path for path, each in manifests.items() if each is not None}
+    ordered: dict[Path, None] = {}
+    for path in folders:
+        _put_in_order(path, manifests, by_id, ordered, frozenset())
+    return [DiscoveredPlugin(source, path.name, path / _MODULE, in_folder=True) for path in ordered]
+
+
+def _manifest(folder: Path) -> MaiBotManifest | None:
+    try:
+        return read_manifest(folder / FILE_NAME)
+    except MaiBotManifestError:
+        return None  # loading the plugin reports it
+
+
+def _put_in_order(
+    path: Path,
+    manifests: Mapping[Path, MaiBotManifest | None],
+    by_id: Mapping[str, Path],
+    ordered: dict[Path, None],
+    above: frozenset[Path],
+) -> None:
+    if path in ordered or path in above:
+        return  # two that depend on each other keep their alphabetical order
+    manifest = manifests[path]
+    for needed, _ in manifest.plugins if manifest else ():
+        if needed in by_id:
+            _put_in_order(by_id[needed], manifests, by_id, ordered, above | {path})
+    ordered[path] = None
 
 
 def _parsed(path: Path) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""One MaiBot plugin that is loaded: its object, what it offers, and the way into its code."""
+"""MaiBot plugins that are loaded: what each offers, and calls into its code."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,27 +11,66 @@ from typing import Any
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.current_call import handler_call
 from nekro_core.compat.maibot.manifest import MaiBotManifest
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.system.bounded_pattern import BoundedPattern
 from nekro_core.tools.outcome import ToolFailure
+
+_NOT_FOUND_DEPTH = 3
+"""Frames between us and an `invoke_component` that does not find a component."""
+
+
+@dataclass(slots=True)
+class HandlerCall:
+    """One call of a handler. A task that the handler started inherits it and may outlive it. Then
+    the call is ``over``, and of ``ctx`` only the person and the chat still count."""
+
+    ctx: AgentCtx
+    over: bool = False
+
+
+_current: ContextVar[HandlerCall | None] = ContextVar("nekro_maibot_call", default=None)
+
+
+@contextmanager
+def handler_call(ctx: AgentCtx | None) -> Iterator[None]:
+    """Run a handler for this context; None where it runs for nobody, as in ``on_load``."""
+    call = HandlerCall(ctx) if ctx is not None else None
+    token = _current.set(call)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        if call is not None:
+            call.over = True
+
+
+def current_call() -> HandlerCall | None:
+    """The handler's call that this code runs in, None outside of handlers."""
+    return _current.get()
 
 
 @dataclass(slots=True, kw_only=True)
 class MaiBotPlugin:
-    """``instance`` is what ``create_plugin()`` made, ``plugin`` what stands for it here. The
-    operator may have switched components off, everywhere or in some chats: ``off``. ``patterns``
-    are those of its commands that were searched for, nothing for what is none."""
+    """One plugin.
+
+    ``instance`` is what ``create_plugin()`` made, ``native`` the plugin object of ours that stands
+    for it. ``tool_s`` bounds a tool that names no time of its own, in seconds. ``off`` holds the
+    components that are switched off, as type, name and stream id (empty for all chats).
+    ``patterns`` caches its commands' patterns, with None for one that is invalid.
+    """
 
     manifest: MaiBotManifest
     instance: Any
-    plugin: NekroPlugin
+    native: NekroPlugin
     item: str
     folder: Path
+    tool_s: float
     components: list[MaiBotComponent] = field(default_factory=list)
     settings: Mapping[str, Any] = field(default_factory=dict)
     off: set[tuple[str, str, str]] = field(default_factory=set)
@@ -41,7 +82,7 @@ class MaiBotPlugin:
         return self.manifest.plugin_id
 
     def of_type(self, kind: str) -> list[MaiBotComponent]:
-        """Its components of one type that are on everywhere."""
+        """Its components of one type, without those that are switched off everywhere."""
         return [each for each in self.components if each.type == kind and self.is_on(each, "")]
 
     def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
@@ -54,6 +95,20 @@ class MaiBotPlugin:
             & self.off
         )
 
+    def config_schema(self) -> Mapping[str, Any]:
+        """The form of its configuration for a page, as the plugin makes it; else empty."""
+        make = getattr(self.instance, "get_webui_config_schema", None)
+        if make is None:
+            return {}
+        schema: Mapping[str, Any] = make(
+            plugin_id=self.plugin_id,
+            plugin_name=self.manifest.name,
+            plugin_version=self.manifest.version,
+            plugin_description=self.manifest.description,
+            plugin_author=self.manifest.author,
+        )
+        return schema
+
     async def call(
         self,
         component: MaiBotComponent,
@@ -63,14 +118,15 @@ class MaiBotPlugin:
         given: Mapping[str, Any] | None = None,
         limit_s: float | None = None,
     ) -> Any:
-        """Call a component's handler: one that is not async runs in a thread, one that is not
-        there is asked of `invoke_component`.
+        """Call a component's handler, in a thread unless it is async. A component without a handler
+        is called through the plugin's `invoke_component`.
 
-        ``given`` are arguments of the host, of which a handler gets those that it takes. Raises
-        what the handler does, `ToolFailure` where the arguments do not fit it, and `TimeoutError`.
+        ``given`` are the host's arguments; a handler gets those that it has parameters for.
+        Raises what the handler raises, `ToolFailure` for arguments that do not fit it, and
+        `TimeoutError`.
         """
         handler = getattr(self.instance, component.handler, None)
-        with anyio.fail_after(limit_s), self.plugin.acting(), handler_call(ctx):
+        with anyio.fail_after(limit_s), self.native.acting(), handler_call(ctx):
             if callable(handler):
                 arguments = {**arguments, **_taken(handler, given or {})}
                 _check(component, handler, arguments)
@@ -89,8 +145,35 @@ class MaiBotPlugin:
                 return await _called(partial(invoke, second), arguments)
 
 
-_NOT_FOUND_DEPTH = 3
-"""Frames between us and an `invoke_component` that does not find a component."""
+class LoadedPlugins:
+    """The MaiBot plugins that are loaded, in the order in which they were. Iterating gives them.
+
+    ``registry`` holds all plugins of the bot, once there is one: with it a plugin loads others.
+    """
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self.by_id: dict[str, MaiBotPlugin] = {}
+        self.registry: PluginRegistry | None = None
+        self._tasks = tasks
+
+    def __iter__(self) -> Iterator[MaiBotPlugin]:
+        return iter(self.by_id.values())
+
+    def is_first(self, plugin: MaiBotPlugin) -> bool:
+        """Whether this plugin was loaded before all others. What concerns all plugins at once is
+        done on its behalf."""
+        return next(iter(self), None) is plugin
+
+    def find(self, name: str) -> MaiBotPlugin | None:
+        """A plugin by its id, its key or its folder."""
+        for plugin in self:
+            if name in (plugin.plugin_id, plugin.native.key, plugin.folder.name):
+                return plugin
+        return None
+
+    def start_later(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something outside of the plugin that asks for it, which it may unload."""
+        self._tasks.start_soon(act)
 
 
 def _depth(error: BaseException) -> int:

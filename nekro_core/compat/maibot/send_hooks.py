@@ -1,17 +1,16 @@
-"""What the bot says: the hooks and events around it."""
+"""Hooks and events around every message that the bot sends."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nekro_core.chat import Author, ChatKey, Receipt, Record, Segments, Text
-from nekro_core.compat.maibot.capabilities.call import CapabilityError
-from nekro_core.compat.maibot.capabilities.send import segments as segments_of
+from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.capability import CapabilityError
+from nekro_core.compat.maibot.hooks import HookRunner
+from nekro_core.compat.maibot.segments import segments_from
 from nekro_core.compat.maibot.wire import event_message_of
 from nekro_core.plugins.authoring.context import AgentCtx
-
-if TYPE_CHECKING:
-    from nekro_core.compat.maibot.host import MaiBotHost
 
 _BEFORE_SEND = (
     "maisaka.reply.before_post_process",
@@ -19,36 +18,35 @@ _BEFORE_SEND = (
     "send_service.before_send",
     "post_send_pre_process",
 )
-_inside: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
-"""A handler that sends something is not asked about that in turn."""
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
-_ASK = ("maisaka.planner.before_request", "on_plan")
-_ANSWERED = ("maisaka.planner.after_response", "post_llm", "after_llm")
+_in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
+"""Messages that a handler of these hooks sends do not run the hooks again."""
 
 
 class SendHooks:
-    """A `SendHook`: everything that the bot sends, plugins' own messages too."""
+    """A `SendHook` for all that the bot sends, plugins' own messages included."""
 
-    def __init__(self, host: "MaiBotHost") -> None:
-        self._host = host
+    def __init__(self, bot: BotView, hooks: HookRunner) -> None:
+        self._bot = bot
+        self._hooks = hooks
 
     async def before(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
         """See `SendHook.before`."""
-        stages = self._host.stages
-        if _inside.get() or not stages.any(*_BEFORE_SEND):
+        if _in_handler.get() or not self._hooks.any(*_BEFORE_SEND):
             return segments
-        token = _inside.set(True)
+        token = _in_handler.set(True)
         try:
-            return await self._staged(chat_key, segments, run_id)
+            return await self._run_before(chat_key, segments, run_id)
         finally:
-            _inside.reset(token)
+            _in_handler.reset(token)
 
-    async def _staged(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
-        stages = self._host.stages
-        ctx = AgentCtx(services=self._host.ports.services, chat=chat_key, run_id=run_id)
+    async def _run_before(
+        self, chat_key: ChatKey, segments: Segments, run_id: str
+    ) -> Segments | None:
+        ctx = AgentCtx(services=self._bot.services, chat=chat_key, run_id=run_id)
         shown = self._shown(chat_key, segments)
         if all(isinstance(each, Text) for each in segments):
-            words = await stages.hook(
+            words = await self._hooks.hook(
                 _BEFORE_SEND[0],
                 {"session_id": str(chat_key), "response": shown["processed_plain_text"]},
                 ctx=ctx,
@@ -66,7 +64,7 @@ class SendHooks:
                 "typing": False,
                 "set_reply": False,
             }
-            done = await stages.hook(name, about, ctx=ctx)
+            done = await self._hooks.hook(name, about, ctx=ctx)
             if done.aborted:
                 return None
             wanted = done.kwargs["message"]
@@ -74,10 +72,10 @@ class SendHooks:
                 text = done.kwargs["processed_plain_text"]
                 wanted = {**wanted, "processed_plain_text": text}
             segments, shown = await self._changed(ctx, segments, shown, wanted)
-        told = await stages.event(_BEFORE_SEND[3], event_message_of(shown), ctx=ctx)
-        if told.aborted:
+        event = await self._hooks.event(_BEFORE_SEND[3], event_message_of(shown), ctx=ctx)
+        if event.aborted:
             return None
-        wanted = told.kwargs["message"]
+        wanted = event.kwargs["message"]
         if wanted.get("plain_text") != shown["processed_plain_text"]:
             wanted = {**wanted, "processed_plain_text": wanted.get("plain_text")}
         segments, _ = await self._changed(ctx, segments, shown, wanted)
@@ -87,27 +85,25 @@ class SendHooks:
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
     ) -> None:
         """See `SendHook.after`."""
-        stages = self._host.stages
-        if _inside.get() or not stages.any(*_AFTER_SEND):
+        if _in_handler.get() or not self._hooks.any(*_AFTER_SEND):
             return
-        token = _inside.set(True)
+        token = _in_handler.set(True)
         try:
-            await self._told(chat_key, segments, receipts)
+            await self._run_after(chat_key, segments, receipts)
         finally:
-            _inside.reset(token)
+            _in_handler.reset(token)
 
-    async def _told(
+    async def _run_after(
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
     ) -> None:
-        stages = self._host.stages
-        ctx = AgentCtx(services=self._host.ports.services, chat=chat_key)
+        ctx = AgentCtx(services=self._bot.services, chat=chat_key)
         number = next((each.message_id for each in receipts if each.message_id), "")
         shown = self._shown(chat_key, segments, number)
         sent = any(each.ok for each in receipts)
         about = {"message": shown, "sent": sent, "stream_id": str(chat_key)}
-        await stages.hook(_AFTER_SEND[0], about, ctx=ctx)
+        await self._hooks.hook(_AFTER_SEND[0], about, ctx=ctx)
         for name in _AFTER_SEND[1:]:
-            await stages.event(name, event_message_of(shown), ctx=ctx)
+            await self._hooks.event(name, event_message_of(shown), ctx=ctx)
 
     def _shown(self, chat_key: ChatKey, segments: Segments, number: str = "") -> dict[str, Any]:
         record = Record(
@@ -115,20 +111,20 @@ class SendHooks:
             chat_key=chat_key,
             author=Author.BOT,
             segments=segments,
-            time=self._host.wall(),
+            time=self._bot.wall(),
             message_id=number,
         )
-        return self._host.message(record)
+        return self._bot.message(record)
 
     async def _changed(
         self, ctx: AgentCtx, segments: Segments, shown: dict[str, Any], wanted: Any
     ) -> tuple[Segments, dict[str, Any]]:
-        """The pieces after a handler changed the message: its pieces, or its words."""
+        """The segments after a handler changed the message: its segments, or its text."""
         if not isinstance(wanted, dict):
             return segments, shown
         if wanted.get("raw_message") != shown["raw_message"]:
             try:
-                made = tuple(await segments_of(ctx, wanted.get("raw_message")))
+                made = tuple(await segments_from(ctx, wanted.get("raw_message")))
             except CapabilityError:
                 made = segments
             return made, self._shown(ctx.chat, made)

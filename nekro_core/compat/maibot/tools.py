@@ -1,10 +1,12 @@
-"""A MaiBot tool or action as a `Tool` of ours."""
+"""A MaiBot tool or action as a `Tool` of ours, and what the model reads of its parameters."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
+from maibot_sdk.types import ToolComponentInfo, build_tool_detailed_description
+from pydantic import ValidationError
+
 from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.parameter_details import authors_text, details_block
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.results import outcome
 from nekro_core.compat.maibot.schema import (
@@ -23,19 +25,32 @@ from nekro_core.tools.tool import Tool, ToolKind, Visibility
 MessageOf = Callable[[AgentCtx], Awaitable[dict[str, Any]]]
 """The message that a run answers, as plugins know it."""
 
+_HEADING = "Parameter details:"
 _LONGEST_S = 600.0
 
 
+def offer_tools(plugin: MaiBotPlugin, message_of: MessageOf) -> None:
+    """Make the plugin's tools from its components that are on, in place of those it had."""
+    tools, names = [], set[str]()
+    known = set(plugin.native.problems)
+    for each in plugin.of_type("TOOL"):
+        tool, problems = tool_of(plugin, each, message_of, taken=names)
+        names.add(tool.python_name)
+        tools.append(tool)
+        plugin.native.problems += [problem for problem in problems if problem not in known]
+    plugin.native.offered_tools[:] = tools
+    plugin.native.tools_changed()
+
+
 def tool_of(
-    live: MaiBotPlugin,
+    plugin: MaiBotPlugin,
     component: MaiBotComponent,
     message_of: MessageOf,
     *,
     taken: Collection[str] = (),
-    timeout_s: float = 120.0,
 ) -> tuple[Tool, list[PluginProblem]]:
-    """The tool, and what its author should know. ``taken`` are the Python names that others of the
-    plugin have."""
+    """The tool, and problems that its author should know. ``taken`` are the Python names of the
+    plugin's other tools."""
     metadata = component.metadata
     whole = object_schema(_declared(metadata))
     kept = _kept(whole)
@@ -46,7 +61,7 @@ def tool_of(
     action = component.flag("legacy_action") or str(metadata.get("type", "")) == "ACTION"
 
     async def handler(_ctx: AgentCtx, *args: Any, **kwargs: Any) -> Any:
-        if not live.is_on(component, _ctx.chat_key):
+        if not plugin.is_on(component, _ctx.chat_key):
             raise ToolFailure(f"{component.name} is switched off in this chat")
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
         # A model that writes null for an optional argument means to leave it out.
@@ -61,14 +76,14 @@ def tool_of(
         if component.flag("legacy"):
             host["function_args"] = dict(given)
         host = {name: value for name, value in host.items() if name not in kept}
-        return outcome(await live.call(component, given, ctx=_ctx, given=host))
+        return outcome(await plugin.call(component, given, ctx=_ctx, given=host))
 
     brief = str(metadata.get("brief_description") or component.description or component.name)
     tool = Tool(
         name=component.name,
         python_name=python_name(component.name, taken, "tool"),
-        module=live.plugin.module_name,
-        owner=live.plugin.key,
+        module=plugin.native.module_name,
+        owner=plugin.native.key,
         kind=ToolKind.TOOL,
         handler=handler,
         description=brief.strip(),
@@ -76,16 +91,16 @@ def tool_of(
         details=details_block(schema),
         parameters=parameters,
         visibility=visibility_of(metadata),
-        where=place_of(getattr(live.instance, component.handler, None) or type(live.instance)),
-        timeout_s=min(component.number("timeout_ms") / 1000 or timeout_s, _LONGEST_S),
-        around=live.plugin.acting,
+        where=place_of(getattr(plugin.instance, component.handler, None) or type(plugin.instance)),
+        timeout_s=min(component.number("timeout_ms") / 1000 or plugin.tool_s, _LONGEST_S),
+        around=plugin.native.acting,
         adapters=frozenset(map(adapter_of, component.words("platforms"))),
     )
     return tool, _warnings(component, whole, kept, tool.where)
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
-    """``visibility`` goes first, then ``core_tool``; else the tool is searched for."""
+    """``visibility`` decides, else ``core_tool``; a tool with neither is found by search."""
     named = str(metadata.get("visibility") or "").strip().lower()
     if named in tuple(Visibility):
         return Visibility(named)
@@ -119,3 +134,50 @@ def _warnings(
         )
         for name in sorted(about)
     ]
+
+
+def details_block(schema: Mapping[str, Any]) -> str:
+    """``Parameter details:`` and a line for each parameter, as MaiBot's documentation of tools has
+    it; empty for a tool without parameters."""
+    lines = [
+        _line(name, each, required=name in schema["required"])
+        for name, each in schema["properties"].items()
+    ]
+    return "\n".join([_HEADING, *lines]) if lines else ""
+
+
+def authors_text(metadata: Mapping[str, Any]) -> str:
+    """The detailed description as its author wrote it.
+
+    When a tool is declared, the SDK puts a block of its own, in Chinese, before the author's text.
+    The block is built here again from the parameters and removed where the text begins with it.
+    """
+    text = str(metadata.get("detailed_description") or "").strip()
+    try:
+        info = ToolComponentInfo.model_validate(
+            {
+                "name": "tool",
+                "parameters": metadata.get("parameters") or [],
+                "parameters_raw": metadata.get("parameters_raw") or {},
+            }
+        )
+    except ValidationError:
+        return text  # parameters written by hand: then no block was made of them either
+    block = build_tool_detailed_description(info.get_parameters_schema())
+    if block and (text == block or text.startswith(f"{block}\n\n")):
+        return text[len(block) :].strip()
+    return text
+
+
+def _line(name: str, schema: Mapping[str, Any], *, required: bool) -> str:
+    kind = schema.get("type") or "any"
+    parts = [str(schema.get("description") or "").strip()]
+    if choices := schema.get("enum"):
+        parts.append(f"One of: {', '.join(map(str, choices))}")
+    if schema.get("default") is not None:
+        parts.append(f"Default: {schema['default']}")
+    line = ""
+    for part in filter(None, parts):
+        stop = "" if not line or line.endswith((".", "。", "!", "?", "！", "？")) else "."
+        line = f"{line}{stop} {part}"
+    return f"- {name}: {kind}, {'required' if required else 'optional'}.{line}"

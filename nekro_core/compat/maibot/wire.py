@@ -49,7 +49,9 @@ def adapter_of(platform: str) -> str:
     return _ADAPTERS.get(platform.strip().lower(), platform.strip())
 
 
-def stream_of(key: ChatKey, *, adapter: str, account: str = "", user_name: str = "") -> Any:
+def stream_of(
+    key: ChatKey, *, adapter: str, account: str = "", user_name: str = ""
+) -> dict[str, Any]:
     """A chat as a stream."""
     group = key.kind is not ChatKind.PRIVATE
     return {

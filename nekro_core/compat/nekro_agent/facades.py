@@ -13,7 +13,34 @@ _RESPONSE = "nekro_core.plugins.authoring.command_response"
 _COMPAT = "nekro_core.compat.nekro_agent"
 _SEGMENTS = "nekro_core.compat.nekro_agent.agent_segments"
 _LEGACY_MESSAGE = "nekro_core.compat.nekro_agent.legacy_segments"
-_CORE_CONFIG = (f"{_COMPAT}.core_config", f"{_API}.llm:ModelConfigGroup")
+_CORE_CONFIG = (
+    f"{_COMPAT}.core:CoreConfig",
+    f"{_COMPAT}.core:config",
+    f"{_API}.llm:ModelConfigGroup",
+)
+_LOGGERS = (f"{_COMPAT}.core:get_sub_logger", f"{_COMPAT}.core:logger")
+_MATCHERS = tuple(
+    f"{_COMPAT}.onebot:{name}"
+    for name in ("command_guard", "finish_with", "on_command", "reset_command_guard")
+)
+_ONEBOT_UTIL = tuple(
+    f"{_COMPAT}.onebot:{name}"
+    for name in ("get_user_avatar", "get_user_group_card_name", "get_user_name")
+)
+_SEND_SEGMENTS = (
+    f"{_LEGACY_MESSAGE}:ChatType",
+    *(
+        f"{_COMPAT}.platform:{name}"
+        for name in (
+            "PlatformAtSegment",
+            "PlatformChannel",
+            "PlatformSendRequest",
+            "PlatformSendResponse",
+            "PlatformSendSegment",
+            "PlatformSendSegmentType",
+        )
+    ),
+)
 _VECTOR_CLIENT = (
     f"{_API}.vectors:get_qdrant_client",
     f"{_API}.vectors:get_qdrant_config",
@@ -49,7 +76,7 @@ _BASE = (
     f"{_API}.plugin:SandboxMethod",
     f"{_API}.plugin:SandboxMethodType",
     f"{_API}.plugin:PluginStore",
-    f"{_COMPAT}.core_config:CoreConfig",
+    f"{_COMPAT}.core:CoreConfig",
 )
 
 FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -59,7 +86,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.api.core": (
             f"{_API}.core",
             *_CORE_CONFIG,
-            f"{_COMPAT}.loggers",
+            *_LOGGERS,
             *_VECTOR_CLIENT,
         ),
         "nekro_agent.api.i18n": (f"{_API}.i18n",),
@@ -74,15 +101,24 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.api.signal": (f"{_API}.signal",),
         "nekro_agent.api.timer": (f"{_API}.timer",),
         "nekro_agent.core": (
-            f"{_COMPAT}.loggers:logger",
-            f"{_COMPAT}.core_config:config",
-            f"{_COMPAT}.os_env:OsEnv",
+            f"{_COMPAT}.core:logger",
+            f"{_COMPAT}.core:config",
+            f"{_COMPAT}.core:OsEnv",
         ),
         "nekro_agent.core.bot": (f"{_COMPAT}.platform:get_bot",),
         "nekro_agent.core.config": _CORE_CONFIG,
         "nekro_agent.core.core_utils": (f"{_API}.plugin:ConfigBase", f"{_API}.plugin:ExtraField"),
-        "nekro_agent.core.logger": (f"{_COMPAT}.loggers",),
-        "nekro_agent.core.os_env": (f"{_COMPAT}.os_env",),
+        "nekro_agent.core.logger": _LOGGERS,
+        "nekro_agent.core.os_env": tuple(
+            f"{_COMPAT}.core:{name}"
+            for name in (
+                "DATA_DIR",
+                "OsEnv",
+                "PLUGIN_DATA_DIR",
+                "USER_UPLOAD_DIR",
+                "WORKDIR_PLUGIN_DIR",
+            )
+        ),
         "nekro_agent.core.vector_db": _VECTOR_CLIENT,
         "nekro_agent.schemas": (),
         "nekro_agent.schemas.agent_ctx": (
@@ -127,7 +163,10 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.services.message_service": (f"{_COMPAT}.message_service",),
         "nekro_agent.services.plugin": (),
         "nekro_agent.services.plugin.base": _BASE,
-        "nekro_agent.services.plugin.collector": (f"{_COMPAT}.collector",),
+        "nekro_agent.services.plugin.collector": (
+            f"{_COMPAT}.core:PluginCollector",
+            f"{_COMPAT}.core:plugin_collector",
+        ),
         "nekro_agent.services.plugin.packages": (f"{_API}.plugin:dynamic_import_pkg",),
         "nekro_agent.services.plugin.schema": _BASE,
         "nekro_agent.services.plugin.task": (
@@ -159,7 +198,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.adapters": (),
         "nekro_agent.adapters.interface": (
             *(f"{_COMPAT}.platform:{name}" for name in _PLATFORM_NAMES),
-            f"{_COMPAT}.send_segments",
+            *_SEND_SEGMENTS,
         ),
         "nekro_agent.adapters.interface.base": (
             f"{_COMPAT}.platform:LegacyAdapter as BaseAdapter",
@@ -167,25 +206,30 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.adapters.interface.schemas": (),
         "nekro_agent.adapters.interface.schemas.platform": (
             f"{_COMPAT}.platform:PlatformUser",
-            f"{_COMPAT}.send_segments",
+            *_SEND_SEGMENTS,
         ),
         "nekro_agent.adapters.onebot_v11": (),
         "nekro_agent.adapters.onebot_v11.core": (),
         "nekro_agent.adapters.onebot_v11.core.bot": (f"{_COMPAT}.platform:get_bot",),
         "nekro_agent.adapters.onebot_v11.matchers": (),
-        "nekro_agent.adapters.onebot_v11.matchers.command": (f"{_COMPAT}.matchers",),
+        "nekro_agent.adapters.onebot_v11.matchers.command": _MATCHERS,
         "nekro_agent.adapters.onebot_v11.tools": (),
-        "nekro_agent.adapters.onebot_v11.tools.onebot_util": (f"{_COMPAT}.onebot_util",),
+        "nekro_agent.adapters.onebot_v11.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.adapters.utils": (f"{_COMPAT}.platform:adapter_utils",),
         "nekro_agent.matchers": (),
-        "nekro_agent.matchers.command": (f"{_COMPAT}.matchers",),
+        "nekro_agent.matchers.command": _MATCHERS,
         "nekro_agent.systems": (),
         "nekro_agent.libs": (),
         "nekro_agent.tools": (),
-        "nekro_agent.tools.at_markup": (f"{_COMPAT}.tools.at_markup",),
+        "nekro_agent.tools.at_markup": (
+            "nekro_core.chat.mentions:normalize_at_markup",
+            "nekro_core.chat.mentions:split_at_markup",
+        ),
         "nekro_agent.tools.common_util": (f"{_COMPAT}.tools.common_util",),
-        "nekro_agent.tools.file_utils": (f"{_COMPAT}.tools.file_utils",),
-        "nekro_agent.tools.onebot_util": (f"{_COMPAT}.onebot_util",),
+        "nekro_agent.tools.file_utils": (
+            "nekro_core.plugins.authoring.files:BoxFileSystem as FileSystem",
+        ),
+        "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
         # Our own store behind the names of Qdrant's client. Where the real package is installed, it
         # goes first: our store takes its objects too.

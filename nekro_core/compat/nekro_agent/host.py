@@ -1,47 +1,99 @@
-"""The bot as existing plugins' names reach it.
+"""The bot that a name of nekro-agent means.
 
 Names at module level (``config``, ``message_service``, ``DBChatMessage``) are the same objects for
-every bot of a process. Whose they mean is found when they are used: the bot whose plugin's code
-runs, else the only one that is open.
+every bot of a process. Which bot they mean is decided when they are used: the bot whose plugin's
+code runs, else the one that was opened last.
 """
 
+import json
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from loguru import logger
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey
-from nekro_core.compat.nekro_agent.facts_file import FactsFile
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import effective_binding
-from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
+from nekro_core.plugins.host.listing import PluginInfo
+from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import Store
+from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
-from nekro_core.tools.outcome import ToolFailure
-
-if TYPE_CHECKING:
-    from nekro_core.plugins.host.listing import PluginInfo
-    from nekro_core.plugins.host.registry import PluginRegistry
 
 _open: list["NekroAgentHost"] = []
-"""The bots of this process, for code that runs outside of any plugin's call. An entry is there
-while its `use_host` is open."""
+"""The bots of this process whose `use_host` is open, for code outside of any plugin's call."""
 
 
 class NoBot(NekroError, RuntimeError):
-    """A name that means the running bot was used where none runs."""
+    """A name that means the running bot was used, and no bot runs."""
+
+
+Facts = dict[str, Any]
+
+
+class FactsFile:
+    """Facts by key, in memory and in one JSON file, which each change writes anew. Meant for some
+    hundreds of keys."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._facts: dict[str, Facts] | None = None
+
+    def get(self, key: str) -> Facts:
+        """The facts under a key; empty if there are none."""
+        return dict(self._read().get(key, {}))
+
+    def all(self) -> dict[str, Facts]:
+        """The facts under every key."""
+        return {key: dict(facts) for key, facts in self._read().items()}
+
+    def put(self, key: str, facts: Facts) -> None:
+        """Replace the facts under a key. Raises `OSError`, and `TypeError` for values that JSON
+        cannot hold."""
+        self._write({**self._read(), key: facts})
+
+    def drop(self, key: str) -> None:
+        """Delete the facts under a key."""
+        self._write({each: facts for each, facts in self._read().items() if each != key})
+
+    def _read(self) -> dict[str, Facts]:
+        if self._facts is None:
+            self._facts = self._load()
+        return self._facts
+
+    def _load(self) -> dict[str, Facts]:
+        try:
+            data = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            aside = self._path.with_suffix(".unreadable.json")
+            os.replace(self._path, aside)  # noqa: PTH105 - said plainly
+            logger.error("{}: no JSON ({}); it is kept as {}", self._path, error, aside.name)
+            return {}
+        return {key: facts for key, facts in data.items() if isinstance(facts, dict)}
+
+    def _write(self, facts: dict[str, Facts]) -> None:
+        text = json.dumps(facts, ensure_ascii=False, indent=1)
+        write_whole(self._path, text.encode())
+        self._facts = facts
 
 
 @dataclass(eq=False, kw_only=True)
 class NekroAgentHost:
-    """One bot. ``adapters`` are those that run, by name; ``reset`` begins a chat anew.
+    """One bot. ``adapters`` are those that run, by name; ``reset`` begins a chat anew, and
+    ``run_seconds`` is the longest run of code.
 
-    Implements `nekro_core.plugins.authoring.services.LegacyServices`.
+    What plugins keep of users, chats and presets, and what has no table, is in three JSON files
+    of the data folder.
     """
 
     store: Store
@@ -52,7 +104,7 @@ class NekroAgentHost:
     adapters: Mapping[str, Any]
     data_dir: Path
     run_seconds: float = 60.0
-    plugins: "PluginRegistry | None" = None
+    plugins: PluginRegistry | None = None
     reset: Callable[[ChatKey], Awaitable[object]] | None = None
 
     def __post_init__(self) -> None:
@@ -63,7 +115,7 @@ class NekroAgentHost:
 
     @property
     def reach(self) -> Services:
-        """What plugins can reach. Raises `NoBot` before the bot is put together."""
+        """The services of the bot. Raises `NoBot` before the bot has loaded its plugins."""
         binding = effective_binding()
         if binding is not None and binding.services is not None:
             return binding.services
@@ -71,88 +123,18 @@ class NekroAgentHost:
             raise NoBot("the bot is not up yet: use this in a function that the bot calls")
         return self.plugins.services
 
-    def listed(self) -> "tuple[PluginInfo, ...]":
-        """The plugins that there are."""
+    def listed(self) -> tuple[PluginInfo, ...]:
+        """All plugins, loaded or not."""
         return self.plugins.plugins() if self.plugins else ()
 
     def adapter_of(self, chat_key: ChatKey) -> str:
         """The adapter of a chat."""
         return self.reach.adapter_of(chat_key.instance)
 
-    def chat_channel(self, ctx: AgentCtx) -> Any:
-        """See `Older`."""
-        from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel  # noqa: PLC0415 - it needs this module
-
-        return DBChatChannel.made(self, ctx.chat)
-
-    def user(self, ctx: AgentCtx) -> Any:
-        """See `Older`."""
-        from nekro_core.compat.nekro_agent.rows.users import DBUser  # noqa: PLC0415 - it needs this module
-
-        if not ctx.from_user_id:
-            return None
-        return DBUser.made(self, ctx.chat.instance, ctx.from_user_id, ctx.from_user_name)
-
-    def adapter(self, ctx: AgentCtx) -> Any:
-        """See `Older`."""
-        from nekro_core.compat.nekro_agent.platform import LegacyAdapter  # noqa: PLC0415 - it needs this module
-
-        return LegacyAdapter(ctx.adapter_key, self.adapters.get(ctx.adapter_key))
-
-    def core_config(self) -> Any:
-        """See `Older`."""
-        from nekro_core.compat.nekro_agent.core_config import config  # noqa: PLC0415 - it needs this module
-
-        return config
-
-    async def onebot_bot(self, ctx: AgentCtx) -> Any:
-        """See `Older`."""
-        from nekro_core.compat.nekro_agent.platform import bot_of  # noqa: PLC0415 - it needs this module
-
-        account = self.store.accounts.of(ctx.chat.instance)
-        if ctx.adapter_key != "onebot_v11" or account is None:
-            raise ToolFailure(f"{ctx.chat_key} is no chat of OneBot v11: it has no such bot")
-        return bot_of(account.account)
-
-    def keeps_silent(self, ctx: AgentCtx) -> bool:
-        """See `Older`."""
-        if not self.extra_chats.get(ctx.chat_key).get("is_active", True):
-            return True
-        known = self.extra_users.get(f"{ctx.chat.instance}:{ctx.from_user_id}")
-        return bool(known) and self.user(ctx).is_prevent_trigger
-
-    async def persona(self, ctx: AgentCtx) -> str:
-        """See `Older`."""
-        if not self.extra_chats.get(ctx.chat_key).get("preset_id"):
-            return ""
-        preset = await self.chat_channel(ctx).get_preset()
-        if preset.id <= 0:
-            return ""
-        return f"Who you are in this chat: {preset.name}.\n{preset.content}"
-
-    async def preset(self, preset_id: int) -> Any:
-        """See `Older`."""
-        from nekro_core.compat.nekro_agent.rows.presets import DBPreset  # noqa: PLC0415 - it needs this module
-
-        return await DBPreset.get_or_none(id=preset_id)
-
-    async def current_preset(self, ctx: AgentCtx) -> Any:
-        """See `Older`."""
-        return await self.chat_channel(ctx).get_preset()
-
-    async def set_preset(self, ctx: AgentCtx, preset_id: int | None) -> bool:
-        """See `Older`."""
-        if preset_id is not None and await self.preset(preset_id) is None:
-            return False
-        row = self.chat_channel(ctx)
-        row.preset_id = preset_id
-        await row.save()
-        return True
-
 
 @contextmanager
 def use_host(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
-    """While this is open, names at module level may mean this bot."""
+    """Let names at module level mean this bot while the block is open."""
     _open.append(host)
     try:
         yield host
@@ -161,9 +143,9 @@ def use_host(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
 
 
 def current_host() -> NekroAgentHost:
-    """The bot that is meant here. Raises `NoBot`."""
+    """The bot that is meant in this call. Raises `NoBot`."""
     binding = effective_binding()
-    older = binding.services.older if binding and binding.services else None
+    older: object = binding.services.older if binding and binding.services else None
     if isinstance(older, NekroAgentHost):
         return older
     if not _open:

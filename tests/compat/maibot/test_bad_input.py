@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from nekro_core.compat.maibot.components import MaiBotComponent, components_of
-from nekro_core.compat.maibot.folder import items
-from nekro_core.compat.maibot.manifest import MaiBotManifestError, read_manifest
+from nekro_core.compat.maibot.manifest import MaiBotManifestError, discover, read_manifest
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
@@ -75,7 +74,7 @@ def test_who_is_needed_comes_first(tmp_path: Path) -> None:
     plant(tmp_path, "", plugin_id="ann.art", **needs)
     plant(tmp_path, "", plugin_id="ann.zoo", **back)  # a circle ends somewhere
     plant(tmp_path, "", plugin_id="ann.bad", manifest_version=7)
-    found = [each.name for each in items("local", tmp_path / "plugins")]
+    found = [each.name for each in discover("local", tmp_path / "plugins")]
     assert found == ["zoo", "art", "bad"]
 
 

@@ -13,8 +13,8 @@ from PIL import Image
 
 from nekro_core.chat import Image as ImageSegment
 from nekro_core.chat import Reply
-from nekro_core.compat.maibot.capabilities.call import CapabilityCall
 from nekro_core.compat.maibot.capabilities.render import _words_drawn, html2png
+from nekro_core.compat.maibot.capability import CapabilityCall
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
 from tests.compat.maibot.plant import plant
@@ -218,7 +218,7 @@ async def _lists(ask: Asking) -> None:
 async def _is_a_platform(bot: Bot) -> None:
     ask = Asking(bot)
     (kind,) = bot.app.plugins._kinds
-    out = kind.find("ann.asker").instance.out
+    out = kind.plugins.find("ann.asker").instance.out
     message = {
         "message_id": "e1",
         "message_info": {"user_info": {"user_id": "u1", "user_nickname": "Zoe"}},
@@ -298,12 +298,17 @@ async def test_a_page_shows_what_was_fetched_for_it() -> None:
         "<body style='margin:0;width:40px;height:20px;background:#00f'>"
         "<img src='http://pictures.example/cat' width=40 height=20>"
     )
-    host: Any = SimpleNamespace(
-        ports=SimpleNamespace(services=SimpleNamespace(fetcher=_Pictures()))
+    bot: Any = SimpleNamespace(services=SimpleNamespace(fetcher=_Pictures()))
+    unused: Any = None
+    call = CapabilityCall(
+        name="render.html2png",
+        args={"html": page, "allow_network": True},
+        bot=bot,
+        plugin=unused,
+        hooks=unused,
+        plugins=unused,
     )
-    live: Any = None
-    args = {"html": page, "allow_network": True}
-    made = await html2png(CapabilityCall(host=host, live=live, name="render.html2png", args=args))
+    made = await html2png(call)
     png = base64.b64decode(made["result"]["image_base64"])
     with Image.open(io.BytesIO(png)) as picture:
         x, y = picture.width // 2, picture.height // 2

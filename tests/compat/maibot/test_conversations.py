@@ -25,7 +25,7 @@ async def until(check, within_s: float = 30) -> None:
 def instance(bot: Bot, name: str):
     """The plugin's own object, to look into it."""
     (kind,) = bot.app.plugins._kinds
-    found = kind.find(name)
+    found = kind.plugins.find(name)
     assert found is not None
     return found.instance
 
@@ -70,7 +70,7 @@ async def _speaks_and_follows_its_configuration(bot: Bot, tmp_path: Path) -> Non
     await anyio.sleep(1.3)
     assert plugin.config.voice.pitch == 880
     (kind,) = bot.app.plugins._kinds
-    schema = kind.config_schema(kind.find("haru.tts-voice"))
+    schema = kind.plugins.find("haru.tts-voice").config_schema()
     assert schema["sections"]["voice"]["fields"]["pitch"]["label"] == "音高"
 
 

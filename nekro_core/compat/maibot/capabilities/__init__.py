@@ -1,10 +1,9 @@
-"""What plugins may ask of the bot through ``self.ctx``, by the names on MaiBot's wire."""
+"""What plugins may call through ``self.ctx``, by the names on MaiBot's wire."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from nekro_core.compat.maibot.capabilities import (
-    actions,
     chats,
     database,
     emoji,
@@ -14,15 +13,11 @@ from nekro_core.compat.maibot.capabilities import (
     render,
     send,
 )
-from nekro_core.compat.maibot.capabilities.call import CapabilityEntry
+from nekro_core.compat.maibot.capability import CapabilityEntry
 
 CAPABILITIES: Mapping[str, CapabilityEntry] = MappingProxyType(
     {
         **send.TABLE,
-        "send.command": CapabilityEntry(
-            actions.command,
-            "partly: a poke, bans and the like on OneBot; other platforms have none",
-        ),
         **llm.TABLE,
         **database.TABLE,
         **chats.TABLE,
@@ -32,4 +27,4 @@ CAPABILITIES: Mapping[str, CapabilityEntry] = MappingProxyType(
         **plugins.TABLE,
     }
 )
-"""All of them, with how far each goes."""
+"""Every capability with its state."""

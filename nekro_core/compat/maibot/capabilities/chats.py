@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKeyError, ChatKind, Record, plain_text
-from nekro_core.compat.maibot.capabilities.call import (
+from nekro_core.compat.maibot.capability import (
     Answer,
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.current_call import current_call
+from nekro_core.compat.maibot.plugin import current_call
 from nekro_core.compat.maibot.wire import adapter_of, platform_of, readable, seconds_of
 
 _MOST_MESSAGES = 500
@@ -22,58 +22,58 @@ _EVER = 4_102_444_800.0
 """The year 2100, in seconds: later than anything that was said."""
 
 
-async def streams(asked: CapabilityCall) -> Answer:
+async def streams(call: CapabilityCall) -> Answer:
     """``chat.get_all_streams``, ``get_group_streams`` and ``get_private_streams``."""
-    platform = asked.text("platform")
-    wanted = asked.name.rpartition("_")[0].rpartition("_")[2]
+    platform = call.text("platform")
+    wanted = call.name.rpartition("_")[0].rpartition("_")[2]
     found = []
-    for key in (await asked.host.ports.store.chats.all())[:_MOST_STREAMS]:
+    for key in (await call.bot.store.chats.all())[:_MOST_STREAMS]:
         private = key.kind is ChatKind.PRIVATE
         if wanted == ("group" if private else "private"):
             continue
-        stream = await asked.host.stream(key)
+        stream = await call.bot.stream(key)
         if platform in ("", "all", stream["platform"]):
             found.append(stream)
     return success(streams=found)
 
 
-async def stream_by_id(asked: CapabilityCall) -> Answer:
+async def stream_by_id(call: CapabilityCall) -> Answer:
     """``chat.get_stream_by_group_id`` and ``get_stream_by_user_id``: None for a chat that the bot
     was never in."""
-    group = asked.name.endswith("group_id")
-    native = asked.text("group_id" if group else "user_id", needed=True)
-    for key in await asked.host.ports.store.chats.all():
+    group = call.name.endswith("group_id")
+    native = call.text("group_id" if group else "user_id", needed=True)
+    for key in await call.bot.store.chats.all():
         fits = key.native_id == native and (key.kind is not ChatKind.PRIVATE) == group
-        if fits and _on(asked, key):
-            return success(stream=await asked.host.stream(key))
+        if fits and _on(call, key):
+            return success(stream=await call.bot.stream(key))
     return success(stream=None)
 
 
-async def open_session(asked: CapabilityCall) -> Answer:
+async def open_session(call: CapabilityCall) -> Answer:
     """``chat.open_session``: the stream of a chat, whether it was heard of or not."""
-    group = asked.text("chat_type").lower() == "group" or bool(asked.text("group_id"))
-    native = asked.text("group_id" if group else "user_id", needed=True)
-    adapter = adapter_of(asked.text("platform") or "qq")
-    instance = asked.host.instance_of(adapter, asked.text("account_id"))
+    group = call.text("chat_type").lower() == "group" or bool(call.text("group_id"))
+    native = call.text("group_id" if group else "user_id", needed=True)
+    adapter = adapter_of(call.text("platform") or "qq")
+    instance = call.bot.instance_of(adapter, call.text("account_id"))
     if not instance:
         raise CapabilityError(
-            f"chat.open_session: no account of {asked.text('platform')!r} is known"
+            f"chat.open_session: no account of {call.text('platform')!r} is known"
         )
     kind = ChatKind.GROUP if group else ChatKind.PRIVATE
     try:
         key = ChatKey(instance, kind, native)
     except ChatKeyError as error:
         raise CapabilityError(f"chat.open_session: {error}") from None
-    stream = await asked.host.stream(key)
+    stream = await call.bot.stream(key)
     return success(stream=stream, **stream)
 
 
-async def avatar(asked: CapabilityCall) -> Answer:
+async def avatar(call: CapabilityCall) -> Answer:
     """``chat.get_avatar``: where the platform's pictures have an address that can be told."""
-    target = asked.text("target_id", needed=True)
-    if adapter_of(asked.text("platform")) != "onebot_v11" or not target.isdigit():
+    target = call.text("target_id", needed=True)
+    if adapter_of(call.text("platform")) != "onebot_v11" or not target.isdigit():
         return success(avatar={"status": "unsupported", "url": None, "expires_at": 0.0})
-    group = asked.text("target_type") == "group"
+    group = call.text("target_type") == "group"
     url = (
         f"https://p.qlogo.cn/gh/{target}/{target}/640"
         if group
@@ -82,98 +82,98 @@ async def avatar(asked: CapabilityCall) -> Answer:
     return success(avatar={"status": "available", "url": url, "expires_at": _EVER})
 
 
-async def recent(asked: CapabilityCall) -> Answer:
+async def recent(call: CapabilityCall) -> Answer:
     """``message.get_recent``: oldest first."""
-    limit = asked.number("limit", 10, _MOST_MESSAGES)
-    key = asked.chat("chat_id", "stream_id")
-    records = await asked.host.ports.store.messages.newest(key, limit)
-    return success(messages=_shown(asked, records))
+    limit = call.number("limit", 10, _MOST_MESSAGES)
+    key = call.chat("chat_id", "stream_id")
+    records = await call.bot.store.messages.newest(key, limit)
+    return success(messages=_shown(call, records))
 
 
-async def by_id(asked: CapabilityCall) -> Answer:
+async def by_id(call: CapabilityCall) -> Answer:
     """``message.get_by_id``: None where nobody knows it."""
-    number = asked.text("message_id", needed=True)
-    messages = asked.host.ports.store.messages
+    number = call.text("message_id", needed=True)
+    messages = call.bot.store.messages
     found: Record | None = None
     if number.startswith("seq:") and number[4:].isdigit():
         found = await messages.get(int(number[4:]))
     else:
-        given = asked.text("chat_id", "stream_id")
-        keys = [asked.chat("chat_id", "stream_id")] if given else await _likely(asked)
+        given = call.text("chat_id", "stream_id")
+        keys = [call.chat("chat_id", "stream_id")] if given else await _likely(call)
         for key in keys:
             if found := await messages.by_message_id(key, number):
                 break
     if found is None:
         return success(message=None)
-    binary = asked.args.get("include_binary_data") is True
-    return success(message=asked.host.message(found, binary=binary))
+    binary = call.args.get("include_binary_data") is True
+    return success(message=call.bot.message(found, binary=binary))
 
 
-async def by_time(asked: CapabilityCall) -> Answer:
+async def by_time(call: CapabilityCall) -> Answer:
     """``message.get_by_time`` and ``get_by_time_in_chat``."""
-    records = await _between(asked, asked.number("limit", _MOST_MESSAGES, _MOST_MESSAGES))
-    return success(messages=_shown(asked, records))
+    records = await _between(call, call.number("limit", _MOST_MESSAGES, _MOST_MESSAGES))
+    return success(messages=_shown(call, records))
 
 
-async def count_new(asked: CapabilityCall) -> Answer:
+async def count_new(call: CapabilityCall) -> Answer:
     """``message.count_new``: how many since then, at most 2,000."""
-    return success(count=len(await _between(asked, _SEARCHED)))
+    return success(count=len(await _between(call, _SEARCHED)))
 
 
-async def build_readable(asked: CapabilityCall) -> Answer:
+async def build_readable(call: CapabilityCall) -> Answer:
     """``message.build_readable``: a transcript of messages, or of a chat and a time."""
-    given = asked.args.get("messages")
-    if not isinstance(given, list) and asked.text("chat_id", "stream_id"):
-        given = _shown(asked, await _between(asked, _MOST_MESSAGES))
-    times = asked.args.get("timestamp_mode", asked.args.get("show_time")) not in (None, False, "")
-    ids = asked.args.get("show_message_id", asked.args.get("show_message_id_prefix")) is True
+    given = call.args.get("messages")
+    if not isinstance(given, list) and call.text("chat_id", "stream_id"):
+        given = _shown(call, await _between(call, _MOST_MESSAGES))
+    times = call.args.get("timestamp_mode", call.args.get("show_time")) not in (None, False, "")
+    ids = call.args.get("show_message_id", call.args.get("show_message_id_prefix")) is True
     return success(text=readable(given or [], times=times, ids=ids))
 
 
-async def person_id(asked: CapabilityCall) -> Answer:
+async def person_id(call: CapabilityCall) -> Answer:
     """``person.get_id``: ours is the account that knows them and the platform's id."""
-    user = asked.text("user_id", needed=True)
-    instance = asked.host.instance_of(adapter_of(asked.text("platform") or "qq"), "")
+    user = call.text("user_id", needed=True)
+    instance = call.bot.instance_of(adapter_of(call.text("platform") or "qq"), "")
     return success(person_id=f"{instance}:{user}" if instance else "")
 
 
-async def person_by_name(asked: CapabilityCall) -> Answer:
+async def person_by_name(call: CapabilityCall) -> Answer:
     """``person.get_id_by_name``: who was last seen by this name; empty for nobody."""
-    name = asked.text("person_name", "name", needed=True)
-    found = await asked.host.ports.store.users.named(name, 1)
+    name = call.text("person_name", "name", needed=True)
+    found = await call.bot.store.users.named(name, 1)
     return success(person_id=f"{found[0][0]}:{found[0][1]}" if found else "")
 
 
-async def person_value(asked: CapabilityCall) -> Answer:
+async def person_value(call: CapabilityCall) -> Answer:
     """``person.get_value``: None for what is not known of people here."""
-    instance, _, user = asked.text("person_id", needed=True).partition(":")
-    field = asked.text("field_name", "field", needed=True)
-    name = await asked.host.ports.store.users.name(instance, user)
+    instance, _, user = call.text("person_id", needed=True).partition(":")
+    field = call.text("field_name", "field", needed=True)
+    name = await call.bot.store.users.name(instance, user)
     known: dict[str, Any] = {
         "person_id": f"{instance}:{user}",
         "user_id": user,
-        "platform": platform_of(asked.host.ports.services.adapter_of(instance)),
+        "platform": platform_of(call.bot.services.adapter_of(instance)),
         "person_name": name or None,
         "nickname": name or None,
         "user_nickname": name or None,
         "is_known": bool(name),
     }
-    return success(value=known.get(field, asked.args.get("default")))
+    return success(value=known.get(field, call.args.get("default")))
 
 
-async def knowledge(asked: CapabilityCall) -> Answer:
+async def knowledge(call: CapabilityCall) -> Answer:
     """``knowledge.search``: what was said in this chat, or in the one that is named, the lines
     with most of the words first."""
-    query = asked.text("query", needed=True)
-    call = current_call()
-    given = asked.text("chat_id", "stream_id")
+    query = call.text("query", needed=True)
+    handler = current_call()
+    given = call.text("chat_id", "stream_id")
     if given:
-        key = asked.chat("chat_id", "stream_id")
-    elif call is not None:
-        key = call.ctx.chat
+        key = call.chat("chat_id", "stream_id")
+    elif handler is not None:
+        key = handler.ctx.chat
     else:
         raise CapabilityError("knowledge.search: outside of a chat it needs a chat_id")
-    records = await asked.host.ports.store.messages.newest(key, _SEARCHED)
+    records = await call.bot.store.messages.newest(key, _SEARCHED)
     words = _words(query)
     scored = []
     for record in records:
@@ -181,8 +181,8 @@ async def knowledge(asked: CapabilityCall) -> Answer:
         score = sum(word in said for word in words)
         if score and said.casefold() != query.casefold():
             scored.append((score, record.seq, record))
-    best = sorted(scored, reverse=True)[: asked.number("limit", 5, 50)]
-    lines = readable(_shown(asked, [record for _, _, record in best]), times=True)
+    best = sorted(scored, reverse=True)[: call.number("limit", 5, 50)]
+    lines = readable(_shown(call, [record for _, _, record in best]), times=True)
     return success(content=lines)
 
 
@@ -195,28 +195,28 @@ def _words(text: str) -> set[str]:
     return found
 
 
-def _on(asked: CapabilityCall, key: ChatKey) -> bool:
-    platform = asked.text("platform")
-    adapter = asked.host.ports.services.adapter_of(key.instance)
+def _on(call: CapabilityCall, key: ChatKey) -> bool:
+    platform = call.text("platform")
+    adapter = call.bot.services.adapter_of(key.instance)
     return platform in ("", "all", platform_of(adapter), adapter)
 
 
-async def _likely(asked: CapabilityCall) -> list[ChatKey]:
-    call = current_call()
-    known = await asked.host.ports.store.chats.all()
-    return [*([call.ctx.chat] if call else []), *known[:_MOST_STREAMS]]
+async def _likely(call: CapabilityCall) -> list[ChatKey]:
+    handler = current_call()
+    known = await call.bot.store.chats.all()
+    return [*([handler.ctx.chat] if handler else []), *known[:_MOST_STREAMS]]
 
 
-async def _between(asked: CapabilityCall, limit: int) -> list[Record]:
-    since = seconds_of(asked.args.get("start_time", asked.args.get("since"))) or 0.0
-    until = seconds_of(asked.args.get("end_time")) or _EVER
-    everywhere = asked.name == "message.get_by_time"
-    key = None if everywhere else asked.chat("chat_id", "stream_id")
-    return await asked.host.ports.store.messages.between(key, since, until, limit)
+async def _between(call: CapabilityCall, limit: int) -> list[Record]:
+    since = seconds_of(call.args.get("start_time", call.args.get("since"))) or 0.0
+    until = seconds_of(call.args.get("end_time")) or _EVER
+    everywhere = call.name == "message.get_by_time"
+    key = None if everywhere else call.chat("chat_id", "stream_id")
+    return await call.bot.store.messages.between(key, since, until, limit)
 
 
-def _shown(asked: CapabilityCall, records: list[Record]) -> list[dict[str, Any]]:
-    return [asked.host.message(record) for record in records if not record.recalled]
+def _shown(call: CapabilityCall, records: list[Record]) -> list[dict[str, Any]]:
+    return [call.bot.message(record) for record in records if not record.recalled]
 
 
 TABLE: Mapping[str, CapabilityEntry] = {

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.capabilities.call import (
+from nekro_core.compat.maibot.capability import (
     Answer,
     CapabilityCall,
     CapabilityEntry,
@@ -22,41 +22,41 @@ _SHARED = ("Messages", "ChatStreams", "PersonInfo")
 Row = dict[str, Any]
 
 
-async def config_get(asked: CapabilityCall) -> Answer:
+async def config_get(call: CapabilityCall) -> Answer:
     """``config.get``: a dotted key, in the plugin's own configuration, then in what is known of
     the bot."""
-    key = asked.text("key", needed=True)
-    for values in (asked.live.settings, asked.host.facts()):
+    key = call.text("key", needed=True)
+    for values in (call.plugin.settings, call.bot.facts()):
         found, value = _looked_up(values, key)
         if found:
             return success(value=value)
-    return success(value=asked.args.get("default"))
+    return success(value=call.args.get("default"))
 
 
-async def config_plugin(asked: CapabilityCall) -> Answer:
+async def config_plugin(call: CapabilityCall) -> Answer:
     """``config.get_plugin``: the plugin's own; another's may hold keys and passwords."""
-    wanted = asked.text("plugin_name")
-    if wanted and wanted not in (asked.live.plugin_id, asked.live.folder.name):
+    wanted = call.text("plugin_name")
+    if wanted and wanted not in (call.plugin.plugin_id, call.plugin.folder.name):
         raise CapabilityError(
             f"config.get_plugin: {wanted!r} is another plugin's: it may hold its keys"
         )
-    return success(value=dict(asked.live.settings))
+    return success(value=dict(call.plugin.settings))
 
 
-async def rows(asked: CapabilityCall) -> Answer:
+async def rows(call: CapabilityCall) -> Answer:
     """``database.get``."""
-    found = await _found(asked)
-    if asked.args.get("single_result") is True:
+    found = await _found(call)
+    if call.args.get("single_result") is True:
         return success(result=found[0] if found else None)
     return success(result=found)
 
 
-async def save(asked: CapabilityCall) -> Answer:
+async def save(call: CapabilityCall) -> Answer:
     """``database.save``: a new row, or other values for the one with this key."""
-    data = _data(asked)
-    model = _own_model(asked)
-    table = await _table(asked, model)
-    key, value = asked.text("key_field") or "id", asked.args.get("key_value")
+    data = _data(call)
+    model = _own_model(call)
+    table = await _table(call, model)
+    key, value = call.text("key_field") or "id", call.args.get("key_value")
     found = next((row for row in table if value is not None and row.get(key) == value), None)
     if found is None:
         found = {"id": max((int(row.get("id") or 0) for row in table), default=0) + 1}
@@ -64,40 +64,40 @@ async def save(asked: CapabilityCall) -> Answer:
             found[key] = value
         table.append(found)
     found.update(data)
-    await _put(asked, model, table)
+    await _put(call, model, table)
     return success(result=dict(found))
 
 
-async def delete(asked: CapabilityCall) -> Answer:
+async def delete(call: CapabilityCall) -> Answer:
     """``database.delete``: rows that match; without filters nothing is, and it is said."""
-    if not asked.args.get("filters"):
+    if not call.args.get("filters"):
         raise CapabilityError("database.delete: without filters every row would go; give some")
-    model = _own_model(asked)
-    table = await _table(asked, model)
-    match = _matcher(asked.args.get("filters"))
+    model = _own_model(call)
+    table = await _table(call, model)
+    match = _matcher(call.args.get("filters"))
     left = [row for row in table if not match(row)]
-    await _put(asked, model, left)
+    await _put(call, model, left)
     return success(result=len(table) - len(left), count=len(table) - len(left))
 
 
-async def count(asked: CapabilityCall) -> Answer:
+async def count(call: CapabilityCall) -> Answer:
     """``database.count``."""
-    return success(count=len(await _found(asked, limited=False)))
+    return success(count=len(await _found(call, limited=False)))
 
 
-async def query(asked: CapabilityCall) -> Answer:
+async def query(call: CapabilityCall) -> Answer:
     """``database.query``: any of the others, by name."""
-    match asked.text("query_type") or "get":
+    match call.text("query_type") or "get":
         case "get":
-            return await rows(asked)
+            return await rows(call)
         case "create":
-            return await save(asked)
+            return await save(call)
         case "update":
-            return await _update(asked)
+            return await _update(call)
         case "delete":
-            return await delete(asked)
+            return await delete(call)
         case "count":
-            answer = await count(asked)
+            answer = await count(call)
             return success(result=answer["count"])
         case other:
             raise CapabilityError(
@@ -105,35 +105,35 @@ async def query(asked: CapabilityCall) -> Answer:
             )
 
 
-async def _update(asked: CapabilityCall) -> Answer:
-    data, model = _data(asked), _own_model(asked)
-    table = await _table(asked, model)
-    match = _matcher(asked.args.get("filters"))
+async def _update(call: CapabilityCall) -> Answer:
+    data, model = _data(call), _own_model(call)
+    table = await _table(call, model)
+    match = _matcher(call.args.get("filters"))
     changed = [row for row in table if match(row)]
     for row in changed:
         row.update(data)
-    await _put(asked, model, table)
+    await _put(call, model, table)
     return success(result=len(changed))
 
 
-async def _found(asked: CapabilityCall, *, limited: bool = True) -> list[Row]:
-    model = asked.text("model_name", needed=True)
-    table = await (_shared(asked, model) if model in _SHARED else _table(asked, model))
-    match = _matcher(asked.args.get("filters"))
+async def _found(call: CapabilityCall, *, limited: bool = True) -> list[Row]:
+    model = call.text("model_name", needed=True)
+    table = await (_shared(call, model) if model in _SHARED else _table(call, model))
+    match = _matcher(call.args.get("filters"))
     found = [row for row in table if match(row)]
-    order = asked.args.get("order_by") or []
+    order = call.args.get("order_by") or []
     for field in reversed([order] if isinstance(order, str) else list(order)):
         found.sort(key=_by(str(field).lstrip("-")), reverse=str(field).startswith("-"))
-    if limited and asked.args.get("limit") is not None:
-        found = found[: asked.number("limit", _MOST_ROWS, _MOST_ROWS)]
+    if limited and call.args.get("limit") is not None:
+        found = found[: call.number("limit", _MOST_ROWS, _MOST_ROWS)]
     return found
 
 
-async def _shared(asked: CapabilityCall, model: str) -> list[Row]:
-    store = asked.host.ports.store
+async def _shared(call: CapabilityCall, model: str) -> list[Row]:
+    store = call.bot.store
     if model == "ChatStreams":
-        return [await asked.host.stream(key) for key in (await store.chats.all())[:_MOST_ROWS]]
-    filters = asked.args.get("filters") or {}
+        return [await call.bot.stream(key) for key in (await store.chats.all())[:_MOST_ROWS]]
+    filters = call.args.get("filters") or {}
     if model == "PersonInfo":
         name = str(filters.get("person_name") or filters.get("nickname") or "")
         return [
@@ -144,9 +144,9 @@ async def _shared(asked: CapabilityCall, model: str) -> list[Row]:
         given = filters.get("chat_id") or filters.get("stream_id") or filters.get("session_id")
         key = ChatKey.parse(str(given)) if given else None
     except ChatKeyError as error:
-        raise CapabilityError(f"{asked.name}: {error}") from None
+        raise CapabilityError(f"{call.name}: {error}") from None
     records = await store.messages.between(key, 0.0, 4e9, 1000)
-    return [_flat(asked.host.message(record)) for record in records]
+    return [_flat(call.bot.message(record)) for record in records]
 
 
 def _flat(message: Mapping[str, Any]) -> Row:
@@ -159,43 +159,39 @@ def _flat(message: Mapping[str, Any]) -> Row:
     }
 
 
-def _own_model(asked: CapabilityCall) -> str:
-    model = asked.text("model_name", needed=True)
+def _own_model(call: CapabilityCall) -> str:
+    model = call.text("model_name", needed=True)
     if model in _SHARED:
-        raise CapabilityError(f"{asked.name}: {model} is the bot's own and can only be read")
+        raise CapabilityError(f"{call.name}: {model} is the bot's own and can only be read")
     return model
 
 
-def _data(asked: CapabilityCall) -> Mapping[str, Any]:
-    data = asked.args.get("data")
+def _data(call: CapabilityCall) -> Mapping[str, Any]:
+    data = call.args.get("data")
     if not isinstance(data, Mapping):
-        raise CapabilityError(f"{asked.name}: data must be a dict, got {type(data).__name__}")
+        raise CapabilityError(f"{call.name}: data must be a dict, got {type(data).__name__}")
     return data
 
 
-async def _table(asked: CapabilityCall, model: str) -> list[Row]:
-    kept = await asked.host.ports.services.plugin_data.get(
-        asked.live.plugin.key, store_key=_place(model)
-    )
+async def _table(call: CapabilityCall, model: str) -> list[Row]:
+    kept = await call.bot.services.plugin_data.get(call.plugin.native.key, store_key=_place(model))
     table: list[Row] = json.loads(kept) if kept else []
     return table
 
 
-async def _put(asked: CapabilityCall, model: str, table: Sequence[Row]) -> None:
+async def _put(call: CapabilityCall, model: str, table: Sequence[Row]) -> None:
     try:
         text = json.dumps(table, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise CapabilityError(
-            f"{asked.name}: {error}; rows hold texts, numbers, lists and dicts"
+            f"{call.name}: {error}; rows hold texts, numbers, lists and dicts"
         ) from None
     if len(text) > _MOST_TEXT or len(table) > _MOST_ROWS:
         raise CapabilityError(
-            f"{asked.name}: {model} would be larger than {_MOST_ROWS} rows or {_MOST_TEXT} "
+            f"{call.name}: {model} would be larger than {_MOST_ROWS} rows or {_MOST_TEXT} "
             "characters: keep a database of your own in ctx.paths.data_dir"
         )
-    await asked.host.ports.services.plugin_data.set(
-        asked.live.plugin.key, text, store_key=_place(model)
-    )
+    await call.bot.services.plugin_data.set(call.plugin.native.key, text, store_key=_place(model))
 
 
 def _place(model: str) -> str:

@@ -10,14 +10,14 @@ from typing import Any
 
 import anyio
 
-from nekro_core.compat.maibot.capabilities.call import (
+from nekro_core.compat.maibot.capabilities.llm import ask
+from nekro_core.compat.maibot.capability import (
     Answer,
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.capabilities.llm import ask
 from nekro_core.compat.maibot.results import decoded
 from nekro_core.llm.model import ImagePart, PromptMessage, TextPart
 from nekro_core.tools.content import ContentError, ImageContent, contents
@@ -32,9 +32,9 @@ _QUESTION = (
 Entry = dict[str, Any]
 
 
-async def register(asked: CapabilityCall) -> Answer:
+async def register(call: CapabilityCall) -> Answer:
     """``emoji.register``: the picture is looked at by a model that sees, to be found by words."""
-    data = decoded(asked.text("emoji_base64", needed=True))
+    data = decoded(call.text("emoji_base64", needed=True))
     try:
         encoded = base64.b64encode(data or b"").decode()
         (picture,) = contents(
@@ -44,124 +44,124 @@ async def register(asked: CapabilityCall) -> Answer:
         raise CapabilityError(f"emoji.register: {error}") from None
     assert isinstance(picture, ImageContent)
     number = hashlib.sha256(picture.data).hexdigest()[:32]
-    kept = await _read(asked)
+    kept = await _read(call)
     if number not in kept and len(kept) >= _MOST:
         raise CapabilityError(f"emoji.register: there are {_MOST} already; delete some")
     described = {
-        "description": asked.text("description"),
-        "emotion": asked.args.get("emotion") or [],
+        "description": call.text("description"),
+        "emotion": call.args.get("emotion") or [],
     }
-    model = asked.host.ports.services.model
+    model = call.bot.services.model
     if not described["description"] and model is not None and model.profile.vision:
         message = PromptMessage(
             "user", (TextPart(_QUESTION), ImagePart(picture.data, picture.mime))
         )
-        words = str((await ask(asked, (message,)))["response"]).strip()
+        words = str((await ask(call, (message,)))["response"]).strip()
         first, _, feelings = words.partition("\n")
         described = {
             "description": first,
             "emotion": [each.strip() for each in feelings.split(",") if each.strip()],
         }
-    hooked = await asked.host.stages.hook(
+    hooked = await call.hooks.hook(
         "emoji.register.after_build_description", {"emoji_hash": number, **described}
     )
     if hooked.aborted:
         raise CapabilityError("emoji.register: a plugin's hook refused it")
     ending = picture.mime.rpartition("/")[2]
     entry = {**hooked.kwargs, "file": f"{number}.{ending}", "hash": number}
-    folder = _folder(asked)
+    folder = _folder(call)
     await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
     await anyio.Path(folder / entry["file"]).write_bytes(picture.data)
-    await _write(asked, {**kept, number: entry})
+    await _write(call, {**kept, number: entry})
     return success(hash=number, description=entry["description"], emotion=entry["emotion"])
 
 
-async def delete(asked: CapabilityCall) -> Answer:
+async def delete(call: CapabilityCall) -> Answer:
     """``emoji.delete``."""
-    number, kept = asked.text("emoji_hash", needed=True), await _read(asked)
+    number, kept = call.text("emoji_hash", needed=True), await _read(call)
     entry = kept.pop(number, None)
     if entry is None:
         raise CapabilityError(f"emoji.delete: there is no {number!r}")
-    await anyio.Path(_folder(asked) / entry["file"]).unlink(missing_ok=True)
-    await _write(asked, kept)
+    await anyio.Path(_folder(call) / entry["file"]).unlink(missing_ok=True)
+    await _write(call, kept)
     return success(hash=number)
 
 
-async def random_emoji(asked: CapabilityCall) -> Answer:
+async def random_emoji(call: CapabilityCall) -> Answer:
     """``emoji.get_random``."""
-    entries = list((await _read(asked)).values())
-    wanted = min(asked.number("count", 5, 50), len(entries))
+    entries = list((await _read(call)).values())
+    wanted = min(call.number("count", 5, 50), len(entries))
     chosen = random.sample(entries, wanted)
-    return success(emojis=[await _shown(asked, each) for each in chosen])
+    return success(emojis=[await _shown(call, each) for each in chosen])
 
 
-async def all_emoji(asked: CapabilityCall) -> Answer:
+async def all_emoji(call: CapabilityCall) -> Answer:
     """``emoji.get_all``."""
-    return success(emojis=[await _shown(asked, each) for each in (await _read(asked)).values()])
+    return success(emojis=[await _shown(call, each) for each in (await _read(call)).values()])
 
 
-async def by_description(asked: CapabilityCall) -> Answer:
+async def by_description(call: CapabilityCall) -> Answer:
     """``emoji.get_by_description``: the one whose words are nearest; None where none is."""
-    wanted = asked.text("description", needed=True)
-    stages = asked.host.stages
+    wanted = call.text("description", needed=True)
+    stages = call.hooks
     begun = await stages.hook("emoji.maisaka.before_select", {"description": wanted})
     if begun.aborted:
         return success(emoji=None)
     wanted = str(begun.kwargs["description"]).casefold()
     pairs = {wanted[i : i + 2] for i in range(max(len(wanted) - 1, 1))}
     best: tuple[int, Entry] | None = None
-    for entry in (await _read(asked)).values():
+    for entry in (await _read(call)).values():
         told = f"{entry['description']} {' '.join(map(str, entry['emotion']))}".casefold()
         score = sum(pair in told for pair in pairs)
         if score and (best is None or score > best[0]):
             best = (score, entry)
     if best is None:
         return success(emoji=None)
-    shown = await _shown(asked, best[1])
+    shown = await _shown(call, best[1])
     ended = await stages.hook("emoji.maisaka.after_select", {"emoji": shown})
     return success(emoji=None if ended.aborted else ended.kwargs["emoji"])
 
 
-async def count(asked: CapabilityCall) -> Answer:
+async def count(call: CapabilityCall) -> Answer:
     """``emoji.get_count``."""
-    return success(count=len(await _read(asked)))
+    return success(count=len(await _read(call)))
 
 
-async def info(asked: CapabilityCall) -> Answer:
+async def info(call: CapabilityCall) -> Answer:
     """``emoji.get_info``."""
-    number = len(await _read(asked))
+    number = len(await _read(call))
     return success(info={"current_count": number, "max_count": _MOST, "available_emojis": number})
 
 
-async def emotions(asked: CapabilityCall) -> Answer:
+async def emotions(call: CapabilityCall) -> Answer:
     """``emoji.get_emotions``."""
-    found = [each for entry in (await _read(asked)).values() for each in entry["emotion"]]
+    found = [each for entry in (await _read(call)).values() for each in entry["emotion"]]
     return success(emotions=sorted(set(map(str, found))))
 
 
-def _folder(asked: CapabilityCall) -> Path:
-    return asked.host.ports.services.data_dir / "emoji"
+def _folder(call: CapabilityCall) -> Path:
+    return call.bot.services.data_dir / "emoji"
 
 
-async def _read(asked: CapabilityCall) -> dict[str, Entry]:
+async def _read(call: CapabilityCall) -> dict[str, Entry]:
     try:
-        text = await anyio.Path(_folder(asked) / _INDEX).read_text("utf-8")
+        text = await anyio.Path(_folder(call) / _INDEX).read_text("utf-8")
         kept: dict[str, Entry] = json.loads(text)
     except (OSError, ValueError):
         return {}
     return kept
 
 
-async def _write(asked: CapabilityCall, kept: Mapping[str, Entry]) -> None:
-    path = anyio.Path(_folder(asked) / _INDEX)
+async def _write(call: CapabilityCall, kept: Mapping[str, Entry]) -> None:
+    path = anyio.Path(_folder(call) / _INDEX)
     fresh = path.with_suffix(".new")
     await fresh.write_text(json.dumps(kept, ensure_ascii=False), "utf-8")
     await fresh.replace(path)
 
 
-async def _shown(asked: CapabilityCall, entry: Entry) -> Entry:
+async def _shown(call: CapabilityCall, entry: Entry) -> Entry:
     try:
-        data = await anyio.Path(_folder(asked) / entry["file"]).read_bytes()
+        data = await anyio.Path(_folder(call) / entry["file"]).read_bytes()
     except OSError:
         data = b""
     return {

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import anyio
 
-from nekro_core.compat.maibot.capabilities.call import (
+from nekro_core.compat.maibot.capability import (
     Answer,
     CapabilityCall,
     CapabilityEntry,
@@ -37,29 +37,29 @@ _LONGEST_S = 180.0
 _MOST_TOKENS = 16_384
 
 
-async def generate(asked: CapabilityCall) -> Answer:
+async def generate(call: CapabilityCall) -> Answer:
     """``llm.generate`` and ``llm.generate_with_tools``."""
-    prompt = asked.args.get("prompt")
+    prompt = call.args.get("prompt")
     messages = prompt_messages(prompt)
     if not messages:
-        raise CapabilityError(f"{asked.name}: prompt must be a text or a list of messages")
-    return await ask(asked, messages, functions=_functions(asked.args.get("tools")))
+        raise CapabilityError(f"{call.name}: prompt must be a text or a list of messages")
+    return await ask(call, messages, functions=_functions(call.args.get("tools")))
 
 
 async def ask(
-    asked: CapabilityCall,
+    call: CapabilityCall,
     messages: tuple[PromptMessage, ...],
     *,
     functions: tuple[Function, ...] = (),
 ) -> Answer:
     """Ask the model once; what came of it, in MaiBot's words. Raises `CapabilityError`."""
-    model = asked.host.ports.services.model
+    model = call.bot.services.model
     if model is None:
-        raise CapabilityError(f"{asked.name}: there is no model here")
-    temperature = asked.args.get("temperature")
+        raise CapabilityError(f"{call.name}: there is no model here")
+    temperature = call.args.get("temperature")
     request = ChatRequest(
         messages=messages,
-        max_tokens=asked.number("max_tokens", 2048, _MOST_TOKENS),
+        max_tokens=call.number("max_tokens", 2048, _MOST_TOKENS),
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
         functions=functions,
     )
@@ -97,11 +97,11 @@ async def ask(
     )
 
 
-async def embed(asked: CapabilityCall) -> Answer:
+async def embed(call: CapabilityCall) -> Answer:
     """``llm.embed``: one text, or several at once."""
-    texts = asked.args.get("texts")
+    texts = call.args.get("texts")
     several = isinstance(texts, list)
-    given = [str(each) for each in texts] if isinstance(texts, list) else [asked.text("text")]
+    given = [str(each) for each in texts] if isinstance(texts, list) else [call.text("text")]
     if not all(given) or not given:
         raise CapabilityError("llm.embed: there is nothing to embed")
     try:
@@ -121,24 +121,24 @@ async def embed(asked: CapabilityCall) -> Answer:
     return success(results=results, model_name=name)
 
 
-async def transcribe(asked: CapabilityCall) -> Answer:
+async def transcribe(call: CapabilityCall) -> Answer:
     """``llm.transcribe_audio``: by a model that hears."""
-    model = asked.host.ports.services.model
+    model = call.bot.services.model
     if model is None or not model.profile.audio:
         raise CapabilityError("llm.transcribe_audio: the model does not hear")
-    data = decoded(asked.text("audio_base64", "voice_base64", needed=True))
+    data = decoded(call.text("audio_base64", "voice_base64", needed=True))
     if data is None:
         raise CapabilityError("llm.transcribe_audio: the audio is no base64")
     sound: Literal["wav", "mp3"] = "wav" if data[:4] == b"RIFF" else "mp3"
     parts: tuple[Part, ...] = (TextPart("Write down what is said, and nothing else."),)
     message = PromptMessage("user", (*parts, AudioPart(data, sound)))
-    answer = await ask(asked, (message,))
+    answer = await ask(call, (message,))
     return success(text=answer["response"], content=answer["response"])
 
 
-async def models(asked: CapabilityCall) -> Answer:
+async def models(call: CapabilityCall) -> Answer:
     """``llm.get_available_models``."""
-    del asked
+    del call
     return success(models=list(TASKS))
 
 

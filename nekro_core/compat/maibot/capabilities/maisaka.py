@@ -7,57 +7,57 @@ from typing import Any
 import anyio
 
 from nekro_core.chat import Image, plain_text
-from nekro_core.compat.maibot.capabilities.call import (
+from nekro_core.compat.maibot.capabilities.llm import ask
+from nekro_core.compat.maibot.capability import (
     Answer,
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.capabilities.llm import ask
-from nekro_core.compat.maibot.capabilities.send import context_of, segments
 from nekro_core.compat.maibot.prompt_messages import merge_changes, message_dicts
+from nekro_core.compat.maibot.segments import segments_from
 from nekro_core.compat.maibot.wire import readable
 from nekro_core.llm.model import PromptMessage
 
 _HISTORY = 30
 
 
-async def append(asked: CapabilityCall) -> Answer:
+async def append(call: CapabilityCall) -> Answer:
     """``maisaka.context.append``: a line in the chat's record, that the model reads and nobody is
     sent."""
-    chat = asked.chat()
-    words = asked.text("visible_text")
+    chat = call.chat()
+    words = call.text("visible_text")
     if not words:
-        pieces = await segments(context_of(asked, chat), asked.args.get("segments"))
+        pieces = await segments_from(call.context(chat), call.args.get("segments"))
         words = plain_text(pieces)
     if not words.strip():
         raise CapabilityError("maisaka.context.append: there is nothing to read in it")
-    user = asked.args.get("user_info")
+    user = call.args.get("user_info")
     name = user.get("user_nickname") if isinstance(user, Mapping) else ""
     line = f"{name}: {words}" if name else words
-    await _note(asked, f"[{asked.text('source_kind') or asked.live.plugin_id}] {line}")
-    return success(message_id=asked.text("message_id"), appended=True)
+    await _note(call, f"[{call.text('source_kind') or call.plugin.plugin_id}] {line}")
+    return success(message_id=call.text("message_id"), appended=True)
 
 
-async def trigger(asked: CapabilityCall) -> Answer:
+async def trigger(call: CapabilityCall) -> Answer:
     """``maisaka.proactive.trigger``: the bot is woken and told what is wanted of it."""
-    intent = asked.text("intent", needed=True)
-    reason = asked.text("reason")
-    line = f"[{asked.live.plugin_id}] {intent}" + (f" (why: {reason})" if reason else "")
-    await _note(asked, line, wake=True)
+    intent = call.text("intent", needed=True)
+    reason = call.text("reason")
+    line = f"[{call.plugin.plugin_id}] {intent}" + (f" (why: {reason})" if reason else "")
+    await _note(call, line, wake=True)
     return success(triggered=True)
 
 
-async def reply(asked: CapabilityCall) -> Answer:
+async def reply(call: CapabilityCall) -> Answer:
     """``maisaka.reply.generate``: an answer to the chat in the bot's own voice, not sent."""
-    chat, host = asked.chat(), asked.host
-    records = await host.ports.store.messages.newest(chat, _HISTORY)
-    history = readable([host.message(each) for each in records])
-    system = "\n".join(filter(None, (host.ports.persona, asked.text("format_instruction"))))
-    wanted = asked.text("reference")
+    chat, bot = call.chat(), call.bot
+    records = await bot.store.messages.newest(chat, _HISTORY)
+    history = readable([bot.message(each) for each in records])
+    system = "\n".join(filter(None, (bot.persona, call.text("format_instruction"))))
+    wanted = call.text("reference")
     kwargs: dict[str, Any] = {"session_id": str(chat), "reference": wanted}
-    begun = await host.stages.hook("maisaka.replyer.before_request", kwargs)
+    begun = await call.hooks.hook("maisaka.replyer.before_request", kwargs)
     if begun.aborted:
         raise CapabilityError("maisaka.reply.generate: a plugin's hook stopped it")
     prompt = f"What was said:\n{history}\n\nWrite the next message. {begun.kwargs['reference']}"
@@ -65,22 +65,22 @@ async def reply(asked: CapabilityCall) -> Answer:
     if system:
         messages = (PromptMessage.of("system", system), *messages)
     shown = message_dicts(messages)
-    asking = await host.stages.hook(
+    asking = await call.hooks.hook(
         "maisaka.replyer.before_model_request", {"session_id": str(chat), "messages": shown}
     )
-    answer = await ask(asked, merge_changes(messages, shown, asking.kwargs["messages"]))
-    ended = await host.stages.hook(
+    answer = await ask(call, merge_changes(messages, shown, asking.kwargs["messages"]))
+    ended = await call.hooks.hook(
         "maisaka.replyer.after_response",
         {"session_id": str(chat), "response": answer["response"]},
     )
     return success(text=str(ended.kwargs["response"]).strip(), selected_expression_ids=[])
 
 
-async def resolve_image(asked: CapabilityCall) -> Answer:
+async def resolve_image(call: CapabilityCall) -> Answer:
     """``maisaka.context.resolve_image``: a picture of a message, by the message's id."""
-    source = asked.text("source_id", needed=True)
-    messages = asked.host.ports.store.messages
-    chat = asked.chat()
+    source = call.text("source_id", needed=True)
+    messages = call.bot.store.messages
+    chat = call.chat()
     if source.startswith("seq:") and source[4:].isdigit():
         record = await messages.get(int(source[4:]))
     else:
@@ -88,7 +88,7 @@ async def resolve_image(asked: CapabilityCall) -> Answer:
     if record is None or record.chat_key != chat:
         raise CapabilityError(f"maisaka.context.resolve_image: this chat has no message {source!r}")
     pictures = [each.media for each in record.segments if isinstance(each, Image)]
-    index = asked.args.get("index", 0)
+    index = call.args.get("index", 0)
     if not isinstance(index, int) or not 0 <= index < len(pictures):
         raise CapabilityError(f"maisaka.context.resolve_image: it has {len(pictures)} pictures")
     try:
@@ -101,27 +101,23 @@ async def resolve_image(asked: CapabilityCall) -> Answer:
     return success(binary_data_base64=encoded, binary_hash=pictures[index].sha256)
 
 
-async def talk_value(asked: CapabilityCall) -> Answer:
+async def talk_value(call: CapabilityCall) -> Answer:
     """``frequency.get_current_talk_value`` and ``get_adjust``."""
-    return success(value=asked.host.talk.get(str(asked.chat("chat_id", "stream_id")), 1.0))
+    return success(value=call.bot.talk_values.get(str(call.chat("chat_id", "stream_id")), 1.0))
 
 
-async def set_adjust(asked: CapabilityCall) -> Answer:
+async def set_adjust(call: CapabilityCall) -> Answer:
     """``frequency.set_adjust``."""
-    value = asked.args.get("value")
+    value = call.args.get("value")
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise CapabilityError(f"frequency.set_adjust: value {value!r} is no number")
-    asked.host.talk[str(asked.chat("chat_id", "stream_id"))] = float(value)
+    call.bot.talk_values[str(call.chat("chat_id", "stream_id"))] = float(value)
     return success()
 
 
-async def _note(asked: CapabilityCall, line: str, *, wake: bool = False) -> None:
-    chat = asked.chat()
-    ctx = context_of(asked, chat)
-    if ctx.chat != chat and asked.live.plugin.key not in ctx.services.may_send_elsewhere:
-        raise CapabilityError(
-            f"{asked.name}: {chat} is another chat (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)"
-        )
+async def _note(call: CapabilityCall, line: str, *, wake: bool = False) -> None:
+    chat = call.chat()
+    ctx = call.writing_context(chat)
     await ctx.services.journal.note(chat, line, run_id=ctx.run_id, trigger=wake)
 
 

@@ -19,7 +19,7 @@ from loguru import logger
 from PIL import Image, ImageDraw, ImageFont
 
 from nekro_core.chat import sound_html
-from nekro_core.compat.maibot.capabilities.call import (
+from nekro_core.compat.maibot.capability import (
     Answer,
     CapabilityCall,
     CapabilityEntry,
@@ -45,18 +45,18 @@ _LINE = 30
 _MARGIN = 24
 
 
-async def html2png(asked: CapabilityCall) -> Answer:
+async def html2png(call: CapabilityCall) -> Answer:
     """``render.html2png``: with Playwright and Chromium as they draw it; else its words."""
-    html = asked.text("html", needed=True)
+    html = call.text("html", needed=True)
     if len(html) > _MOST_HTML:
         raise CapabilityError(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
-    limit_s = min((asked.number("render_timeout_ms", 30_000, 60_000)) / 1000, _LONGEST_S)
+    limit_s = min((call.number("render_timeout_ms", 30_000, 60_000)) / 1000, _LONGEST_S)
     drawn: tuple[bytes, int, int] | None = None
     if program is not None:
         try:
             with anyio.fail_after(limit_s):
-                drawn = await _drawn(asked, html, program)
+                drawn = await _drawn(call, html, program)
         except TimeoutError:
             raise CapabilityError(f"render.html2png: it took over {limit_s:g} s") from None
     if drawn is None:
@@ -73,14 +73,14 @@ async def html2png(asked: CapabilityCall) -> Answer:
     )
 
 
-async def _drawn(asked: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
+async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
     """The page as Chromium shows it; nothing where Playwright is not installed. A page may show
     what it holds itself; the network only where the plugin asks for it, files of ours never."""
     try:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - optional
     except ImportError:
         return None
-    args = asked.args
+    args = call.args
     viewport = args.get("viewport") if isinstance(args.get("viewport"), Mapping) else {}
     assert isinstance(viewport, Mapping)
     size = {
@@ -89,7 +89,7 @@ async def _drawn(asked: CapabilityCall, html: str, program: str) -> tuple[bytes,
     }
     scale = args.get("device_scale_factor", 2.0)
     scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
-    allowed = _fetched_for(asked, network=args.get("allow_network") is True)
+    allowed = _fetched_for(call, network=args.get("allow_network") is True)
 
     # As root Chromium has no sandbox of its own; what it draws is the plugin's, which runs here.
     flags = [*_NO_WAY_OUT, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_WAY_OUT]
@@ -102,16 +102,16 @@ async def _drawn(asked: CapabilityCall, html: str, program: str) -> tuple[bytes,
                 until = args.get("wait_until")
                 waits = until if until in _WAITS else "load"
                 await page.set_content(html, wait_until=waits)  # type: ignore[arg-type]
-                if selector := asked.text("wait_for_selector"):
+                if selector := call.text("wait_for_selector"):
                     await page.wait_for_selector(selector)
                 if args.get("wait_for_timeout_ms"):
-                    pause = asked.number("wait_for_timeout_ms", 1, 10_000)
+                    pause = call.number("wait_for_timeout_ms", 1, 10_000)
                     await page.wait_for_timeout(pause)
                 clear = args.get("omit_background") is True
                 if args.get("full_page") is True:
                     png = await page.screenshot(full_page=True, omit_background=clear)
                 else:
-                    element = page.locator(asked.text("selector") or "body").first
+                    element = page.locator(call.text("selector") or "body").first
                     png = await element.screenshot(omit_background=clear)
             finally:
                 await browser.close()
@@ -121,11 +121,11 @@ async def _drawn(asked: CapabilityCall, html: str, program: str) -> tuple[bytes,
         return png, picture.width, picture.height
 
 
-def _fetched_for(asked: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
+def _fetched_for(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
     """Answers a page's requests. A page may be made of what the model or a stranger wrote: what
     it shows is fetched for the chat, and not by Chromium, which would reach this machine's own
     servers."""
-    fetcher = asked.host.ports.services.fetcher
+    fetcher = call.bot.services.fetcher
 
     async def answer(route: Any) -> None:
         address = route.request.url

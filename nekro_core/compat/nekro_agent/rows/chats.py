@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from nekro_core.chat import ChatKey
+from nekro_core.compat.nekro_agent.core import CoreConfig, config
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.legacy_segments import ChatType
 from nekro_core.compat.nekro_agent.rows.conditions import (
@@ -13,6 +14,7 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     second_column,
     text_column,
 )
+from nekro_core.compat.nekro_agent.rows.presets import DBPreset
 from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, RowSource
 from nekro_core.compat.nekro_agent.rows.source import TableSource
 
@@ -137,14 +139,12 @@ class DBChatChannel(Row):
         self.conversation_start_time = datetime.now().astimezone()
         await self.save()
 
-    async def get_effective_config(self) -> Any:
+    async def get_effective_config(self) -> CoreConfig:
         """The bot's configuration: it is the same in all chats."""
-        return current_host().core_config()
+        return config
 
-    async def get_preset(self) -> Any:
+    async def get_preset(self) -> DBPreset:
         """The preset of the chat (`DBPreset`)."""
-        from nekro_core.compat.nekro_agent.rows.presets import DBPreset  # noqa: PLC0415 - rows name one another
-
         found = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
         return found or DBPreset.own(current_host())
 

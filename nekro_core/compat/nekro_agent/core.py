@@ -1,13 +1,16 @@
-"""``config``: the bot's settings under the names that existing plugins read."""
+"""``nekro_agent.core``: the settings, the log, the environment, folders, and the list of plugins."""
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+import loguru
+from loguru import logger
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.models.functions import get_model_group_info, model_groups
-
-__all__ = ["CoreConfig", "config"]
+from nekro_core.plugins.host.listing import PluginInfo, PluginState
 
 
 def _super_users(host: NekroAgentHost) -> list[str]:
@@ -75,3 +78,80 @@ class CoreConfig:
 
 
 config = CoreConfig()
+
+
+def get_sub_logger(name: str = "") -> "loguru.Logger":
+    """The log, with a name in every line's extras."""
+    return logger.bind(plugin=name)
+
+
+_FOLDERS: Mapping[str, str] = {
+    "DATA_DIR": ".",
+    "USER_UPLOAD_DIR": "uploads",
+    "PLUGIN_DATA_DIR": "plugin_data",
+    "WORKDIR_PLUGIN_DIR": "plugins",
+}
+
+
+class _Folder(os.PathLike[str]):
+    """A folder below the data folder of the bot whose plugin's code runs."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __fspath__(self) -> str:
+        return str(current_host().reach.data_dir / self._name)
+
+    __str__ = __fspath__
+
+    def __truediv__(self, other: str | os.PathLike[str]) -> Path:
+        return Path(self) / other
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Path(self), name)
+
+
+class _OsEnv:
+    """Names of the environment, as they are when they are read."""
+
+    def __getattr__(self, name: str) -> Any:
+        known: Mapping[str, Callable[[], Any]] = {
+            "DATA_DIR": lambda: str(current_host().reach.data_dir),
+            "ACCESS_TOKEN_EXPIRE_DAYS": lambda: 7,
+            "RUN_IN_DOCKER": lambda: Path("/.dockerenv").exists(),
+            "INSTANCE_NAME": lambda: "",
+        }
+        if name not in known:
+            raise AttributeError(f"OsEnv has no {name!r}; it has {', '.join(sorted(known))}")
+        return known[name]()
+
+
+OsEnv = _OsEnv()
+DATA_DIR = _Folder(_FOLDERS["DATA_DIR"])
+USER_UPLOAD_DIR = _Folder(_FOLDERS["USER_UPLOAD_DIR"])
+PLUGIN_DATA_DIR = _Folder(_FOLDERS["PLUGIN_DATA_DIR"])
+WORKDIR_PLUGIN_DIR = _Folder(_FOLDERS["WORKDIR_PLUGIN_DIR"])
+
+
+class PluginCollector:
+    """What plugins ask of the list of plugins; `PluginInfo` stands for each. Nothing is switched
+    here: that is the operator's."""
+
+    def get_all_plugins(self) -> list[PluginInfo]:
+        """Every plugin that was found."""
+        return list(current_host().listed())
+
+    def get_all_active_plugins(self) -> list[PluginInfo]:
+        """Those that are loaded."""
+        return [each for each in self.get_all_plugins() if each.state is PluginState.LOADED]
+
+    def get_plugin(self, key: str) -> PluginInfo | None:
+        """One by its key."""
+        return next((each for each in self.get_all_plugins() if each.key == key), None)
+
+    async def get_all_sandbox_methods(self, *_: Any) -> list[Any]:
+        """The tools of all of them."""
+        return [tool for each in self.get_all_active_plugins() for tool in each.tools]
+
+
+plugin_collector = PluginCollector()

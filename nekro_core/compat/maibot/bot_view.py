@@ -1,0 +1,79 @@
+"""The bot as MaiBot plugins see it: its chats, accounts and messages, under MaiBot's names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nekro_core.chat import ChatKey, ChatMessage, Record
+from nekro_core.compat.maibot.wire import message_of, stream_of
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.services import Services
+from nekro_core.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotView:
+    """What capabilities and hooks read of the bot.
+
+    ``names`` are the bot's names, the first one its nickname, and ``wall`` gives seconds since
+    1970. ``talk_values`` holds what plugins set with ``ctx.frequency``, by stream id. Nothing else
+    reads it.
+    """
+
+    services: Services
+    store: Store
+    wall: Callable[[], float]
+    names: Sequence[str] = ()
+    persona: str = ""
+    talk_values: dict[str, float] = field(default_factory=dict)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Settings of MaiBot that plugins look up, filled from the bot's own."""
+        names = [*self.names]
+        return {
+            "bot": {
+                "nickname": names[0] if names else "",
+                "alias_names": names[1:],
+                "platform": "qq",
+                "qq_account": next(iter(self.store.accounts.instances("onebot_v11")), ""),
+            },
+            "personality": {"personality": self.persona, "reply_style": ""},
+        }
+
+    def instance_of(self, adapter: str, account: str) -> str:
+        """The instance of an adapter's account. Without an account: the adapter's first instance.
+        Empty for an account that is not known."""
+        instances = self.store.accounts.instances(adapter)
+        return instances.get(account, "") if account else next(iter(instances.values()), "")
+
+    async def stream(self, key: ChatKey) -> dict[str, Any]:
+        """A chat as plugins know it."""
+        private = key.kind.value == "private"
+        name = await self.store.users.name(key.instance, key.native_id) if private else ""
+        return stream_of(
+            key,
+            adapter=self.services.adapter_of(key.instance),
+            account=self._account(key.instance),
+            user_name=name,
+        )
+
+    def message(self, record: Record | ChatMessage, *, binary: bool = False) -> dict[str, Any]:
+        """A message as plugins know it. ``binary`` adds the bytes of its media, as base64."""
+        instance = record.chat_key.instance
+        return message_of(
+            record,
+            adapter=self.services.adapter_of(instance),
+            account=self._account(instance),
+            binary=binary,
+        )
+
+    async def message_for(self, ctx: AgentCtx) -> dict[str, Any]:
+        """The message that a run answers; an empty dict if no message woke the bot."""
+        if not ctx.message_id:
+            return {}
+        record = await self.store.messages.by_message_id(ctx.chat, ctx.message_id)
+        return self.message(record) if record is not None else {}
+
+    def _account(self, instance: str) -> str:
+        account = self.store.accounts.of(instance)
+        return account.account if account else ""

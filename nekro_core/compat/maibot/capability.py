@@ -1,0 +1,114 @@
+"""One call that a plugin makes through ``self.ctx``, and the forms in which it is answered."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nekro_core.chat import ChatKey, ChatKeyError
+from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.hooks import HookRunner
+from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin, current_call
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.system.errors import NekroError
+
+
+class CapabilityError(NekroError):
+    """A call that cannot be carried out. The plugin gets ``{"success": False, "error": ...}``,
+    which the SDK makes of a failure; the message is for the plugin's author."""
+
+
+class CapabilityDenied(NekroError, RuntimeError):
+    """The plugin's manifest does not list this capability."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapabilityCall:
+    """One call of a capability.
+
+    ``plugin`` makes it, ``name`` is the capability's name on MaiBot's wire, and ``args`` are its
+    arguments as the plugin gave them. The rest is what capabilities work with.
+    """
+
+    plugin: MaiBotPlugin
+    name: str
+    args: Mapping[str, Any]
+    bot: BotView
+    hooks: HookRunner
+    plugins: LoadedPlugins
+
+    def text(self, *names: str, needed: bool = False) -> str:
+        """The first of these arguments that is given, as a text. Raises `CapabilityError`."""
+        for name in names:
+            value = self.args.get(name)
+            if value is not None and str(value).strip():
+                return str(value)
+        if needed:
+            raise CapabilityError(f"{self.name}: {names[0]} is missing")
+        return ""
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """A whole number from 1 to ``most``."""
+        try:
+            value = int(self.args.get(name) or default)
+        except (TypeError, ValueError):
+            value = default
+        return max(1, min(value, most))
+
+    def chat(self, *names: str) -> ChatKey:
+        """The chat that an argument names, ``stream_id`` by default. Raises `CapabilityError`."""
+        text = self.text(*(names or ("stream_id",)), needed=True).strip()
+        try:
+            return ChatKey.parse(text)
+        except ChatKeyError as error:
+            raise CapabilityError(f"{self.name}: {error}") from None
+
+    def context(self, chat: ChatKey) -> AgentCtx:
+        """The context in which the plugin acts on a chat.
+
+        While a handler runs for a chat, it is the handler's own context, whatever ``chat`` is. To
+        write elsewhere needs the operator's leave, because the model may have named the other
+        chat. Code that runs for nobody (a task of ``on_load``, a timer) chooses its chat itself.
+        """
+        handler = current_call()
+        owner, services = self.plugin.native.key, self.bot.services
+        if handler is None:
+            return AgentCtx(services=services, chat=chat, owner=owner)
+        if handler.over:
+            return AgentCtx(
+                services=services,
+                chat=handler.ctx.chat,
+                from_user_id=handler.ctx.from_user_id,
+                from_user_name=handler.ctx.from_user_name,
+                message_id=handler.ctx.message_id,
+                owner=owner,
+            )
+        return handler.ctx.called_for(owner)
+
+    def writing_context(self, chat: ChatKey) -> AgentCtx:
+        """The same context, for writing to ``chat``. Raises `CapabilityError` for a chat that the
+        handler does not run for, unless the operator lets the plugin write elsewhere."""
+        ctx = self.context(chat)
+        if ctx.chat != chat and self.plugin.native.key not in self.bot.services.may_send_elsewhere:
+            raise CapabilityError(
+                f"{self.name}: {chat} is another chat (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)"
+            )
+        return ctx
+
+
+Answer = dict[str, Any]
+Capability = Callable[[CapabilityCall], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityEntry:
+    """A capability and its state: ``works``, ``partly: ...`` or ``not: why``. A ``free`` one need
+    not be listed in a manifest: it concerns the plugin alone."""
+
+    answer: Capability
+    state: str = "works"
+    free: bool = False
+
+
+def success(**values: Any) -> Answer:
+    """The answer to a call that succeeded."""
+    return {"success": True, **values}

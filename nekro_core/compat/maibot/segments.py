@@ -1,0 +1,126 @@
+"""Segments of a message from the dicts that MaiBot plugins write; `wire` goes the other way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nekro_core.chat import (
+    File,
+    Forward,
+    ForwardedMessage,
+    Image,
+    Mention,
+    Reply,
+    Segment,
+    Text,
+    Video,
+    Voice,
+)
+from nekro_core.compat.maibot.capability import CapabilityError
+from nekro_core.compat.maibot.results import decoded
+from nekro_core.delivery.host import Expected
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.files import is_url
+from nekro_core.tools.outcome import ToolFailure
+
+_MOST_SEGMENTS = 200
+_KINDS = {
+    "image": "image",
+    "emoji": "image",
+    "imageurl": "image",
+    "voice": "voice",
+    "voiceurl": "voice",
+    "record": "voice",
+    "audio": "voice",
+    "video": "video",
+    "videourl": "video",
+    "file": "file",
+}
+_EXPECTED: Mapping[str, Expected] = {"image": "image", "voice": "audio"}
+
+
+async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
+    """A text, or a list of at most 200 dicts with type and data; what is more is left out.
+
+    Raises `CapabilityError` for one that cannot be sent."""
+    if isinstance(given, str):
+        return [Text(given)]
+    if not isinstance(given, list) or not given:
+        raise CapabilityError("segments must be a list of dicts with type and data")
+    return [await _segment(ctx, each) for each in given[:_MOST_SEGMENTS]]
+
+
+async def _segment(ctx: AgentCtx, given: Any) -> Segment:
+    """One segment from a text or a dict. Raises `CapabilityError`."""
+    if isinstance(given, str):
+        return Text(given)
+    if not isinstance(given, Mapping):
+        raise CapabilityError(
+            f"a segment is {type(given).__name__}: expected a dict with type and data"
+        )
+    kind = str(given.get("type", "")).strip().lower()
+    data = given.get("data", given.get("content"))
+    data = given.get("binary_data_base64") or data
+    match kind:
+        case "text":
+            return Text(str(data or given.get("text") or ""))
+        case "at" | "mention":
+            inner = data if isinstance(data, Mapping) else {"target_user_id": data}
+            user = inner.get("target_user_id") or inner.get("user_id") or inner.get("qq")
+            return Mention(str(user or ""), str(inner.get("target_user_nickname") or ""))
+        case "reply":
+            inner = data if isinstance(data, Mapping) else {"target_message_id": data}
+            return Reply(str(inner.get("target_message_id") or inner.get("id") or ""))
+        case "image" | "emoji" | "imageurl" | "voice" | "voiceurl" | "record" | "audio":
+            return await medium_from(ctx, _KINDS[kind], data, str(given.get("name") or ""))
+        case "video" | "videourl" | "file":
+            return await medium_from(ctx, _KINDS[kind], data, str(given.get("name") or ""))
+        case "dict" if isinstance(data, Mapping):
+            return await _segment(ctx, data)
+    raise CapabilityError(f"a segment of type {kind!r} cannot be sent")
+
+
+async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> Segment:
+    """An image, voice, video or file from base64, a data URL, an address or a dict of these.
+    Raises `CapabilityError`."""
+    if isinstance(given, Mapping):
+        name = name or str(given.get("name") or given.get("file_name") or "")
+        keys = ("base64", "binary_data_base64", "data", "url", "file")
+        given = next((given[key] for key in keys if given.get(key)), "")
+    if isinstance(given, bytes | bytearray):
+        source: str | bytes = bytes(given)
+    elif is_url(str(given)) and not str(given).startswith(("data:", "base64://")):
+        source = str(given)
+    else:
+        source = decoded(str(given)) or b""
+        if not source:
+            raise CapabilityError(f"{kind}: expected base64 or an address, got {str(given)[:40]!r}")
+    try:
+        media = await ctx.medium(source, name=name, expect=_EXPECTED.get(kind, "file"))
+    except ToolFailure as error:
+        raise CapabilityError(f"{kind}: {error}") from None
+    match kind:
+        case "image":
+            return Image(media)
+        case "voice":
+            return Voice(media)
+        case "video":
+            return Video(media)
+    return File(media)
+
+
+async def forward_from(ctx: AgentCtx, given: list[Any]) -> Forward:
+    """A bundle of at most 200 messages. Raises `CapabilityError`."""
+    nodes = [await _node(ctx, each) for each in given[:_MOST_SEGMENTS] if isinstance(each, Mapping)]
+    return Forward(tuple(nodes))
+
+
+async def _node(ctx: AgentCtx, given: Mapping[str, Any]) -> ForwardedMessage:
+    inner = given.get("data") if isinstance(given.get("data"), Mapping) else given
+    assert isinstance(inner, Mapping)
+    content = next(
+        (inner[key] for key in ("segments", "content", "message", "text") if inner.get(key)), ""
+    )
+    pieces = await segments_from(ctx, content if isinstance(content, list) else str(content))
+    user = inner.get("user_id") or inner.get("uin") or ""
+    name = inner.get("user_nickname") or inner.get("nickname") or inner.get("name") or ""
+    return ForwardedMessage(str(user), str(name), tuple(pieces))

@@ -1,0 +1,77 @@
+"""What a context gives beside its own names: rows, the platform's objects, settings, presets."""
+
+from typing import Any
+
+from nekro_core.compat.nekro_agent.core import config
+from nekro_core.compat.nekro_agent.host import NekroAgentHost
+from nekro_core.compat.nekro_agent.platform import LegacyAdapter, bot_of
+from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
+from nekro_core.compat.nekro_agent.rows.presets import DBPreset
+from nekro_core.compat.nekro_agent.rows.users import DBUser
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.tools.outcome import ToolFailure
+
+
+class NekroAgentServices(NekroAgentHost):
+    """One bot, with what its contexts give to plugins written for nekro-agent.
+
+    Implements `nekro_core.plugins.authoring.services.LegacyServices`.
+    """
+
+    def chat_channel(self, ctx: AgentCtx) -> Any:
+        """See `LegacyServices`."""
+        return DBChatChannel.made(self, ctx.chat)
+
+    def user(self, ctx: AgentCtx) -> Any:
+        """See `LegacyServices`."""
+        if not ctx.from_user_id:
+            return None
+        return DBUser.made(self, ctx.chat.instance, ctx.from_user_id, ctx.from_user_name)
+
+    def adapter(self, ctx: AgentCtx) -> Any:
+        """See `LegacyServices`."""
+        return LegacyAdapter(ctx.adapter_key, self.adapters.get(ctx.adapter_key))
+
+    def core_config(self) -> Any:
+        """See `LegacyServices`."""
+        return config
+
+    async def onebot_bot(self, ctx: AgentCtx) -> Any:
+        """See `LegacyServices`."""
+        account = self.store.accounts.of(ctx.chat.instance)
+        if ctx.adapter_key != "onebot_v11" or account is None:
+            raise ToolFailure(f"{ctx.chat_key} is no chat of OneBot v11: it has no such bot")
+        return bot_of(account.account)
+
+    def keeps_silent(self, ctx: AgentCtx) -> bool:
+        """See `LegacyServices`."""
+        if not self.extra_chats.get(ctx.chat_key).get("is_active", True):
+            return True
+        known = self.extra_users.get(f"{ctx.chat.instance}:{ctx.from_user_id}")
+        return bool(known) and self.user(ctx).is_prevent_trigger
+
+    async def persona(self, ctx: AgentCtx) -> str:
+        """See `LegacyServices`."""
+        if not self.extra_chats.get(ctx.chat_key).get("preset_id"):
+            return ""
+        preset = await self.chat_channel(ctx).get_preset()
+        if preset.id <= 0:
+            return ""
+        return f"Who you are in this chat: {preset.name}.\n{preset.content}"
+
+    async def preset(self, preset_id: int) -> Any:
+        """See `LegacyServices`."""
+        return await DBPreset.get_or_none(id=preset_id)
+
+    async def current_preset(self, ctx: AgentCtx) -> Any:
+        """See `LegacyServices`."""
+        return await self.chat_channel(ctx).get_preset()
+
+    async def set_preset(self, ctx: AgentCtx, preset_id: int | None) -> bool:
+        """See `LegacyServices`."""
+        if preset_id is not None and await self.preset(preset_id) is None:
+            return False
+        row = self.chat_channel(ctx)
+        row.preset_id = preset_id
+        await row.save()
+        return True
