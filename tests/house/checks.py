@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tests.house import docs, errors, imports, layout, names, packages
+from tests.house import docs, errors, imports, layout, names, packages, singles
 from tests.house.tree import Tree
 
 HERE = Path(__file__).parent
@@ -140,6 +140,11 @@ def errors_without_root(house: House) -> Outcome:
     return _but(errors.without_root(house.tree), house.kept("errors"))
 
 
+def other_http_clients(house: House) -> Outcome:
+    """Files that import another HTTP client than ours."""
+    return _but(singles.other_http_clients(house.tree), house.kept("http_clients"))
+
+
 def _listed(lines: Iterable[str]) -> Outcome:
     found = tuple(lines)
     return Outcome(len(found), found)
@@ -164,6 +169,7 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
         packages_not_imported,
         undocumented_api,
         errors_without_root,
+        other_http_clients,
     )
 }
 
@@ -175,6 +181,7 @@ def stale_reasons(house: House) -> list[str]:
         "errors": errors.without_root(house.tree),
         "undeclared": packages.undeclared(house.tree),
         "not_imported": packages.not_imported(house.tree),
+        "http_clients": singles.other_http_clients(house.tree),
     }
     return [
         f"[{table}] {name}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import docs, errors, layout, names, packages, ratchet
+from tests.house import docs, errors, layout, names, packages, ratchet, singles
 from tests.house.checks import CHECKS, House
 from tests.house.measures import Lines, lines_of, measured, new_findings, report, unpack
 from tests.house.tree import Tree
@@ -207,6 +207,24 @@ def test_imports_and_declarations_are_held_against_each_other(tmp_path: Path) ->
     assert packages.not_imported(here) == {
         "pyyaml": "pyproject.toml: pyyaml (dependencies) is declared, but no file imports it",
         "idna": "pyproject.toml: idna (extra sound) is declared, but no file imports it",
+    }
+
+
+def test_http_clients_other_than_ours_are_named(tmp_path: Path) -> None:
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/ours.py": "import httpx, h11\nfrom urllib.parse import quote",
+            "nekro_core/two.py": "import httpx2\nfrom requests import Session",
+            "adapters/slow.py": "from urllib.request import urlopen",
+            "plugins/late.py": "from importlib import import_module\nimport_module('aiohttp')",
+        },
+    )
+    assert singles.other_http_clients(here) == {
+        "nekro_core/two.py": "nekro_core/two.py:1: imports httpx2; our HTTP client is httpx",
+        "adapters/slow.py": "adapters/slow.py:1: imports urllib.request.urlopen; "
+        "our HTTP client is httpx",
+        "plugins/late.py": "plugins/late.py:2: imports aiohttp; our HTTP client is httpx",
     }
 
 
