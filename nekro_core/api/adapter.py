@@ -52,6 +52,7 @@ from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, Voi
 from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
+from nekro_core.system.keyed_queue import KeyedLimiter
 from nekro_core.system.keyed_queue import KeyedQueue as Lanes
 from nekro_core.system.keyed_queue import Prefetch as Reading
 from nekro_core.tools.offer import ToolAnswer
@@ -109,6 +110,7 @@ __all__ = [
     "Editing",
     "Expected",
     "Host",
+    "KeyedLimiter",
     "Lanes",
     "MediaKeeper",
     "MediaLinker",

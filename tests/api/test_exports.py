@@ -19,6 +19,7 @@ EXPORTS = {
         "Editing",
         "Expected",
         "Host",
+        "KeyedLimiter",
         "Lanes",
         "MediaKeeper",
         "MediaLinker",

@@ -1,4 +1,9 @@
-"""One chat's line of sends: one at a time, in the order in which they came."""
+"""One chat's line of sends: one at a time, in the order in which they came.
+
+`KeyedQueue` is not used here. A send returns its receipts to its caller and ends with it, so it
+runs in the caller's task. It takes its place without a pause, before its rows are committed, so
+that the rows and the next state share a commit; `KeyedLimiter` cannot hand out a place beforehand.
+"""
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterator

@@ -1,0 +1,142 @@
+"""The jobs of a key run in order, and what they need is read while they wait."""
+
+from functools import partial
+
+import anyio
+import pytest
+
+from nekro_core.system.keyed_queue import FETCHES_AT_ONCE, READ_AHEAD, KeyedLimiter, KeyedQueue
+
+
+class Reader:
+    """Reads when a test lets it; counts how many read at once."""
+
+    def __init__(self) -> None:
+        self.open, self.now, self.most = anyio.Event(), 0, 0
+
+    async def read(self, number: int) -> int:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await self.open.wait()
+        self.now -= 1
+        if number == 3:
+            raise ValueError("the third is broken")
+        return number
+
+
+async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None:
+    reader, done = Reader(), list[object]()
+    async with anyio.create_task_group() as tasks:
+        lanes = KeyedQueue(tasks)
+
+        async def say(number: int) -> None:
+            reading = lanes.reading("chat", lambda: reader.read(number))
+
+            async def take() -> None:
+                try:
+                    done.append(await reading.get())
+                except ValueError as error:
+                    done.append(str(error))
+
+            await lanes.submit("chat", take)
+
+        for number in range(20):
+            await say(number)
+        await anyio.wait_all_tasks_blocked()
+        # The first one in its job, the others ahead of theirs.
+        assert reader.most == READ_AHEAD + 1
+        assert done == []
+        assert not lanes.reading("another chat", lambda: reader.read(0)).begun, (
+            "an idle lane reads when it is asked to"
+        )
+        reader.open.set()
+        await lanes.idle()
+    assert done == [0, 1, 2, "the third is broken", *range(4, 20)]
+
+
+async def test_a_lane_has_few_places_for_fetching_and_no_other_waits_for_them() -> None:
+    at_once: dict[str, int] = {}
+    most: dict[str, int] = {}
+    async with anyio.create_task_group() as tasks:
+        lanes = KeyedQueue(tasks)
+
+        async def fetch(lane: str) -> None:
+            async with lanes.few(lane):
+                at_once[lane] = at_once.get(lane, 0) + 1
+                most[lane] = max(most.get(lane, 0), at_once[lane])
+                await anyio.sleep(0.01)
+                at_once[lane] -= 1
+
+        for _ in range(10):
+            tasks.start_soon(fetch, "one")
+            tasks.start_soon(fetch, "other")
+    assert most == {"one": FETCHES_AT_ONCE, "other": FETCHES_AT_ONCE}
+
+
+async def test_jobs_of_a_key_run_in_order_and_keys_side_by_side() -> None:
+    done: list[tuple[str, int]] = []
+    hold = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        queue = KeyedQueue(tasks)
+
+        async def job(key: str, number: int) -> None:
+            if key == "slow":
+                await hold.wait()
+            done.append((key, number))
+            if number == 1:
+                raise ValueError("an error ends its own job alone")
+
+        for number in range(3):
+            for key in ("slow", "quick"):
+                await queue.submit(key, partial(job, key, number))
+        await anyio.wait_all_tasks_blocked()
+        assert done == [("quick", 0), ("quick", 1), ("quick", 2)]
+        hold.set()
+        await queue.idle()
+    assert done[3:] == [("slow", 0), ("slow", 1), ("slow", 2)]
+
+
+async def test_a_full_queue_lets_the_submitter_wait() -> None:
+    hold = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        queue = KeyedQueue(tasks, capacity=2)
+        for key in ("a", "b"):
+            await queue.submit(key, hold.wait)
+        with anyio.move_on_after(0.05) as waiting:
+            await queue.submit("c", hold.wait)
+        assert waiting.cancelled_caught
+        hold.set()
+        await queue.submit("c", hold.wait)
+        await queue.idle()
+
+
+async def test_callers_of_a_key_are_let_in_one_after_another() -> None:
+    limiter, inside, order = KeyedLimiter(1), 0, list[int]()
+
+    async def enter(number: int) -> None:
+        nonlocal inside
+        async with limiter.of("room"):
+            inside += 1
+            assert inside == 1
+            await anyio.sleep(0)
+            order.append(number)
+            inside -= 1
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(10):
+            tasks.start_soon(enter, number)
+        await anyio.sleep(0)
+        assert limiter.callers("room") == len(limiter) == 10
+        assert limiter.callers("another room") == 0
+    assert order == [*range(10)]
+    assert limiter.callers("room") == len(limiter) == 0
+
+
+async def test_a_key_is_forgotten_once_nobody_uses_it() -> None:
+    limiter = KeyedLimiter(1)
+    async with limiter.of("a"), limiter.of("b"):
+        assert set(limiter._used) == {"a", "b"}
+    with pytest.raises(ValueError, match="broken"):
+        async with limiter.of("a"):
+            raise ValueError("broken")
+    assert not limiter._used
