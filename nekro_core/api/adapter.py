@@ -55,6 +55,7 @@ from nekro_core.system.errors import NekroError
 from nekro_core.system.keyed_queue import KeyedLimiter
 from nekro_core.system.keyed_queue import KeyedQueue as Lanes
 from nekro_core.system.keyed_queue import Prefetch as Reading
+from nekro_core.system.rate_window import RateWindow
 from nekro_core.tools.offer import ToolAnswer
 
 
@@ -121,6 +122,7 @@ __all__ = [
     "PictureType",
     "PluginShown",
     "PluginsShown",
+    "RateWindow",
     "Reading",
     "Recorded",
     "Serving",

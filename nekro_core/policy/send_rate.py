@@ -1,6 +1,6 @@
-"""How much may be sent: by one run, and to one chat in a while."""
+"""How many messages one run may send."""
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 
 from nekro_core.policy.settings import SendRateSettings
 
@@ -32,32 +32,3 @@ class RunSendLimit:
         if len(self._sent) > _RUNS:
             self._sent.popitem(last=False)
         return ""
-
-
-class SendRateWindow:
-    """The platform calls of one chat in the last while. Times are the event loop's."""
-
-    def __init__(self, settings: SendRateSettings) -> None:
-        self._most = settings.sends_per_window
-        self._seconds = settings.window_s
-        self._calls: deque[float] = deque()
-
-    def wait_s(self, now: float) -> float:
-        """Seconds until there is room for one more."""
-        self._forget(now)
-        if len(self._calls) < self._most:
-            return 0.0
-        return self._calls[-self._most] + self._seconds - now
-
-    def take(self, now: float) -> None:
-        """A call is made now."""
-        self._calls.append(now)
-
-    def idle(self, now: float) -> bool:
-        """Whether nothing is left to remember."""
-        self._forget(now)
-        return not self._calls
-
-    def _forget(self, now: float) -> None:
-        while self._calls and self._calls[0] <= now - self._seconds:
-            self._calls.popleft()

@@ -31,6 +31,7 @@ EXPORTS = {
         "PictureType",
         "PluginShown",
         "PluginsShown",
+        "RateWindow",
         "Reading",
         "Recorded",
         "Serving",

@@ -1,7 +1,10 @@
 """What the project has one of: a check for each names the places that make a second one."""
 
+import ast
+from collections.abc import Iterator
+
 from tests.house.packages import imported
-from tests.house.tree import Tree
+from tests.house.tree import GUEST, Module, Tree
 
 HTTP_CLIENT = "httpx"
 """The one HTTP client that our code is written with."""
@@ -22,3 +25,50 @@ def other_http_clients(tree: Tree) -> dict[str, str]:
             path = where.partition(":")[0]
             found.setdefault(path, f"{where}: imports {module}; our HTTP client is {HTTP_CLIENT}")
     return found
+
+
+_WAITERS = frozenset(
+    {"CapacityLimiter", "Lock", "MemoryObjectSendStream", "Queue", "Semaphore", "deque"}
+)
+"""What a queue or a limit of one key is made of."""
+KEYED_QUEUES = "nekro_core/system/keyed_queue.py"
+
+
+def other_keyed_queues(tree: Tree) -> dict[str, str]:
+    """Files with a dictionary of locks or queues by key, besides `KEYED_QUEUES`, and where."""
+    return {
+        module.path: f"{module.path}:{line}: one lock or queue for each key; "
+        f"use a class of {KEYED_QUEUES}"
+        for module in tree
+        if module.path != KEYED_QUEUES and not module.path.startswith(GUEST)
+        for line in _keyed_waiters(module)
+    }
+
+
+def _keyed_waiters(module: Module) -> Iterator[int]:
+    own = {
+        each.name
+        for each in module.nodes
+        if isinstance(each, ast.ClassDef) and _names(each) & _WAITERS
+    }
+    for node in module.nodes:
+        annotation = node.annotation if isinstance(node, ast.AnnAssign) else None
+        if isinstance(annotation, ast.Subscript) and "ict" in ast.unparse(annotation.value):
+            kinds = annotation.slice
+            value = kinds.elts[-1] if isinstance(kinds, ast.Tuple) else kinds
+            if _names(value) & (_WAITERS | own):
+                yield node.lineno
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", "") == "setdefault"
+            and _names(node.args[-1]) & (_WAITERS | own)
+        ):
+            yield node.lineno
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {
+        getattr(each, "attr", getattr(each, "id", ""))
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name | ast.Attribute)
+    }
