@@ -145,6 +145,16 @@ def other_http_clients(house: House) -> Outcome:
     return _but(singles.other_http_clients(house.tree), house.kept("http_clients"))
 
 
+def other_keyed_queues(house: House) -> Outcome:
+    """Files with locks or queues by key of their own."""
+    return _but(singles.other_keyed_queues(house.tree), house.kept("keyed_queues"))
+
+
+def other_rate_windows(house: House) -> Outcome:
+    """Files that count what happened in a while by themselves."""
+    return _listed(singles.other_rate_windows(house.tree).values())
+
+
 def _listed(lines: Iterable[str]) -> Outcome:
     found = tuple(lines)
     return Outcome(len(found), found)
@@ -170,6 +180,8 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
         undocumented_api,
         errors_without_root,
         other_http_clients,
+        other_keyed_queues,
+        other_rate_windows,
     )
 }
 
@@ -182,6 +194,7 @@ def stale_reasons(house: House) -> list[str]:
         "undeclared": packages.undeclared(house.tree),
         "not_imported": packages.not_imported(house.tree),
         "http_clients": singles.other_http_clients(house.tree),
+        "keyed_queues": singles.other_keyed_queues(house.tree),
     }
     return [
         f"[{table}] {name}"

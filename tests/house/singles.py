@@ -66,6 +66,36 @@ def _keyed_waiters(module: Module) -> Iterator[int]:
             yield node.lineno
 
 
+RATE_WINDOW = "nekro_core/system/rate_window.py"
+
+
+def other_rate_windows(tree: Tree) -> dict[str, str]:
+    """Files that forget the oldest of several times by the clock, besides `RATE_WINDOW`."""
+    return {
+        module.path: f"{module.path}:{node.lineno}: counts what happened in a while; "
+        f"use the class of {RATE_WINDOW}"
+        for module in tree
+        if module.path != RATE_WINDOW
+        for node in module.nodes
+        if isinstance(node, ast.While) and _forgets_by_time(node)
+    }
+
+
+def _forgets_by_time(loop: ast.While) -> bool:
+    pops = any(
+        isinstance(each, ast.Call) and ast.unparse(each).endswith((".popleft()", ".pop(0)"))
+        for statement in loop.body
+        for each in ast.walk(statement)
+    )
+    by_time = any(
+        isinstance(each, ast.Compare)
+        and "[0]" in ast.unparse(each)
+        and any(isinstance(part, ast.Sub | ast.Add) for part in ast.walk(each))
+        for each in ast.walk(loop.test)
+    )
+    return pops and by_time
+
+
 def _names(node: ast.AST) -> set[str]:
     return {
         getattr(each, "attr", getattr(each, "id", ""))

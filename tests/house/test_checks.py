@@ -228,6 +228,34 @@ def test_http_clients_other_than_ours_are_named(tmp_path: Path) -> None:
     }
 
 
+def test_locks_and_queues_by_key_are_named(tmp_path: Path) -> None:
+    head = "import anyio\nfrom collections import deque\n"
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/a.py": head + "class A:\n    x: dict[str, anyio.Lock] = {}",
+            "nekro_core/b.py": head + "class L:\n    q = deque()\nx: OrderedDict[int, L] = {}",
+            "nekro_core/c.py": head + "x.setdefault(key, anyio.Semaphore(1))",
+            "nekro_core/d.py": head + "x: dict[str, list[int]] = {}\ny: deque[int] = deque()",
+            "nekro_core/system/keyed_queue.py": head + "x: dict[str, deque[int]] = {}",
+        },
+    )
+    assert list(singles.other_keyed_queues(here)) == [f"nekro_core/{n}.py" for n in "abc"]
+
+
+def test_loops_that_forget_by_the_clock_are_named(tmp_path: Path) -> None:
+    loop = "while times and times[0] {} now - 60:\n    times.{}()"
+    here = written(
+        tmp_path,
+        {
+            "adapters/a.py": loop.format("<=", "popleft"),
+            "nekro_core/b.py": "while waiting[0] is None:\n    waiting.popleft()",
+            "nekro_core/system/rate_window.py": loop.format("<", "popleft"),
+        },
+    )
+    assert list(singles.other_rate_windows(here)) == ["adapters/a.py"]
+
+
 def test_functions_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
     here = written(
         tmp_path,
