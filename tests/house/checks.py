@@ -155,6 +155,11 @@ def other_rate_windows(house: House) -> Outcome:
     return _listed(singles.other_rate_windows(house.tree).values())
 
 
+def other_confinement(house: House) -> Outcome:
+    """Files in which a process confines itself, outside the one home of that."""
+    return _but(singles.other_confinement(house.tree), house.kept("confinement"))
+
+
 def _listed(lines: Iterable[str]) -> Outcome:
     found = tuple(lines)
     return Outcome(len(found), found)
@@ -182,6 +187,7 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
         other_http_clients,
         other_keyed_queues,
         other_rate_windows,
+        other_confinement,
     )
 }
 
@@ -194,6 +200,7 @@ def stale_reasons(house: House) -> list[str]:
         "undeclared": packages.undeclared(house.tree),
         "not_imported": packages.not_imported(house.tree),
         "http_clients": singles.other_http_clients(house.tree),
+        "confinement": singles.other_confinement(house.tree),
         "keyed_queues": singles.other_keyed_queues(house.tree),
     }
     return [

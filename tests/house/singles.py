@@ -96,6 +96,24 @@ def _forgets_by_time(loop: ast.While) -> bool:
     return pops and by_time
 
 
+CONFINEMENT = "nekro_core/system/confinement/"
+_CONFINING = frozenset({"prctl", "setrlimit", "syscall", "unshare"})
+
+
+def other_confinement(tree: Tree) -> dict[str, str]:
+    """Files in which a process gives up rights of its own, outside `CONFINEMENT` and the guest."""
+    return {
+        module.path: f"{module.path}:{node.lineno}: calls {node.func.attr}; "
+        f"what confines a process is in {CONFINEMENT}"
+        for module in tree
+        if not module.path.startswith((CONFINEMENT, GUEST))
+        for node in module.nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _CONFINING
+    }
+
+
 def _names(node: ast.AST) -> set[str]:
     return {
         getattr(each, "attr", getattr(each, "id", ""))

@@ -256,6 +256,25 @@ def test_loops_that_forget_by_the_clock_are_named(tmp_path: Path) -> None:
     assert list(singles.other_rate_windows(here)) == ["adapters/a.py"]
 
 
+def test_processes_that_confine_themselves_elsewhere_are_named(tmp_path: Path) -> None:
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/a.py": "import ctypes\nctypes.CDLL(None).prctl(1, 9)",
+            "plugins/b.py": "import resource\nresource.setrlimit(1, (2, 2))",
+            "nekro_core/system/confinement/c.py": "library.syscall(444)",
+            "nekro_core/sandbox/guest/d.py": "library.prctl(4)",
+            "nekro_core/e.py": "resource.getrlimit(1)",
+        },
+    )
+    assert singles.other_confinement(here) == {
+        "nekro_core/a.py": "nekro_core/a.py:2: calls prctl; "
+        "what confines a process is in nekro_core/system/confinement/",
+        "plugins/b.py": "plugins/b.py:2: calls setrlimit; "
+        "what confines a process is in nekro_core/system/confinement/",
+    }
+
+
 def test_functions_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
     here = written(
         tmp_path,
