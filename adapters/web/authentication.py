@@ -5,10 +5,12 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 
 from loguru import logger
+
+from nekro_core.api.adapter import RateWindow
 
 Clock = Callable[[], float]
 """Seconds since 1970."""
@@ -35,8 +37,8 @@ class LoginAttempts:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
-        self._in_all: deque[float] = deque(maxlen=MAX_FAILURES_IN_ALL)
+        self._failures: OrderedDict[str, RateWindow] = OrderedDict()
+        self._in_all = RateWindow((MAX_FAILURES_IN_ALL, FAILURE_WINDOW_S))
 
     def __len__(self) -> int:
         """How many addresses are remembered."""
@@ -44,34 +46,26 @@ class LoginAttempts:
 
     def wait_s(self, address: str) -> float:
         """Seconds until a wrong token of the address counts as a try again; 0 where it does now."""
-        own = self._failures.get(rate_limit_key(address))
-        return max(self._left(own, MAX_FAILURES), self._left(self._in_all, MAX_FAILURES_IN_ALL))
+        now, own = self._clock(), self._failures.get(rate_limit_key(address))
+        return max(own.wait_s(now) if own else 0.0, self._in_all.wait_s(now))
 
     def failed(self, address: str) -> None:
         """Remember one failure."""
         who, now = rate_limit_key(address), self._clock()
-        times = self._failures.setdefault(who, deque(maxlen=MAX_FAILURES))
-        times.append(now)
-        self._in_all.append(now)
-        if len(times) == MAX_FAILURES or len(self._in_all) == MAX_FAILURES_IN_ALL:
+        own = self._failures.setdefault(who, RateWindow((MAX_FAILURES, FAILURE_WINDOW_S)))
+        own.take(now)
+        self._in_all.take(now)
+        if own.wait_s(now) or self._in_all.wait_s(now):
             # No failure is counted while it waits, so that this is at most one line a try that is.
             logger.warning(
                 "{} wrong access tokens within {:g} s, the last one from {}; more are refused now",
-                len(self._in_all),
+                self._in_all.count(now),
                 FAILURE_WINDOW_S,
                 who,
             )
         self._failures.move_to_end(who)
         while len(self._failures) > MAX_ADDRESSES:
             self._failures.popitem(last=False)
-
-    def _left(self, times: deque[float] | None, most: int) -> float:
-        now = self._clock()
-        while times and times[0] <= now - FAILURE_WINDOW_S:
-            times.popleft()
-        if not times or len(times) < most:
-            return 0.0
-        return times[0] + FAILURE_WINDOW_S - now
 
 
 def rate_limit_key(address: str) -> str:

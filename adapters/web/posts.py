@@ -3,13 +3,11 @@
 import hashlib
 import re
 import secrets
-import weakref
 from collections.abc import Iterable
 
-import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import Host, KeyedLimiter
 from nekro_core.api.chat import (
     Author,
     ChatKey,
@@ -62,9 +60,7 @@ class PostHandler:
         self._host = host
         self._mentions = Mentions(bot_name)
         self._clock = clock
-        self._locks: weakref.WeakValueDictionary[ChatKey, anyio.Lock] = (
-            weakref.WeakValueDictionary()
-        )
+        self._in_order = KeyedLimiter(1)
 
     async def post(
         self, key: ChatKey, post: Post, uploads: Iterable[Upload] = (), repeat_key: str = ""
@@ -86,8 +82,7 @@ class PostHandler:
         if not given and not post.text.strip():
             raise WebApiError(422, "empty", "nothing to say: send a text or an attachment")
         message_id = _message_id(key, repeat_key) if repeat_key else f"w{secrets.token_hex(12)}"
-        lock = self._locks.setdefault(key, anyio.Lock())
-        async with lock:
+        async with self._in_order.of(key):
             return await self._store(
                 key, post, given, message_id, speaker, repeated=bool(repeat_key)
             )

@@ -92,7 +92,7 @@ def turn_view(logged: LoggedTurn) -> Json:
         "started": turn.started,
         "seconds": _seconds(logged),
         "steps": usage.steps,
-        "tokens": usage.prompt_tokens + usage.completion_tokens,
+        "tokens": usage.tokens,
         "cost": usage.cost,
         "model": logged.model,
     }
@@ -109,7 +109,7 @@ def _seconds(logged: LoggedTurn) -> float:
 
 def _list(found: list[LoggedTurn], spent: Usage, language: str, chat: str) -> str:
     words = texts(language)
-    tokens = spent.prompt_tokens + spent.completion_tokens
+    tokens = spent.tokens
     day = words["turns_day"].format(turns=spent.turns, tokens=f"{tokens:,}")
     if spent.cost:
         day += " " + words["turns_cost"].format(cost=_money(spent))
@@ -189,7 +189,7 @@ def _ended(logged: LoggedTurn, language: str) -> str:
 
 def _used(logged: LoggedTurn, language: str) -> str:
     usage = logged.usage
-    tokens = usage.prompt_tokens + usage.completion_tokens
+    tokens = usage.tokens
     said = texts(language)["turns_use"].format(
         steps=usage.steps, tokens=f"{tokens:,}", seconds=f"{_seconds(logged):.1f}"
     )

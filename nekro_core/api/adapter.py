@@ -42,7 +42,8 @@ from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.deprecated import old_names
 from nekro_core.system.errors import NekroError
-from nekro_core.system.keyed_queue import KeyedQueue, Prefetch
+from nekro_core.system.keyed_queue import KeyedLimiter, KeyedQueue, Prefetch
+from nekro_core.system.rate_window import RateWindow
 from nekro_core.tools.offer import ToolAnswer
 
 
@@ -96,6 +97,7 @@ __all__ = [
     "DeliveryRow",
     "Expected",
     "Host",
+    "KeyedLimiter",
     "KeyedQueue",
     "MediaKeeper",
     "MediaLinker",
@@ -108,6 +110,7 @@ __all__ = [
     "PluginShown",
     "PluginsShown",
     "Prefetch",
+    "RateWindow",
     "Recorded",
     "StoreUnavailable",
     "SupportsConfirmation",

@@ -1,6 +1,6 @@
 """The HTTP side of an OpenAI-compatible model: one request, and the events of its response.
 
-httpx2 alone: the openai SDK takes half a second of processor time to import, 40 MB of memory, and
+httpx alone: the openai SDK takes half a second of processor time to import, 40 MB of memory, and
 all that was used of it was this one request. See docs/decisions/0031.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
-import httpx2
+import httpx
 
 from nekro_core import __version__
 from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
@@ -28,22 +28,22 @@ _AFTER_DONE_S = 0.5
 """How long the end of the body may come after the mark of the end."""
 _MAX_BODY = 4_000_000
 
-_ONCE = httpx2.Limits(max_keepalive_connections=0)
+_ONCE = httpx.Limits(max_keepalive_connections=0)
 """llama.cpp's server drops an idle connection in the moment in which it is used again (seen once
 in 50 requests on a busy machine); a new one to a Unix socket costs nothing."""
 
 
-_LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
+_LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
 
 
-_UNREACHABLE = (httpx2.HTTPError, httpx2.InvalidURL)
+_UNREACHABLE = (httpx.HTTPError, httpx.InvalidURL)
 
 
 class _Declined(NekroError):
     """An answer whose status is an error. ``body`` is its JSON, what stands under ``error`` where
     there is that, or its text."""
 
-    def __init__(self, response: httpx2.Response, text: bytes) -> None:
+    def __init__(self, response: httpx.Response, text: bytes) -> None:
         said = text.decode(errors="replace").strip()
         try:
             found = json.loads(said)
@@ -72,19 +72,19 @@ class ModelEndpoint:
         self._clock = clock
         self._host = urlsplit(settings.base_url).netloc
         self._address = f"{settings.base_url.rstrip('/')}/chat/completions"
-        self._client = httpx2.AsyncClient(
+        self._client = httpx.AsyncClient(
             headers={
                 "Authorization": f"Bearer {settings.api_key.get_secret_value() or 'none'}",
                 "Accept": "application/json",
                 "User-Agent": f"nekro-core/{__version__}",
             },
             # No proxy of the environment stands between us and a socket of our own.
-            transport=httpx2.AsyncHTTPTransport(uds=str(socket), limits=_ONCE) if socket else None,
+            transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=_ONCE) if socket else None,
             proxy=settings.proxy or None,
             limits=_LIMITS,
             follow_redirects=socket is None,
             # Times of a reply are kept below, where one deadline spans tries, thoughts and words.
-            timeout=httpx2.Timeout(None, connect=settings.connect_s),
+            timeout=httpx.Timeout(None, connect=settings.connect_s),
         )
 
     async def aclose(self) -> None:
@@ -121,7 +121,7 @@ class ModelEndpoint:
                 return
             raise self._explain(error, attempt) from error
 
-    async def _post(self, fields: dict[str, Any]) -> httpx2.Response:
+    async def _post(self, fields: dict[str, Any]) -> httpx.Response:
         """Send a request and give its response unread."""
         request = self._client.build_request("POST", self._address, json=fields)
         response = await self._client.send(request, stream=True)
@@ -157,7 +157,7 @@ class ModelEndpoint:
             what = f"{host} sent what is no reply: {self._redact(str(error))}"
         elif isinstance(error, TimeoutError):
             what = f"{host} was silent for too long"
-        elif isinstance(error, httpx2.TimeoutException):
+        elif isinstance(error, httpx.TimeoutException):
             what = f"no connection to {host} within {self._settings.connect_s:g} s"
         else:
             cause = error.__cause__ or error

@@ -172,6 +172,11 @@ class RequestUsage:
     cached_tokens: int = 0
     estimated: bool = False
 
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.prompt_tokens + self.completion_tokens
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:

@@ -4,13 +4,11 @@ It reads what the bot says and hands strangers' files on unopened, so that nothi
 memory when it is forked for the next.
 """
 
-import ctypes
 import json
 import os
 import resource
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -18,6 +16,7 @@ from nekro_core.media.child import Answer, encode_answer
 from nekro_core.system.confinement.child import (
     MEMORY,
     confine_parent,
+    die_with_parent,
     filter_calls,
     set_rlimit,
 )
@@ -26,7 +25,6 @@ IDLE_S = 60.0
 """Who has had nothing to do for so long ends: it would hold 30 MB for nothing."""
 MOST_REQUEST = 16 * 1024
 _PIECE = 1024 * 1024
-_PR_SET_PDEATHSIG = 1
 
 Handle = Callable[[dict[str, Any], bytes], Answer]
 
@@ -73,8 +71,7 @@ def _work(
 ) -> NoReturn:
     """The life of a child."""
     try:
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        die_with_parent()
         if os.getppid() == parent:
             seconds = request["seconds"]
             set_rlimit(resource.RLIMIT_CPU, seconds)

@@ -1,45 +1,51 @@
-"""Two bots that answer each other do so for ever. Here is where one of them stops.
+"""The cooldown of senders that wake too many turns: it ends loops of two bots.
 
-Nothing on a wire tells a foreign bot from a quick person, so the bound is one that people hardly
-reach: turns that one sender wakes in one chat, whose threads count as one: whoever answers a mail
-with a new one begins another thread each time. Whoever reaches it is told once, and is answered
-again after having been silent for a while. A person is; a bot that only answers has nothing left to
-answer, so a loop has ended: after ``burst_turns`` turns if it was quick, ``hour_turns`` if slow.
+Two bots that answer each other never stop by themselves. Nothing in a message tells a bot from a
+quick person, so the bound is one that people hardly reach: a count of turns that one sender wakes
+in one chat. The threads of a chat count as one, since each answered mail may begin another thread.
+A sender that reaches the bound is told so once, and gets answers again after a while of silence.
+A person does keep silent; a bot that only answers then has nothing to answer. So a quick loop ends
+after ``burst_turns`` turns and a slow one after ``hour_turns``.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from nekro_core.chat import ChatKey
 from nekro_core.policy import without_thread
 from nekro_core.policy.settings import TriggerSettings
+from nekro_core.system.rate_window import RateWindow
 
 HOUR_S = 3600.0
-_MOST_KNOWN = 20_000
+_MOST_SENDERS = 20_000
 
 
 class CooldownState(Enum):
-    """Whether a sender is answered."""
+    """Whether a sender is in its cooldown."""
 
     NO = "no"
-    """Yes."""
+    """It gets an answer."""
     BEGINS = "begins"
-    """Not any more, from now on."""
+    """It gets no answer from now on, and is told so."""
     LASTS = "lasts"
-    """Still not."""
+    """It still gets no answer."""
 
 
 @dataclass(slots=True)
 class _Sender:
-    turns: deque[float] = field(default_factory=deque)
-    rests_until: float = 0.0
+    turns: RateWindow
+    silent_until: float = 0.0
 
 
 class Cooldown:
-    """Counts turns by chat (with its threads) and sender. ``clock`` is monotonic. A bound of 0 is
-    none."""
+    """Counts turns by chat, with its threads, and sender.
+
+    Args:
+        settings: The bounds; one of 0 is no bound.
+        clock: A monotonic clock.
+    """
 
     def __init__(self, settings: TriggerSettings, clock: Callable[[], float]) -> None:
         self._settings = settings
@@ -47,41 +53,37 @@ class Cooldown:
         self._senders: OrderedDict[tuple[ChatKey, str], _Sender] = OrderedDict()
 
     def note(self, chat_key: ChatKey, user_id: str) -> None:
-        """A turn begins that this sender woke."""
+        """Count a turn that this sender woke; one without a sender is not counted."""
         if not user_id:
             return
-        sender = self._senders.setdefault(_place(chat_key, user_id), _Sender())
-        self._senders.move_to_end(_place(chat_key, user_id))
-        if len(self._senders) > _MOST_KNOWN:
+        key, settings = _key(chat_key, user_id), self._settings
+        if key not in self._senders:
+            burst, hour = (settings.burst_turns, settings.burst_s), (settings.hour_turns, HOUR_S)
+            self._senders[key] = _Sender(RateWindow(burst, hour))
+        self._senders.move_to_end(key)
+        if len(self._senders) > _MOST_SENDERS:
             self._senders.popitem(last=False)
-        sender.turns.append(self._clock())
+        self._senders[key].turns.take(self._clock())
 
     def state(self, chat_key: ChatKey, user_id: str) -> CooldownState:
-        """Whether what this sender asks now is answered. Asking while resting prolongs the rest."""
-        sender = self._senders.get(_place(chat_key, user_id))
+        """Whether a message that this sender writes now gets an answer. A message during the
+        cooldown prolongs it."""
+        key = _key(chat_key, user_id)
+        sender = self._senders.get(key)
         if sender is None:
             return CooldownState.NO
         now = self._clock()
-        if sender.rests_until:
-            if now >= sender.rests_until:
-                del self._senders[_place(chat_key, user_id)]
+        if sender.silent_until:
+            if now >= sender.silent_until:
+                del self._senders[key]
                 return CooldownState.NO
-            sender.rests_until = now + self._settings.rest_s
+            sender.silent_until = now + self._settings.rest_s
             return CooldownState.LASTS
-        while sender.turns and sender.turns[0] <= now - HOUR_S:
-            sender.turns.popleft()
-        if self._is_met(sender, now):
-            sender.rests_until = now + self._settings.rest_s
+        if sender.turns.wait_s(now):
+            sender.silent_until = now + self._settings.rest_s
             return CooldownState.BEGINS
         return CooldownState.NO
 
-    def _is_met(self, sender: _Sender, now: float) -> bool:
-        settings, turns = self._settings, sender.turns
-        if settings.hour_turns and len(turns) >= settings.hour_turns:
-            return True
-        burst = settings.burst_turns
-        return bool(burst) and len(turns) >= burst and turns[-burst] > now - settings.burst_s
 
-
-def _place(chat_key: ChatKey, user_id: str) -> tuple[ChatKey, str]:
+def _key(chat_key: ChatKey, user_id: str) -> tuple[ChatKey, str]:
     return without_thread(chat_key), user_id

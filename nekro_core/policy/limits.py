@@ -1,20 +1,25 @@
-"""What bounds a turn. Each limit counts one thing; all raise the same error."""
+"""What one turn, and one run of it, may use. All limits raise the same error.
 
+A quota of 24 hours bounds a turn as a limit that counts what was used before it: see
+`nekro_core.policy.quotas`.
+"""
+
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import Protocol, assert_never
 
 from nekro_core.llm.model import RequestUsage
-from nekro_core.policy.settings import TurnSettings
-from nekro_core.store import Usage as StoredUsage
+from nekro_core.policy.settings import SendRateSettings, TurnSettings
 from nekro_core.system.errors import NekroError
 
-DAY_S = 86_400.0
-"""What a limit of a day looks back on, in seconds."""
+_RUNS = 4096
+"""Runs whose messages are counted. Far fewer run at once, so no count begins anew during a run."""
 
 
 class LimitExceeded(NekroError):
-    """A turn reached a bound: ``kind`` names it, ``value`` is what was counted."""
+    """A turn reached a limit: ``kind`` names it, ``value`` is what was counted."""
 
     def __init__(self, kind: str, value: float, limit: float) -> None:
         super().__init__(f"{kind}: {value:g} of at most {limit:g}")
@@ -24,88 +29,68 @@ class LimitExceeded(NekroError):
 
 
 class Limit(Protocol):
-    """One bound. It is looked at before each reply is asked for, so what was paid for is used."""
+    """One limit. A turn checks it before each request, so it uses every reply that was paid for."""
 
     def check(self) -> None:
-        """Raises `LimitExceeded` where another step would pass the bound."""
+        """Raises `LimitExceeded` if the limit is reached."""
 
     def spend(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """A reply was paid for; ``cost`` is in the operator's currency."""
+        """Count a reply of the turn; ``cost`` is in the operator's currency."""
+
+    def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
+        """Count a request that a plugin made for the turn. It is no step of the turn."""
 
 
-@dataclass(slots=True)
-class StepLimit:
+class Measure(Enum):
+    """What a `UsageLimit` counts."""
+
+    STEPS = "steps"
     """Model replies."""
-
-    limit: int
-    taken: int = 0
-
-    def check(self) -> None:
-        """See `Limit.check`."""
-        if self.taken >= self.limit:
-            raise LimitExceeded("steps", self.taken, self.limit)
-
-    def spend(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
-        """See `Limit.spend`."""
-        self.taken += 1
+    TURNS = "turns"
+    """Turns of a day before this one. A turn that has begun is finished."""
+    TOKENS = "tokens"
+    """Prompt and completion tokens together."""
+    MONEY = "money"
+    """Costs in the operator's currency."""
 
 
 @dataclass(slots=True)
-class TurnsLimit:
-    """Turns of a day, those before this one: the turn that is under way is brought to its end."""
+class UsageLimit:
+    """At most ``limit`` of one measure, of which so much was ``taken`` already. ``kind`` names the
+    limit in its error; without it the measure does."""
 
-    limit: int
-    taken: int
-    kind: str
-
-    def check(self) -> None:
-        """See `Limit.check`."""
-        if self.taken >= self.limit:
-            raise LimitExceeded(self.kind, self.taken, self.limit)
-
-    def spend(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
-        """A turn's replies are no further turns."""
-
-
-@dataclass(slots=True)
-class MoneyLimit:
-    """What a day's replies cost, in the operator's currency."""
-
+    measure: Measure
     limit: float
-    taken: float
-    kind: str
+    taken: float = 0
+    kind: str = ""
 
     def check(self) -> None:
         """See `Limit.check`."""
         if self.taken >= self.limit:
-            raise LimitExceeded(self.kind, self.taken, self.limit)
+            raise LimitExceeded(self.kind or self.measure.value, self.taken, self.limit)
 
-    def spend(self, _usage: RequestUsage, cost: float = 0.0) -> None:
+    def spend(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """See `Limit.spend`."""
-        self.taken += cost
+        if self.measure is Measure.STEPS:
+            self.taken += 1
+        self.spend_extra(usage, cost)
 
-
-@dataclass(slots=True)
-class TokenLimit:
-    """Prompt and completion tokens together: of a turn, or with those ``taken`` before of a day."""
-
-    limit: int
-    taken: int = 0
-    kind: str = "tokens"
-
-    def check(self) -> None:
-        """See `Limit.check`."""
-        if self.taken >= self.limit:
-            raise LimitExceeded(self.kind, self.taken, self.limit)
-
-    def spend(self, usage: RequestUsage, _cost: float = 0.0) -> None:
-        """See `Limit.spend`."""
-        self.taken += usage.prompt_tokens + usage.completion_tokens
+    def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
+        """See `Limit.spend_extra`."""
+        match self.measure:
+            case Measure.TOKENS:
+                self.taken += usage.tokens
+            case Measure.MONEY:
+                self.taken += cost
+            case Measure.STEPS | Measure.TURNS:
+                pass
+            case _:
+                assert_never(self.measure)
 
 
 @dataclass(slots=True)
 class TimeLimit:
-    """Seconds since the turn began. The turn is also cut at that moment; see `Turn.run`."""
+    """Seconds since the turn began. `Turn.run` also cancels the turn at that moment."""
 
     limit: float
     clock: Callable[[], float]
@@ -118,7 +103,10 @@ class TimeLimit:
             raise LimitExceeded("seconds", passed, self.limit)
 
     def spend(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
-        """Time passes by itself."""
+        """A reply takes no time but what passes."""
+
+    def spend_extra(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
+        """The same."""
 
 
 class Limits:
@@ -128,43 +116,65 @@ class Limits:
         self._limits = [*limits]
 
     def add(self, *limits: Limit) -> None:
-        """Bound by these as well."""
+        """Check and count these as well."""
         self._limits += limits
 
     def check(self) -> None:
-        """Raises `LimitExceeded` for the first that is reached."""
+        """Raises `LimitExceeded` for the first limit that is reached."""
         for limit in self._limits:
             limit.check()
 
     def spend(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """Tell each of them."""
+        """See `Limit.spend`."""
         for limit in self._limits:
             limit.spend(usage, cost)
 
+    def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
+        """See `Limit.spend_extra`."""
+        for limit in self._limits:
+            limit.spend_extra(usage, cost)
+
     def refusal(self) -> str:
-        """The first that is reached, in words; empty where none is."""
+        """The first limit that is reached, in words; empty if none is."""
         try:
             self.check()
         except LimitExceeded as error:
             return str(error)
         return ""
 
-    def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """A plugin asked a model on the turn's behalf: no step, but tokens and money."""
-        for limit in self._limits:
-            if isinstance(limit, TokenLimit | MoneyLimit):
-                limit.spend(usage, cost)
-
 
 def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> tuple[Limit, ...]:
     """The limits of a turn that begins now. ``clock`` is monotonic."""
     return (
-        StepLimit(settings.max_steps),
-        TokenLimit(settings.max_tokens),
+        UsageLimit(Measure.STEPS, settings.max_steps),
+        UsageLimit(Measure.TOKENS, settings.max_tokens),
         TimeLimit(settings.max_seconds, clock, clock()),
     )
 
 
-def total(usage: StoredUsage) -> int:
-    """All tokens of what the store counted."""
-    return usage.prompt_tokens + usage.completion_tokens
+class RunSendLimit:
+    """How many messages each run may send."""
+
+    def __init__(self, settings: SendRateSettings) -> None:
+        self._limit = settings.sends_per_run
+        self._sent: OrderedDict[str, int] = OrderedDict()
+
+    def take(self, run_id: str, messages: int) -> str:
+        """Count so many more messages of a run, all of them or none.
+
+        Returns why they may not be sent, as a sentence for the run, or an empty text. A send
+        without a run is not counted.
+        """
+        if not run_id:
+            return ""
+        sent = self._sent.get(run_id, 0)
+        if sent + messages > self._limit:
+            return (
+                f"this run has sent {sent} of {self._limit} messages and this would be {messages} "
+                "more; nothing of it was sent. Say it in one message, or write a file and send that"
+            )
+        self._sent[run_id] = sent + messages
+        self._sent.move_to_end(run_id)
+        if len(self._sent) > _RUNS:
+            self._sent.popitem(last=False)
+        return ""

@@ -6,17 +6,13 @@ from typing import Protocol
 
 from nekro_core.chat import ChatKey
 from nekro_core.policy import Quota, without_thread
-from nekro_core.policy.limits import (
-    DAY_S,
-    Limit,
-    MoneyLimit,
-    TokenLimit,
-    TurnsLimit,
-    total,
-)
+from nekro_core.policy.limits import Limit, Measure, UsageLimit
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.settings import PolicyDefaults
 from nekro_core.store import Store, Usage
+
+DAY_S = 86_400.0
+"""What a quota looks back on, in seconds."""
 
 
 class QuotaSources(Protocol):
@@ -47,15 +43,20 @@ class QuotaUsage:
     quota: Quota
     used: Usage
 
+    def measures(self) -> tuple[tuple[Measure, float, float], ...]:
+        """Each measure, what of it is used, and its limit; a limit of 0 is none."""
+        used, quota = self.used, self.quota
+        return (
+            (Measure.TURNS, used.turns, quota.turns or 0),
+            (Measure.TOKENS, used.tokens, quota.tokens or 0),
+            (Measure.MONEY, used.cost, quota.money or 0),
+        )
+
     def limits(self) -> Iterator[Limit]:
-        """The limits that a turn has of it."""
-        kind = f"{self.whose}_day"
-        if self.quota.turns:
-            yield TurnsLimit(self.quota.turns, self.used.turns, kind)
-        if self.quota.tokens:
-            yield TokenLimit(self.quota.tokens, total(self.used), kind)
-        if self.quota.money:
-            yield MoneyLimit(self.quota.money, self.used.cost, kind)
+        """The limits of a turn that counts towards this quota."""
+        for measure, used, limit in self.measures():
+            if limit:
+                yield UsageLimit(measure, limit, used, f"{self.whose}_day")
 
 
 async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> QuotaUsage:

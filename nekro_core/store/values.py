@@ -140,6 +140,11 @@ class Usage:
     completion_tokens: int = 0
     cost: float = 0.0
 
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens."""
+        return self.prompt_tokens + self.completion_tokens
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTurn:

@@ -1,42 +1,92 @@
-"""Order inside each lane, no waiting between lanes."""
+"""Bounds and order for each key: a chat, a room, a host."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.system.keyed_limiter import KeyedLimiter
-
 T = TypeVar("T")
 Job = Callable[[], Awaitable[None]]
 
 READ_AHEAD = 8
-"""Messages of a lane that are read at once: what one waits for, the next ones wait for too, so that
-a server which says nothing costs a chat one wait and not one for each message."""
+"""Reads that a key has begun before their jobs ask for them. A server that never answers then costs
+a chat one wait, not one wait for each message."""
 FETCHES_AT_ONCE = 4
-"""Media of a lane that are had at once."""
+"""Downloads that a key has open at once."""
+
+
+class KeyedLimiter:
+    """Lets at most ``each`` callers of one key in at once. Others wait, first come, first served.
+
+    The work runs in the caller's own task: use it where the caller needs the result, and
+    `KeyedQueue` where nobody waits for it. A key without callers takes no memory.
+
+    Args:
+        each: How many callers of one key may be inside; 1 keeps them in order.
+    """
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self._used: dict[Hashable, tuple[anyio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def of(self, key: Hashable) -> AsyncIterator[None]:
+        """Wait for a place of the key and hold it.
+
+        Args:
+            key: A chat, a room, a host.
+
+        Returns:
+            A context manager, entered once a place is free.
+        """
+        semaphore, callers = self._used.get(key) or (anyio.Semaphore(self._each), 0)
+        self._used[key] = semaphore, callers + 1
+        try:
+            async with semaphore:
+                yield
+        finally:
+            semaphore, callers = self._used[key]
+            if callers > 1:
+                self._used[key] = semaphore, callers - 1
+            else:
+                del self._used[key]
+
+    def callers(self, key: Hashable) -> int:
+        """How many are inside or wait.
+
+        Args:
+            key: A chat, a room, a host.
+
+        Returns:
+            Their number, 0 for a key that nobody uses.
+        """
+        return self._used[key][1] if key in self._used else 0
+
+    def __len__(self) -> int:
+        """How many are inside or wait, for all keys together."""
+        return sum(callers for _, callers in self._used.values())
 
 
 class KeyedQueue:
-    """Runs jobs one after another within a lane, and lanes beside each other.
+    """Runs the jobs of one key one after another, and different keys side by side.
 
-    A job that raises is logged and its lane goes on: one bad message must not silence a chat.
+    An error of a job is logged and the next job runs: one bad message must not silence a chat.
 
     Args:
-        tasks: Where the lanes run.
-        capacity: How many jobs may be queued, in all lanes together.
+        tasks: The task group that runs the jobs.
+        capacity: How many jobs may be queued, for all keys together.
     """
 
     def __init__(self, tasks: TaskGroup, *, capacity: int = 4096) -> None:
         self._tasks = tasks
         self._capacity = capacity
         self._queues: dict[Hashable, deque[Job]] = {}
-        self._ahead = KeyedLimiter(READ_AHEAD)
-        self._few = KeyedLimiter(FETCHES_AT_ONCE)
+        self._reads = KeyedLimiter(READ_AHEAD)
+        self._fetches = KeyedLimiter(FETCHES_AT_ONCE)
         self._waiting = 0
         self._progress = anyio.Event()
 
@@ -44,8 +94,8 @@ class KeyedQueue:
         """Queue a job. Waits only while ``capacity`` jobs are queued already.
 
         Args:
-            lane: What the order is kept in: a chat's key for one.
-            job: Called with nothing and awaited.
+            lane: The key whose jobs stay in order, such as a chat key.
+            job: Called without arguments and awaited.
         """
         while self._waiting >= self._capacity:
             await self._progress.wait()
@@ -60,38 +110,40 @@ class KeyedQueue:
     def reading(
         self, lane: Hashable, read: Callable[[], Awaitable[T]], *, ahead: bool = True
     ) -> "Prefetch[T]":
-        """Have something read that a job of this lane will need. In a lane that waits for other
-        jobs it is begun now, beside them, `READ_AHEAD` at once; else, and where nothing is to be
-        had from elsewhere (not ``ahead``), when it is asked for.
+        """Read something that a job of this key will need.
+
+        If other jobs of the key are queued, the read begins now, with at most `READ_AHEAD` of them
+        at once. If the key is idle, the read begins when its value is asked for.
 
         Args:
-            lane: The lane of the job.
-            read: Called with nothing and awaited.
-            ahead: Whether it may be begun before it is asked for.
+            lane: The key of the job.
+            read: Called without arguments and awaited, once.
+            ahead: False begins the read only when its value is asked for: nothing is gained by
+                starting it earlier.
 
         Returns:
             What the job asks for the value.
         """
-        found = Prefetch(read)
+        prefetch = Prefetch(read)
         if ahead and lane in self._queues:
-            found.begun = True
-            self._tasks.start_soon(self._read_ahead, lane, found)
-        return found
+            prefetch.begun = True
+            self._tasks.start_soon(self._read_ahead, lane, prefetch)
+        return prefetch
 
     def few(self, lane: Hashable) -> AbstractAsyncContextManager[None]:
-        """One of the `FETCHES_AT_ONCE` places that a lane has for fetching.
+        """Hold one of the `FETCHES_AT_ONCE` downloads that a key may have open.
 
         Args:
-            lane: The lane.
+            lane: The key.
 
         Returns:
             A context manager, entered once a place is free.
         """
-        return self._few.of(lane)
+        return self._fetches.of(lane)
 
-    async def _read_ahead(self, lane: Hashable, reading: "Prefetch[T]") -> None:
-        async with self._ahead.of(lane):
-            await reading.read()
+    async def _read_ahead(self, lane: Hashable, prefetch: "Prefetch[T]") -> None:
+        async with self._reads.of(lane):
+            await prefetch.read()
 
     async def idle(self) -> None:
         """Wait until nothing is queued or running."""
@@ -105,11 +157,11 @@ class KeyedQueue:
                 await self._run(lane, queue[0])
                 queue.popleft()
                 self._waiting -= 1
-                self._step()
+                self._notify()
         finally:
             self._waiting -= len(queue)
             del self._queues[lane]
-            self._step()
+            self._notify()
 
     async def _run(self, lane: Hashable, job: Job) -> None:
         try:
@@ -117,48 +169,48 @@ class KeyedQueue:
         except Exception:  # noqa: BLE001 - logged with its traceback; the chat's next message counts
             logger.exception("{}: a message could not be taken in", lane)
 
-    def _step(self) -> None:
+    def _notify(self) -> None:
         self._progress.set()
         self._progress = anyio.Event()
 
 
 class Prefetch(Generic[T]):
-    """What was or will be read for a job. Made by `KeyedQueue.reading`.
+    """A value that is read for a job, perhaps before the job asks. Made by `KeyedQueue.reading`.
 
     Args:
-        read: Called with nothing and awaited, once.
+        read: Called without arguments and awaited, once.
     """
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read
-        self._over = anyio.Event()
-        self._found: list[T] = []
+        self._finished = anyio.Event()
+        self._value: list[T] = []
         self._error: Exception | None = None
         self.begun = False
 
     async def get(self) -> T:
-        """Get what was read, once it is.
+        """Wait for the value.
 
         Returns:
-            What ``read`` gave.
+            What ``read`` returned.
 
         Raises:
-            Exception: What ``read`` raised, as it is.
+            Exception: The error that ``read`` raised.
         """
         if self.begun:
-            await self._over.wait()
+            await self._finished.wait()
         else:
             self.begun = True
             await self.read()
         if self._error is not None:
             raise self._error
-        return self._found[0]
+        return self._value[0]
 
     async def read(self) -> None:
-        """Read it. What goes wrong is for `get`, whose job it concerns."""
+        """Read the value. `get` raises what goes wrong: the error concerns its job alone."""
         try:
-            self._found.append(await self._read())
+            self._value.append(await self._read())
         except Exception as error:  # noqa: BLE001 - raised where it is asked for
             self._error = error
         finally:
-            self._over.set()
+            self._finished.set()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tests.house import docs, errors, imports, layout, names, packages
+from tests.house import docs, errors, imports, layout, names, packages, singles
 from tests.house.tree import Tree
 
 HERE = Path(__file__).parent
@@ -140,6 +140,26 @@ def errors_without_root(house: House) -> Outcome:
     return _but(errors.without_root(house.tree), house.kept("errors"))
 
 
+def other_http_clients(house: House) -> Outcome:
+    """Files that import another HTTP client than ours."""
+    return _but(singles.other_http_clients(house.tree), house.kept("http_clients"))
+
+
+def other_keyed_queues(house: House) -> Outcome:
+    """Files with locks or queues by key of their own."""
+    return _but(singles.other_keyed_queues(house.tree), house.kept("keyed_queues"))
+
+
+def other_rate_windows(house: House) -> Outcome:
+    """Files that count what happened in a while by themselves."""
+    return _listed(singles.other_rate_windows(house.tree).values())
+
+
+def other_confinement(house: House) -> Outcome:
+    """Files in which a process confines itself, outside the one home of that."""
+    return _but(singles.other_confinement(house.tree), house.kept("confinement"))
+
+
 def _listed(lines: Iterable[str]) -> Outcome:
     found = tuple(lines)
     return Outcome(len(found), found)
@@ -164,6 +184,10 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
         packages_not_imported,
         undocumented_api,
         errors_without_root,
+        other_http_clients,
+        other_keyed_queues,
+        other_rate_windows,
+        other_confinement,
     )
 }
 
@@ -175,6 +199,9 @@ def stale_reasons(house: House) -> list[str]:
         "errors": errors.without_root(house.tree),
         "undeclared": packages.undeclared(house.tree),
         "not_imported": packages.not_imported(house.tree),
+        "http_clients": singles.other_http_clients(house.tree),
+        "confinement": singles.other_confinement(house.tree),
+        "keyed_queues": singles.other_keyed_queues(house.tree),
     }
     return [
         f"[{table}] {name}"

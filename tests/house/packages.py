@@ -19,8 +19,9 @@ NOT_INSTALLED = {
 """Import names of what an extra brings, which an environment of development need not have."""
 
 
-def imported(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Each module of another package that is imported, by statement or by string, and where."""
+def imported(tree: Tree, *, with_python: bool = False) -> Iterator[tuple[str, str]]:
+    """Each module of another package that is imported, by statement or by string, and where;
+    ``with_python`` those of Python's own library too."""
     examples = (
         (str(path.relative_to(tree.root)), ast.walk(ast.parse(path.read_bytes())))
         for path in sorted((tree.root / "examples").rglob("*.py"))
@@ -32,7 +33,7 @@ def imported(tree: Tree) -> Iterator[tuple[str, str]]:
             for name in _named_by(node):
                 top = name.partition(".")[0]
                 ours = top in (*TOPS, "examples") or top.startswith("guest_")
-                if not ours and top not in sys.stdlib_module_names:
+                if not ours and (with_python or top not in sys.stdlib_module_names):
                     yield name, f"{path}:{node.lineno}"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import docs, errors, layout, names, packages, ratchet
+from tests.house import docs, errors, layout, names, packages, ratchet, singles
 from tests.house.checks import CHECKS, House
 from tests.house.measures import Lines, lines_of, measured, new_findings, report, unpack
 from tests.house.tree import Tree
@@ -207,6 +207,71 @@ def test_imports_and_declarations_are_held_against_each_other(tmp_path: Path) ->
     assert packages.not_imported(here) == {
         "pyyaml": "pyproject.toml: pyyaml (dependencies) is declared, but no file imports it",
         "idna": "pyproject.toml: idna (extra sound) is declared, but no file imports it",
+    }
+
+
+def test_http_clients_other_than_ours_are_named(tmp_path: Path) -> None:
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/ours.py": "import httpx, h11\nfrom urllib.parse import quote",
+            "nekro_core/two.py": "import httpx2\nfrom requests import Session",
+            "adapters/slow.py": "from urllib.request import urlopen",
+            "plugins/late.py": "from importlib import import_module\nimport_module('aiohttp')",
+        },
+    )
+    assert singles.other_http_clients(here) == {
+        "nekro_core/two.py": "nekro_core/two.py:1: imports httpx2; our HTTP client is httpx",
+        "adapters/slow.py": "adapters/slow.py:1: imports urllib.request.urlopen; "
+        "our HTTP client is httpx",
+        "plugins/late.py": "plugins/late.py:2: imports aiohttp; our HTTP client is httpx",
+    }
+
+
+def test_locks_and_queues_by_key_are_named(tmp_path: Path) -> None:
+    head = "import anyio\nfrom collections import deque\n"
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/a.py": head + "class A:\n    x: dict[str, anyio.Lock] = {}",
+            "nekro_core/b.py": head + "class L:\n    q = deque()\nx: OrderedDict[int, L] = {}",
+            "nekro_core/c.py": head + "x.setdefault(key, anyio.Semaphore(1))",
+            "nekro_core/d.py": head + "x: dict[str, list[int]] = {}\ny: deque[int] = deque()",
+            "nekro_core/system/keyed_queue.py": head + "x: dict[str, deque[int]] = {}",
+        },
+    )
+    assert list(singles.other_keyed_queues(here)) == [f"nekro_core/{n}.py" for n in "abc"]
+
+
+def test_loops_that_forget_by_the_clock_are_named(tmp_path: Path) -> None:
+    loop = "while times and times[0] {} now - 60:\n    times.{}()"
+    here = written(
+        tmp_path,
+        {
+            "adapters/a.py": loop.format("<=", "popleft"),
+            "nekro_core/b.py": "while waiting[0] is None:\n    waiting.popleft()",
+            "nekro_core/system/rate_window.py": loop.format("<", "popleft"),
+        },
+    )
+    assert list(singles.other_rate_windows(here)) == ["adapters/a.py"]
+
+
+def test_processes_that_confine_themselves_elsewhere_are_named(tmp_path: Path) -> None:
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/a.py": "import ctypes\nctypes.CDLL(None).prctl(1, 9)",
+            "plugins/b.py": "import resource\nresource.setrlimit(1, (2, 2))",
+            "nekro_core/system/confinement/c.py": "library.syscall(444)",
+            "nekro_core/sandbox/guest/d.py": "library.prctl(4)",
+            "nekro_core/e.py": "resource.getrlimit(1)",
+        },
+    )
+    assert singles.other_confinement(here) == {
+        "nekro_core/a.py": "nekro_core/a.py:2: calls prctl; "
+        "what confines a process is in nekro_core/system/confinement/",
+        "plugins/b.py": "plugins/b.py:2: calls setrlimit; "
+        "what confines a process is in nekro_core/system/confinement/",
     }
 
 

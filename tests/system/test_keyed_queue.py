@@ -1,11 +1,11 @@
-"""What a chat's next messages need is read while it waits, and they are handed over in order."""
+"""The jobs of a key run in order, and what they need is read while they wait."""
+
+from functools import partial
 
 import anyio
 import pytest
 
-from nekro_core.system.host_resolver import AT_ONCE, PER_KEY, HostResolver
-from nekro_core.system.keyed_limiter import KeyedLimiter
-from nekro_core.system.keyed_queue import FETCHES_AT_ONCE, READ_AHEAD, KeyedQueue
+from nekro_core.system.keyed_queue import FETCHES_AT_ONCE, READ_AHEAD, KeyedLimiter, KeyedQueue
 
 
 class Reader:
@@ -73,40 +73,70 @@ async def test_a_lane_has_few_places_for_fetching_and_no_other_waits_for_them() 
     assert most == {"one": FETCHES_AT_ONCE, "other": FETCHES_AT_ONCE}
 
 
-async def test_shares_are_forgotten_once_nobody_uses_them() -> None:
-    shares = KeyedLimiter(1)
-    async with shares.of("a"), shares.of("b"):
-        assert set(shares._used) == {"a", "b"}
-    with pytest.raises(ValueError, match="broken"):
-        async with shares.of("a"):
-            raise ValueError("broken")
-    assert not shares._used
-
-
-async def test_one_chats_names_that_nobody_answers_for_leave_room_for_anothers() -> None:
-    asked: list[str] = []
-
-    async def resolve(host: str, _: int) -> list[str]:
-        asked.append(host)
-        if host.startswith("stuck"):
-            await anyio.sleep_forever()
-        return ["192.0.2.1"]
-
-    lookups = HostResolver(resolve)
+async def test_jobs_of_a_key_run_in_order_and_keys_side_by_side() -> None:
+    done: list[tuple[str, int]] = []
+    hold = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        for number in range(AT_ONCE * 2):
-            tasks.start_soon(lookups.addresses, f"stuck{number}", 80, "slow")
+        queue = KeyedQueue(tasks)
+
+        async def job(key: str, number: int) -> None:
+            if key == "slow":
+                await hold.wait()
+            done.append((key, number))
+            if number == 1:
+                raise ValueError("an error ends its own job alone")
+
+        for number in range(3):
+            for key in ("slow", "quick"):
+                await queue.submit(key, partial(job, key, number))
         await anyio.wait_all_tasks_blocked()
-        assert len(asked) == PER_KEY
-        with anyio.fail_after(5):
-            assert await lookups.addresses("quick", 80, "quick") == ["192.0.2.1"]
-        tasks.cancel_scope.cancel()
+        assert done == [("quick", 0), ("quick", 1), ("quick", 2)]
+        hold.set()
+        await queue.idle()
+    assert done[3:] == [("slow", 0), ("slow", 1), ("slow", 2)]
 
 
-async def test_the_systems_resolver_is_asked_beside_the_event_loop() -> None:
-    lookups = HostResolver()
-    assert "127.0.0.1" in await lookups.addresses("localhost", 80, "a chat")
-    assert await lookups.addresses("127.0.0.1", 80, "a chat") == ["127.0.0.1"]
-    for name in ("a..b", "x" * 70 + ".example", "no such name"):
-        with pytest.raises(OSError, match=r".+"):
-            await lookups.addresses(name, 80, "a chat")
+async def test_a_full_queue_lets_the_submitter_wait() -> None:
+    hold = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        queue = KeyedQueue(tasks, capacity=2)
+        for key in ("a", "b"):
+            await queue.submit(key, hold.wait)
+        with anyio.move_on_after(0.05) as waiting:
+            await queue.submit("c", hold.wait)
+        assert waiting.cancelled_caught
+        hold.set()
+        await queue.submit("c", hold.wait)
+        await queue.idle()
+
+
+async def test_callers_of_a_key_are_let_in_one_after_another() -> None:
+    limiter, inside, order = KeyedLimiter(1), 0, list[int]()
+
+    async def enter(number: int) -> None:
+        nonlocal inside
+        async with limiter.of("room"):
+            inside += 1
+            assert inside == 1
+            await anyio.sleep(0)
+            order.append(number)
+            inside -= 1
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(10):
+            tasks.start_soon(enter, number)
+        await anyio.sleep(0)
+        assert limiter.callers("room") == len(limiter) == 10
+        assert limiter.callers("another room") == 0
+    assert order == [*range(10)]
+    assert limiter.callers("room") == len(limiter) == 0
+
+
+async def test_a_key_is_forgotten_once_nobody_uses_it() -> None:
+    limiter = KeyedLimiter(1)
+    async with limiter.of("a"), limiter.of("b"):
+        assert set(limiter._used) == {"a", "b"}
+    with pytest.raises(ValueError, match="broken"):
+        async with limiter.of("a"):
+            raise ValueError("broken")
+    assert not limiter._used

@@ -14,8 +14,8 @@ from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
-from nekro_core.policy.limits import DAY_S
 from nekro_core.policy.permissions import CommandPermission
+from nekro_core.policy.quotas import DAY_S
 from nekro_core.store import Person
 
 _ME = "me"

@@ -14,7 +14,7 @@ from nekro_core.plugins.authoring.command_response import CmdCtl, CommandRespons
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
 from nekro_core.policy import InvalidOverride, Quota, without_thread
-from nekro_core.policy.limits import total
+from nekro_core.policy.limits import Measure
 from nekro_core.policy.permissions import CommandPermission
 from nekro_core.policy.quotas import QuotaUsage, quota_of_bot, quota_of_chat, quota_of_person
 
@@ -50,22 +50,17 @@ def status_commands(
             say(f"own.status.{manner.state.value}", lang),
             say("own.status.works" if working.cancelled_caught else "own.status.rests", lang),
             say("own.status.model", lang, model=manner.model.profile.name, mode=manner.mode),
-            say("own.status.used", lang, turns=used.turns, tokens=total(used)),
+            say("own.status.used", lang, turns=used.turns, tokens=used.tokens),
         ]
         if waiting:
             lines.append(say("own.status.waiting", lang, count=len(waiting)))
         return CmdCtl.message("\n".join(lines))
 
     def told(account: QuotaUsage, lang: str) -> str:
-        used, quota = account.used, account.quota
         parts = [
-            say(f"own.quota.{kind}", lang, used=_number(spent), most=_most(most))
-            for kind, spent, most in (
-                ("turns", used.turns, quota.turns),
-                ("tokens", total(used), quota.tokens),
-                ("money", used.cost, quota.money),
-            )
-            if most or spent or kind != "money"
+            say(f"own.quota.{measure.value}", lang, used=_number(used), most=_most(limit))
+            for measure, used, limit in account.measures()
+            if limit or used or measure is not Measure.MONEY
         ]
         return f"{say(f'own.quota.of_{account.whose}', lang)} {', '.join(parts)}"
 
@@ -159,5 +154,5 @@ def _number(value: float) -> str:
     return str(value) if value == int(value) else f"{value:.4g}"
 
 
-def _most(value: float | None) -> str:
+def _most(value: float) -> str:
     return _number(value) if value else "∞"

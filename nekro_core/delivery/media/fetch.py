@@ -15,7 +15,7 @@ from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch_policy import FetchPolicy, PlatformFetchPolicy
 from nekro_core.delivery.settings import MediaSettings
 from nekro_core.system.host_resolver import HostResolver, Resolve
-from nekro_core.system.keyed_limiter import KeyedLimiter
+from nekro_core.system.keyed_queue import KeyedLimiter
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AT_ONCE = 64

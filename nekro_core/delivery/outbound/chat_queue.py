@@ -1,4 +1,9 @@
-"""One chat's line of sends: one at a time, in the order in which they came."""
+"""One chat's line of sends: one at a time, in the order in which they came.
+
+`KeyedQueue` is not used here. A send returns its receipts to its caller and ends with it, so it
+runs in the caller's task. It takes its place without a pause, before its rows are committed, so
+that the rows and the next state share a commit; `KeyedLimiter` cannot hand out a place beforehand.
+"""
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
@@ -9,7 +14,7 @@ import anyio
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.outbound.ledger import OutgoingCall
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.policy.send_rate import SendRateWindow
+from nekro_core.system.rate_window import RateWindow
 
 
 class Ticket:
@@ -44,7 +49,7 @@ class ChatQueue:
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
         self.door = anyio.Lock(fast_acquire=True)  # a pause here would be one of each send
-        self.window = SendRateWindow(settings)
+        self.window = RateWindow((settings.sends_per_window, settings.window_s))
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0
         self.sends = 0
@@ -108,7 +113,7 @@ class ChatQueues:
     def forget_idle(self, now: float) -> None:
         """Let go of lanes that hold nothing to remember."""
         for key, lane in [*self._lanes.items()]:
-            if not lane.users and not lane.parked and lane.window.idle(now):
+            if not lane.users and not lane.parked and not lane.window.count(now):
                 del self._lanes[key]
 
     def __len__(self) -> int:

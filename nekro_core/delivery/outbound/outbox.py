@@ -25,7 +25,7 @@ from nekro_core.delivery.outbound.ready_media import ready_media
 from nekro_core.delivery.outbound.retry_queue import RetryQueue
 from nekro_core.delivery.outbound.split import Piece
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.policy.send_rate import RunSendLimit
+from nekro_core.policy.limits import RunSendLimit
 from nekro_core.store import Store, StoreError
 
 

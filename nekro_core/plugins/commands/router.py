@@ -10,8 +10,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import anyio
-import msgspec
 from loguru import logger
 
 from nekro_core.chat import Author, ChatKey, Record, Text
@@ -28,6 +26,7 @@ from nekro_core.plugins.commands.pending_questions import (
 )
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.store import StoreError, WaitingRow
+from nekro_core.system.keyed_queue import KeyedLimiter
 from nekro_core.tools.outcome import ToolFailure
 
 _TOLD_LATE_S = 3600.0
@@ -88,13 +87,6 @@ CommandJob = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[CommandJob], object]
 
 
-class _Lane(msgspec.Struct):
-    """The commands of one chat."""
-
-    limiter: anyio.CapacityLimiter
-    there: int = 0
-
-
 class CommandRouter:
     """Hears every record before the agent does. A command never wakes the agent; the model sees it
     and its answer in the history. ``adapter_of`` names the adapter of an instance, ``language`` is
@@ -129,16 +121,16 @@ class CommandRouter:
             language=language,
             access=access,
         )
-        self._lanes: dict[ChatKey, _Lane] = {}
+        self._at_work = KeyedLimiter(settings.at_once)
 
     @property
     def at_work(self) -> int:
         """Commands that run or wait for their turn, and questions that are open."""
-        return sum(lane.there for lane in self._lanes.values()) + len(self._waits)
+        return len(self._at_work) + len(self._waits)
 
     def is_busy(self, chat_key: ChatKey) -> bool:
         """Whether a command of this chat runs or waits for its turn."""
-        return chat_key in self._lanes
+        return self._at_work.callers(chat_key) > 0
 
     def on_record(self, record: Record, start: Start) -> bool:
         """Whether a record is a command, or the answer that one waits for: then it runs. ``start``
@@ -156,7 +148,7 @@ class CommandRouter:
             else:
                 call = CommandCall(entry=entries[0], record=record, line=line)
                 start(
-                    partial(self._in_lane, call, partial(self._caller.list_matches, call, entries))
+                    partial(self._in_turn, call, partial(self._caller.list_matches, call, entries))
                 )
             return True
         if (wait := self._waits.take(record.chat_key, user, record.seq)) is None:
@@ -206,7 +198,7 @@ class CommandRouter:
 
     def _begin(self, call: CommandCall, start: Start) -> None:
         work = self._caller.run if call.wait is None else self._answered
-        errand = partial(self._in_lane, call, partial(work, call))
+        errand = partial(self._in_turn, call, partial(work, call))
         if (plugin := call.entry.plugin) is None:
             start(errand)
         else:
@@ -222,20 +214,14 @@ class CommandRouter:
         await self._caller.run(call)
         self._waits.done(call.record.seq)
 
-    async def _in_lane(self, call: CommandCall, errand: CommandJob) -> None:
-        """Do it when it is this call's turn in its chat. Nothing is raised."""
+    async def _in_turn(self, call: CommandCall, job: CommandJob) -> None:
+        """Run the job when fewer than ``at_once`` commands of its chat run. Nothing is raised."""
         chat, at_once = call.record.chat_key, self._settings.at_once
-        lane = self._lanes.setdefault(chat, _Lane(anyio.CapacityLimiter(at_once)))
-        if lane.there >= at_once * (1 + _ROUNDS_WAITING):
+        if self._at_work.callers(chat) >= at_once * (1 + _ROUNDS_WAITING):
             logger.warning("{}: {} is dropped: too many wait", chat, call.entry.long_name)
             return
-        lane.there += 1
         try:
-            async with lane.limiter:
-                await errand()
+            async with self._at_work.of(chat):
+                await job()
         except Exception:  # noqa: BLE001 - one command's fault must not end the others
             logger.exception("{}: {} failed", chat, call.entry.long_name)
-        finally:
-            lane.there -= 1
-            if not lane.there:
-                self._lanes.pop(chat, None)

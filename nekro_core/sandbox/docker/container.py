@@ -12,7 +12,7 @@ from nekro_core.sandbox.docker import boot
 from nekro_core.sandbox.docker.fd_passing import SOCKET_FOLDER
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.users import BoxUserIds
-from nekro_core.system.confinement.buffer_filter import build_buffer_filter
+from nekro_core.system.confinement.jail_filter import build_buffer_filter
 
 _MIB = 1024 * 1024
 _ENVIRONMENT = {

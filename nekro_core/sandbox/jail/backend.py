@@ -39,7 +39,7 @@ from nekro_core.sandbox.link.worker_pool import WorkerPool
 from nekro_core.sandbox.memory_limit import MemoryLimit, half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.uploads import BoxUploads
-from nekro_core.system.confinement.buffer_filter import build_buffer_filter
+from nekro_core.system.confinement.jail_filter import build_buffer_filter
 
 _log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ Every limit is the kernel's, so it holds whatever a decoder was made to do.
 import ctypes
 import os
 import resource
+import signal
 import struct
 import sys
 import sysconfig
@@ -16,6 +17,7 @@ from nekro_core.system.confinement.decoder_filter import install
 MEMORY = 1024 * 1024 * 1024
 """Bytes of address space of a child. The libraries alone map 300 MB."""
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_DUMPABLE = 4
 _CLONE_NEWUSER = 0x10000000
@@ -65,6 +67,13 @@ def confine_parent(*, memory: int, files_closed: bool = True) -> None:
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if files_closed:
             _close_files(library)
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends. A parent that ended before is not
+    noticed: compare `os.getppid` afterwards."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def set_rlimit(which: int, most: int) -> None:

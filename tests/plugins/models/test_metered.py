@@ -31,7 +31,7 @@ from nekro_core.plugins.authoring.binding import loading
 from nekro_core.plugins.authoring.current import NoCurrentBot
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
-from nekro_core.policy.limits import Limits, StepLimit, TokenLimit
+from nekro_core.policy.limits import Limits, Measure, UsageLimit
 from nekro_core.store import ModelUse
 from tests.peers.scripted_model import Answer, ScriptedModelServer
 from tests.plugins.world import World
@@ -85,7 +85,7 @@ async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World
     usage = RequestUsage(prompt_tokens=50, completion_tokens=7, cached_tokens=10)
     model = ScriptedModel([ScriptedAnswer(chunks=["It ", "rains."], usage=usage)])
     desk = Desk(world, model)
-    limits = Limits([StepLimit(5), tokens := TokenLimit(1000)])
+    limits = Limits([UsageLimit(Measure.STEPS, 5), tokens := UsageLimit(Measure.TOKENS, 1000)])
     message = OpenAIChatMessage.from_text("user", "weather?")
     with desk.inside(limits):
         response = await gen_openai_chat_response(
@@ -109,7 +109,7 @@ async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World
 async def test_a_turn_that_has_used_up_its_tokens_asks_no_more(world: World) -> None:
     usage = RequestUsage(prompt_tokens=90, completion_tokens=20)
     desk = Desk(world, ScriptedModel([ScriptedAnswer(chunks=["a"], usage=usage)]))
-    limits = Limits([StepLimit(5), TokenLimit(100)])
+    limits = Limits([UsageLimit(Measure.STEPS, 5), UsageLimit(Measure.TOKENS, 100)])
     with desk.inside(limits):
         await gen_openai_chat_response("m", [{"role": "user", "content": "1"}])
         with pytest.raises(QuotaExceeded, match="tokens: 110 of at most 100"):

@@ -1,13 +1,17 @@
 """What the filter of system calls says, read as the kernel reads it, for every number there is."""
 
 import errno
+import os
 import re
 import struct
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from nekro_core import sandbox
 from nekro_core.system.confinement import jail_allowed_calls, jail_filter
 from nekro_core.system.confinement.jail_allowed_calls import allowed_numbers
 
@@ -139,3 +143,51 @@ def test_the_numbers_are_the_kernels(machine: str) -> None:
     }
     assert not wrong
     assert len(known.keys() & found.keys()) > 200
+
+
+SANDBOX = Path(sandbox.__file__).parent
+IN_FORCE = """
+import os, sys
+with open(sys.argv[1]) as file:
+    source = file.read()
+if sys.argv[3] == "slow":
+    source = source.replace("from _ctypes import _SimpleCData", "from _gone import _SimpleCData")
+names = {"__name__": "loader"}
+exec(source.removesuffix("main()\\n"), names)
+def lent():
+    read, write = os.pipe()
+    with open(sys.argv[1], "rb") as file:
+        try:
+            os.sendfile(write, file.fileno(), 0, 1)
+        except OSError as error:
+            return error.errno
+        return 0
+before = lent()
+names["filter_calls"](bytes.fromhex(sys.argv[2]))
+print(before, lent())
+try:
+    names["filter_calls"](b"12345678" * 5000)
+except OSError as error:
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in jail_filter.MACHINES, reason="another processor")
+@pytest.mark.parametrize(
+    ("loader", "how"),
+    [
+        ("guest/guest_minimal_stdlib.py", "quick"),
+        ("guest/guest_minimal_stdlib.py", "slow"),
+        ("docker/inside/load_guest.py", "quick"),
+    ],
+)
+def test_each_way_into_a_box_puts_the_hosts_filter_in_force(loader: str, how: str) -> None:
+    """The guest has copies of the loader by design; what they do must be the same."""
+    program = jail_filter.build_buffer_filter(os.uname().machine).hex()
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", IN_FORCE, SANDBOX / loader, program, how],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [f"0 {errno.EINVAL}", "refused"]

@@ -90,7 +90,7 @@ async def ask(
         model_name=model.profile.name,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        total_tokens=usage.tokens,
         prompt_cache_hit_tokens=usage.cached_tokens,
         prompt_cache_miss_tokens=usage.prompt_tokens - usage.cached_tokens,
         **({"tool_calls": [_call(each) for each in calls]} if functions else {}),

@@ -195,7 +195,7 @@ async def gen_openai_chat_response(
         response_content=answer,
         messages=[*map(_written, given), {"role": "assistant", "content": answer}],
         message_cnt=len(given) + 1,
-        token_consumption=usage.prompt_tokens + usage.completion_tokens,
+        token_consumption=usage.tokens,
         token_input=usage.prompt_tokens,
         token_output=usage.completion_tokens,
         use_model=asked.profile.name,

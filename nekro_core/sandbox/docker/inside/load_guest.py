@@ -51,7 +51,12 @@ class _Guest:
 
 
 def filter_calls(program: bytes) -> None:
-    """Put a filter of system calls in force. Raises OSError."""
+    """Put a filter of system calls in force. Raises OSError.
+
+    `guest_minimal_stdlib` has the same function. This copy is here because the filter must be in
+    force before the agent's modules, which a container of the image compiled, are unmarshalled.
+    ``tests/sandbox/test_seccomp.py`` holds both to the same result.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     wanted = _Program(len(program) // _INSTRUCTION, program)
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(wanted), 0, 0):

@@ -5,18 +5,15 @@ import pytest
 from nekro_core.agent.settings import TurnSettings
 from nekro_core.llm.model import Price, RequestUsage
 from nekro_core.policy.limits import (
-    DAY_S,
     Limit,
     LimitExceeded,
     Limits,
-    MoneyLimit,
-    StepLimit,
+    Measure,
     TimeLimit,
-    TokenLimit,
-    TurnsLimit,
-    total,
+    UsageLimit,
     turn_limits,
 )
+from nekro_core.policy.quotas import DAY_S
 from nekro_core.store import Usage as StoredUsage
 
 SPENT = RequestUsage(prompt_tokens=70, completion_tokens=30)
@@ -31,7 +28,13 @@ class Clock:
 
 def test_the_first_that_is_met_is_raised() -> None:
     clock = Clock()
-    limits = Limits((StepLimit(3), TokenLimit(150), TimeLimit(10, clock, clock())))
+    limits = Limits(
+        (
+            UsageLimit(Measure.STEPS, 3),
+            UsageLimit(Measure.TOKENS, 150),
+            TimeLimit(10, clock, clock()),
+        )
+    )
     limits.check()
     limits.spend(SPENT)
     limits.check()
@@ -56,7 +59,7 @@ def test_time(passed: float, met: bool) -> None:
 
 def test_a_day_counts_what_was_used_before() -> None:
     limits = Limits(())
-    limits.add(TokenLimit(100, 90, kind="chat_day"))
+    limits.add(UsageLimit(Measure.TOKENS, 100, 90, kind="chat_day"))
     limits.check()
     limits.spend(SPENT)
     with pytest.raises(LimitExceeded) as found:
@@ -65,34 +68,39 @@ def test_a_day_counts_what_was_used_before() -> None:
 
 
 def test_what_a_day_costs() -> None:
-    limits = Limits((MoneyLimit(1.0, 0.75, kind="chat_day"), TurnsLimit(3, 2, kind="user_day")))
+    limits = Limits(
+        (
+            UsageLimit(Measure.MONEY, 1.0, 0.75, kind="chat_day"),
+            UsageLimit(Measure.TURNS, 3, 2, kind="user_day"),
+        )
+    )
     limits.spend(SPENT, 0.125)
     limits.check()
     limits.spend_extra(SPENT, 0.125)
     with pytest.raises(LimitExceeded, match="chat_day: 1 of at most 1"):
         limits.check()
     with pytest.raises(LimitExceeded, match="user_day: 3 of at most 3"):
-        Limits((TurnsLimit(3, 3, kind="user_day"),)).check()
+        Limits((UsageLimit(Measure.TURNS, 3, 3, kind="user_day"),)).check()
 
 
 @pytest.mark.parametrize(
     ("limit", "refusal"),
     [
-        (StepLimit(3, 2), ""),
-        (StepLimit(3, 3), "steps: 3 of at most 3"),
-        (TurnsLimit(3, 2, "user_day"), ""),
-        (TurnsLimit(3, 4, "user_day"), "user_day: 4 of at most 3"),
-        (MoneyLimit(0.5, 0.25, "bot_day"), ""),
-        (MoneyLimit(0.5, 0.5, "bot_day"), "bot_day: 0.5 of at most 0.5"),
-        (TokenLimit(100, 99), ""),
-        (TokenLimit(100, 100), "tokens: 100 of at most 100"),
-        (TokenLimit(100, 100, "chat_day"), "chat_day: 100 of at most 100"),
+        (UsageLimit(Measure.STEPS, 3, 2), ""),
+        (UsageLimit(Measure.STEPS, 3, 3), "steps: 3 of at most 3"),
+        (UsageLimit(Measure.TURNS, 3, 2, "user_day"), ""),
+        (UsageLimit(Measure.TURNS, 3, 4, "user_day"), "user_day: 4 of at most 3"),
+        (UsageLimit(Measure.MONEY, 0.5, 0.25, "bot_day"), ""),
+        (UsageLimit(Measure.MONEY, 0.5, 0.5, "bot_day"), "bot_day: 0.5 of at most 0.5"),
+        (UsageLimit(Measure.TOKENS, 100, 99), ""),
+        (UsageLimit(Measure.TOKENS, 100, 100), "tokens: 100 of at most 100"),
+        (UsageLimit(Measure.TOKENS, 100, 100, "chat_day"), "chat_day: 100 of at most 100"),
         (TimeLimit(10, lambda: 109.5, 100.0), ""),
         (TimeLimit(10, lambda: 110.0, 100.0), "seconds: 10 of at most 10"),
     ],
 )
 def test_a_limit_is_met_when_all_of_it_is_used(limit: Limit, refusal: str) -> None:
-    assert Limits([TokenLimit(1000), limit]).refusal() == refusal
+    assert Limits([UsageLimit(Measure.TOKENS, 1000), limit]).refusal() == refusal
     if refusal:
         with pytest.raises(LimitExceeded) as caught:
             limit.check()
@@ -104,10 +112,10 @@ def test_a_limit_is_met_when_all_of_it_is_used(limit: Limit, refusal: str) -> No
 
 def counted() -> tuple[list[Limit], Limits]:
     limits: list[Limit] = [
-        StepLimit(9),
-        TurnsLimit(9, 1, "user_day"),
-        MoneyLimit(9.0, 0.5, "bot_day"),
-        TokenLimit(900),
+        UsageLimit(Measure.STEPS, 9),
+        UsageLimit(Measure.TURNS, 9, 1, "user_day"),
+        UsageLimit(Measure.MONEY, 9.0, 0.5, "bot_day"),
+        UsageLimit(Measure.TOKENS, 900),
     ]
     return limits, Limits(limits)
 
@@ -117,7 +125,7 @@ def taken(limits: list[Limit]) -> list[float]:
 
 
 def test_what_is_spent_without_a_price_costs_nothing() -> None:
-    money = MoneyLimit(9.0, 0.5, "bot_day")
+    money = UsageLimit(Measure.MONEY, 9.0, 0.5, "bot_day")
     money.spend(SPENT)
     assert money.taken == 0.5
 
@@ -142,15 +150,15 @@ def test_a_turn_s_limits_are_those_of_the_settings() -> None:
     clock = Clock()
     settings = TurnSettings(max_steps=3, max_tokens=1500, max_seconds=20.0)
     assert turn_limits(settings, clock) == (
-        StepLimit(3),
-        TokenLimit(1500),
+        UsageLimit(Measure.STEPS, 3),
+        UsageLimit(Measure.TOKENS, 1500),
         TimeLimit(20.0, clock, 100.0),
     )
 
 
 def test_all_tokens_of_a_day_of_24_hours() -> None:
     used = StoredUsage(turns=1, steps=2, prompt_tokens=70, completion_tokens=30, cost=0.5)
-    assert total(used) == 100
+    assert used.tokens == 100
     assert DAY_S == 24 * 60 * 60
 
 

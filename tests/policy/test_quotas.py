@@ -12,8 +12,8 @@ from nekro_core.chat import ChatKey
 from nekro_core.llm.model import RequestUsage
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy import Quota
-from nekro_core.policy.limits import DAY_S, LimitExceeded, Limits
-from nekro_core.policy.quotas import day_limits, quota_of_bot, quota_of_chat, quota_of_person
+from nekro_core.policy.limits import LimitExceeded, Limits
+from nekro_core.policy.quotas import DAY_S, day_limits, quota_of_bot, quota_of_chat, quota_of_person
 from nekro_core.store import Step
 from tests.agent.bot import GROUP, LIN, Bot, running_bot
 from tests.agent.conftest import Shelf

@@ -38,11 +38,11 @@ class Clock:
 )
 def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> None:
     clock = Clock()
-    damper, got = Cooldown(SETTINGS, clock), 0
+    cooldown, got = Cooldown(SETTINGS, clock), 0
     for pause in pauses:
         clock.now += pause
-        if damper.state(GROUP, "rex") is CooldownState.NO:
-            damper.note(GROUP, "rex")
+        if cooldown.state(GROUP, "rex") is CooldownState.NO:
+            cooldown.note(GROUP, "rex")
             got += 1
     assert got == answered
 
@@ -51,12 +51,12 @@ def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> Non
 def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> None:
     """Whatever the rhythm of a bot that answers within a minute: one hour's bound, then silence."""
     clock = Clock()
-    damper, got, told = Cooldown(SETTINGS, clock), 0, 0
+    cooldown, got, told = Cooldown(SETTINGS, clock), 0, 0
     for pause in pauses:
         clock.now += pause
-        rest = damper.state(GROUP, "rex")
+        rest = cooldown.state(GROUP, "rex")
         if rest is CooldownState.NO:
-            damper.note(GROUP, "rex")
+            cooldown.note(GROUP, "rex")
             got += 1
         told += rest is CooldownState.BEGINS
     assert got <= SETTINGS.hour_turns
@@ -64,11 +64,11 @@ def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> Non
 
 
 def test_a_sender_is_counted_alone() -> None:
-    damper = Cooldown(SETTINGS, Clock())
+    cooldown = Cooldown(SETTINGS, Clock())
     for _ in range(3):
-        damper.note(GROUP, "rex")
-    assert damper.state(GROUP, "rex") is CooldownState.BEGINS
-    assert damper.state(GROUP, "lin") is CooldownState.NO
+        cooldown.note(GROUP, "rex")
+    assert cooldown.state(GROUP, "rex") is CooldownState.BEGINS
+    assert cooldown.state(GROUP, "lin") is CooldownState.NO
     unbounded = Cooldown(TriggerSettings(burst_turns=0, hour_turns=0), Clock())
     for _ in range(500):
         unbounded.note(GROUP, "rex")
@@ -77,11 +77,11 @@ def test_a_sender_is_counted_alone() -> None:
 
 def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
     """An automatic responder that answers each mail with a mail of its own."""
-    damper, got = Cooldown(SETTINGS, Clock()), 0
+    cooldown, got = Cooldown(SETTINGS, Clock()), 0
     for number in range(10):
         thread = ChatKey("mail", ChatKind.PRIVATE, "away@example.test", str(number))
-        if damper.state(thread, "away@example.test") is CooldownState.NO:
-            damper.note(thread, "away@example.test")
+        if cooldown.state(thread, "away@example.test") is CooldownState.NO:
+            cooldown.note(thread, "away@example.test")
             got += 1
     assert got == SETTINGS.burst_turns
 

@@ -1,0 +1,60 @@
+"""How often something may happen in a while: sends to a chat, turns of a sender."""
+
+from collections import deque
+
+
+class RateWindow:
+    """Remembers when something happened and says when it may happen again.
+
+    The memory is bounded by the largest count. Times are seconds of one clock, which the caller
+    passes in.
+
+    Args:
+        bounds: Pairs of a count and seconds: so often within so long. A count of 0 sets no bound.
+    """
+
+    __slots__ = ("_bounds", "_times")
+
+    def __init__(self, *bounds: tuple[int, float]) -> None:
+        self._bounds = tuple(bound for bound in bounds if bound[0])
+        most = max((count for count, _ in self._bounds), default=0)
+        self._times: deque[float] = deque(maxlen=most)
+
+    def take(self, now: float) -> None:
+        """Count one more. A bound that is reached already does not keep it from being counted.
+
+        Args:
+            now: The time.
+        """
+        self._times.append(now)
+
+    def wait_s(self, now: float) -> float:
+        """How long until one more is within all bounds.
+
+        Args:
+            now: The time.
+
+        Returns:
+            Seconds, 0 where one more may happen now.
+        """
+        times = self._times
+        return max(
+            (
+                times[-count] + seconds - now
+                for count, seconds in self._bounds
+                if len(times) >= count and times[-count] > now - seconds
+            ),
+            default=0.0,
+        )
+
+    def count(self, now: float) -> int:
+        """How many lie within the longest bound; no more than the largest count are known.
+
+        Args:
+            now: The time.
+
+        Returns:
+            Their number. Where it is 0 the window can be thrown away.
+        """
+        longest = max((seconds for _, seconds in self._bounds), default=0.0)
+        return sum(at > now - longest for at in self._times)

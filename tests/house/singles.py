@@ -1,0 +1,122 @@
+"""What the project has one of: a check for each names the places that make a second one."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.house.packages import imported
+from tests.house.tree import GUEST, Module, Tree
+
+HTTP_CLIENT = "httpx"
+"""The one HTTP client that our code is written with."""
+OTHER_HTTP_CLIENTS = frozenset(
+    {"aiohttp", "curl_cffi", "httpcore", "httpcore2", "httplib2", "httpx2", "openai", "pycurl"}
+    | {"requests", "urllib3"}
+)
+"""Others that a library may bring along. `http.client` and `urllib.request` are counted as well."""
+_OF_PYTHON = ("http.client", "urllib.request")
+
+
+def other_http_clients(tree: Tree) -> dict[str, str]:
+    """Files that import another HTTP client than ours, and where."""
+    found: dict[str, str] = {}
+    for module, where in imported(tree, with_python=True):
+        top = module.partition(".")[0]
+        if top in OTHER_HTTP_CLIENTS or f"{module}.".startswith(tuple(f"{m}." for m in _OF_PYTHON)):
+            path = where.partition(":")[0]
+            found.setdefault(path, f"{where}: imports {module}; our HTTP client is {HTTP_CLIENT}")
+    return found
+
+
+_WAITERS = frozenset(
+    {"CapacityLimiter", "Lock", "MemoryObjectSendStream", "Queue", "Semaphore", "deque"}
+)
+"""What a queue or a limit of one key is made of."""
+KEYED_QUEUES = "nekro_core/system/keyed_queue.py"
+
+
+def other_keyed_queues(tree: Tree) -> dict[str, str]:
+    """Files with a dictionary of locks or queues by key, besides `KEYED_QUEUES`, and where."""
+    return {
+        module.path: f"{module.path}:{line}: one lock or queue for each key; "
+        f"use a class of {KEYED_QUEUES}"
+        for module in tree
+        if module.path != KEYED_QUEUES and not module.path.startswith(GUEST)
+        for line in _keyed_waiters(module)
+    }
+
+
+def _keyed_waiters(module: Module) -> Iterator[int]:
+    own = {
+        each.name
+        for each in module.nodes
+        if isinstance(each, ast.ClassDef) and _names(each) & _WAITERS
+    }
+    for node in module.nodes:
+        annotation = node.annotation if isinstance(node, ast.AnnAssign) else None
+        if isinstance(annotation, ast.Subscript) and "ict" in ast.unparse(annotation.value):
+            kinds = annotation.slice
+            value = kinds.elts[-1] if isinstance(kinds, ast.Tuple) else kinds
+            if _names(value) & (_WAITERS | own):
+                yield node.lineno
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", "") == "setdefault"
+            and _names(node.args[-1]) & (_WAITERS | own)
+        ):
+            yield node.lineno
+
+
+RATE_WINDOW = "nekro_core/system/rate_window.py"
+
+
+def other_rate_windows(tree: Tree) -> dict[str, str]:
+    """Files that forget the oldest of several times by the clock, besides `RATE_WINDOW`."""
+    return {
+        module.path: f"{module.path}:{node.lineno}: counts what happened in a while; "
+        f"use the class of {RATE_WINDOW}"
+        for module in tree
+        if module.path != RATE_WINDOW
+        for node in module.nodes
+        if isinstance(node, ast.While) and _forgets_by_time(node)
+    }
+
+
+def _forgets_by_time(loop: ast.While) -> bool:
+    pops = any(
+        isinstance(each, ast.Call) and ast.unparse(each).endswith((".popleft()", ".pop(0)"))
+        for statement in loop.body
+        for each in ast.walk(statement)
+    )
+    by_time = any(
+        isinstance(each, ast.Compare)
+        and "[0]" in ast.unparse(each)
+        and any(isinstance(part, ast.Sub | ast.Add) for part in ast.walk(each))
+        for each in ast.walk(loop.test)
+    )
+    return pops and by_time
+
+
+CONFINEMENT = "nekro_core/system/confinement/"
+_CONFINING = frozenset({"prctl", "setrlimit", "syscall", "unshare"})
+
+
+def other_confinement(tree: Tree) -> dict[str, str]:
+    """Files in which a process gives up rights of its own, outside `CONFINEMENT` and the guest."""
+    return {
+        module.path: f"{module.path}:{node.lineno}: calls {node.func.attr}; "
+        f"what confines a process is in {CONFINEMENT}"
+        for module in tree
+        if not module.path.startswith((CONFINEMENT, GUEST))
+        for node in module.nodes
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _CONFINING
+    }
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {
+        getattr(each, "attr", getattr(each, "id", ""))
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name | ast.Attribute)
+    }
