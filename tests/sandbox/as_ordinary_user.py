@@ -1,6 +1,6 @@
 """Become an ordinary user who can reach this interpreter and this checkout, then run a command.
 
-A program, started by root as ``unshare -m PYTHON as_ordinary_user.py COMMAND...``: where the
+A program, which root starts with the words of `become` and then the command. Where the
 interpreter or the checkout lies under a folder that only root may enter, that folder is covered, in
 this mount namespace alone, by an open one that holds nothing else.
 """
@@ -11,7 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-UID = 54_321
+UID = 50_000 + os.getpid() % 10_000
+"""Another one for each test process: the kernel counts some things for each user, so the boxes of
+two suites at the same time would take them from each other."""
+
+
+def become(uid: int = UID) -> list[str]:
+    """The words before a command that ``uid`` is to run."""
+    return ["unshare", "-m", sys.executable, __file__, str(uid)]
 
 
 def closed_above(path: Path) -> Path | None:
@@ -26,7 +33,7 @@ def mount(*arguments: object) -> None:
     subprocess.run(["mount", *map(str, arguments)], check=True)
 
 
-def main(command: list[str]) -> None:
+def main(uid: int, command: list[str]) -> None:
     os.umask(0o022)  # what is laid out here is for somebody else
     checkout = Path(__file__).resolve().parents[2]
     stage = Path(tempfile.mkdtemp())
@@ -44,11 +51,11 @@ def main(command: list[str]) -> None:
         path.mkdir(parents=True, exist_ok=True)
         mount("--bind", kept, path)
     home = tempfile.mkdtemp()
-    os.chown(home, UID, UID)
+    os.chown(home, uid, uid)
     os.chdir(checkout)
     os.setgroups([])
-    os.setresgid(UID, UID, UID)
-    os.setresuid(UID, UID, UID)
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": home,
@@ -60,4 +67,4 @@ def main(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(int(sys.argv[1]), sys.argv[2:])

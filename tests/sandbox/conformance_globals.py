@@ -227,7 +227,9 @@ child = subprocess.Popen(["sleep", "1012"])
         await box.execute("nohup python3 -IS spy.py >/dev/null 2>&1 &")
         box.drop_globals()
         for keep in (True, False):
-            pid, left = (await cell(box, _LOOKED_AT, keep=keep)).output.split()
+            result = await cell(box, _LOOKED_AT, keep=keep)
+            assert result.stop is StopReason.FINISHED, result
+            pid, left = result.output.split()
             assert left == "MARKERMARKER"
             seen = (await box.execute("cat seen")).stdout.text.split("\n")
             tried = {line.partition(" ")[2] for line in seen if line.startswith(f"{pid} ")}

@@ -1,6 +1,7 @@
 """What every box must do with connections out of it. Part of `tests.sandbox.conformance`."""
 
 import contextlib
+import errno
 from collections.abc import AsyncIterator
 
 import anyio
@@ -35,6 +36,32 @@ async def serve_echo(box: Box, port: int) -> None:
 
 async def everything(stream: anyio.abc.ByteStream) -> bytes:
     return b"".join([piece async for piece in stream])
+
+
+IN_FLIGHT = """
+import socket, time
+sent = socket.socket()
+pairs = []
+try:
+    while True:
+        pairs.append(socket.socketpair())
+        for _ in range(10):
+            socket.send_fds(pairs[-1][0], [b"x"], [sent.fileno()] * 10)
+except OSError as error:
+    print(error.errno, flush=True)
+time.sleep(99)
+"""
+"""Has as many descriptors wait in sockets as the kernel lets it."""
+
+
+async def fill_sockets(box: Box) -> None:
+    """Have a command in the background hold as many descriptors in sockets as it may."""
+    await box.write_file("in_flight.py", IN_FLIGHT.encode())
+    await box.write_file("full", b"")
+    await box.execute("python3 -I -S in_flight.py >full 2>&1 &")
+    while not (written := await box.read_file("full", limit=1000)).endswith(b"\n"):
+        await anyio.sleep(0.01)
+    assert written == b"%d\n" % errno.ETOOMANYREFS
 
 
 class StreamConformance:
@@ -133,6 +160,18 @@ class StreamConformance:
                 await other.send(b"quick")
                 assert await other.receive() == b"quick"
         await full.aclose()
+
+    async def test_descriptors_that_wait_in_sockets_keep_no_connection_away(self, box: Box) -> None:
+        """The kernel counts them for each user, so for the code and the supervisor together."""
+        await serve_echo(box, 8003)
+        await box.execute("mkdir packed")
+        with anyio.fail_after(30):
+            await fill_sockets(box)
+            async with await box.connect(8003) as stream:
+                await stream.send(b"here")
+                assert await stream.receive() == b"here"
+            async with contextlib.aclosing(box.pack("packed")) as pieces:
+                assert (await box.unpack("again", pieces)).files == 0
 
     async def test_an_archive_comes_with_a_stream_of_its_own(self, used_box: Box) -> None:
         await used_box.execute("mkdir -p packed; head -c 3000000 /dev/urandom > packed/a")

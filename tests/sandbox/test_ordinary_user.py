@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.sandbox.as_ordinary_user import UID
+from tests.sandbox.as_ordinary_user import UID, become
 from tests.sandbox.docker.engine import NoEngine, give_image, running_engine
 
 pytestmark = pytest.mark.long
@@ -43,9 +43,8 @@ def test_boxes_of_an_ordinary_user_hold_the_same() -> None:
             )
         ),
     ]
-    become = ["unshare", "-m", sys.executable, str(HERE / "as_ordinary_user.py")]
     done = subprocess.run(
-        [*become, *pytest_command], capture_output=True, text=True, timeout=110, check=False
+        [*become(), *pytest_command], capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
@@ -73,11 +72,14 @@ async def test_containers_of_an_ordinary_user_in_the_engines_group_do_the_same()
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "docker"),
             *("-k", IN_CONTAINERS, str(HERE / "docker" / "test_docker.py")),
         ]
-        become = ["unshare", "-m", sys.executable, str(HERE / "as_ordinary_user.py")]
 
         def run() -> "subprocess.CompletedProcess[str]":
             return subprocess.run(
-                [*become, *pytest_command], capture_output=True, text=True, timeout=100, check=False
+                [*become(), *pytest_command],
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
             )
 
         refused = await anyio.to_thread.run_sync(run)

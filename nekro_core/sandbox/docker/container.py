@@ -47,7 +47,10 @@ _SPARE_PROCESSES = 8
 _SPARE_BYTES = 48 * _MIB
 """Over what runs and files may use: the agent, and who writes uploads."""
 _FILES = 50_000
-_OPEN_FILES = 1024
+_OPEN_FILES = 4096
+"""For the supervisor. Code may have `guest_wire.OPEN_FILES`: see
+`guest_confinement.send_descriptor`. More than the 4096 of the kernel's own default may be more than
+an engine without root may give."""
 _GUEST_NICE = 10
 """Within the container, so that the agent gets its turn to end what forks without end; among
 containers the engine shares the processors."""

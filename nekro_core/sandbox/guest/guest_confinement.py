@@ -7,13 +7,16 @@ inside end or stop it, and it is not dumpable, so nobody of its own user id look
 
 from __future__ import annotations
 
+import _socket
 import os
 import resource
+import sys
 
 from guest_minimal_stdlib import filter_calls, prctl, suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
+    import socket
     from typing import Any
 
 _PR_SET_DUMPABLE = 4
@@ -35,7 +38,8 @@ def adopt_orphans() -> None:
 
 
 def set_limits(memory: int, processes: int, files: int) -> None:
-    """Bounds that hold for the agent and all that it forks, and cannot be raised again.
+    """Bounds that hold for the agent and all that it forks, and cannot be raised again; the one on
+    open descriptors is fixed in `Confinement.enter` only, see `send_descriptor`.
 
     Memory is counted as data (what a process writes to), for each process; the host adds up the
     whole tree. The address space is wider, since threads and arenas reserve far more than they use.
@@ -44,7 +48,6 @@ def set_limits(memory: int, processes: int, files: int) -> None:
         resource.RLIMIT_DATA: memory,
         resource.RLIMIT_AS: memory * 2 + 2 * 1024**3,
         resource.RLIMIT_NPROC: processes,
-        resource.RLIMIT_NOFILE: files,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
@@ -55,6 +58,26 @@ def set_limits(memory: int, processes: int, files: int) -> None:
         if hard != resource.RLIM_INFINITY:
             value = min(value, hard)  # noqa: PLW2901 - the bound that is already there
         resource.setrlimit(name, (value, value))
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most == resource.RLIM_INFINITY or most > files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+
+
+def send_descriptor(sock: socket.socket, message: bytes, descriptor: int) -> None:
+    """Send ``message`` with a descriptor. Raises `OSError`.
+
+    The kernel counts the descriptors that wait in sockets for each user, not for each process or
+    box. It refuses to send one (ETOOMANYREFS) where they are more than the open descriptors that
+    the sender may have. Code in a box can have that many wait, and boxes of an ordinary user share
+    the count. So the supervisor sends under a higher limit than code has (`man 7 unix`).
+    """
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    try:
+        sock.sendmsg([message], ancillary)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
 
 
 class Confinement:
@@ -82,6 +105,8 @@ class Confinement:
     def enter(self) -> None:
         """In the forked child, for good. Raises `OSError`."""
         os.nice(self._nice)
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         if self._filter:
             filter_calls(self._filter)
 

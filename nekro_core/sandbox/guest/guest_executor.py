@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 
+import guest_confinement
 import guest_processes
 import guest_wire as wire
 
@@ -47,11 +48,16 @@ class ExecutorProcess:
         self._door = our_door
 
     def give(self, number: int, text: bytes, body: bytes, stream: socket.socket | None) -> None:
-        """Hand it some work; its stream goes first, so that it is there when the work is."""
-        self.pending.add(number)
+        """Hand it some work; its stream goes first, so that it is there when the work is.
+
+        Raises `OSError` where the stream cannot be sent: then the executor has no work either.
+        """
         if stream is not None:
-            with contextlib.suppress(OSError):  # it is being killed, which is told soon
-                socket.send_fds(self._door, [wire.DESCRIPTOR_HEAD.pack(number)], [stream.fileno()])
+            head = wire.DESCRIPTOR_HEAD.pack(number)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                # It is being killed, and the host learns that soon.
+                guest_confinement.send_descriptor(self._door, head, stream.fileno())
+        self.pending.add(number)
         self.send(wire.frame(wire.WORK, number, text, body))
 
     def send(self, frame: bytes) -> None:

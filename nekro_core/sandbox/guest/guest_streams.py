@@ -11,6 +11,7 @@ import errno
 import os
 import select
 
+import guest_confinement
 import guest_wire as wire
 from guest_minimal_stdlib import suppress
 
@@ -133,9 +134,11 @@ class StreamRelay:
         if self._door is None:
             return False
         with sock:
-            import socket
-
-            socket.send_fds(self._door, [wire.DESCRIPTOR_HEAD.pack(number)], [sock.fileno()])
+            head = wire.DESCRIPTOR_HEAD.pack(number)
+            try:
+                guest_confinement.send_descriptor(self._door, head, sock.fileno())
+            except OSError as error:
+                self._refuse(number, error)
         return True
 
     def _give_listener(self, number: int, sock: socket.socket) -> None:

@@ -213,9 +213,13 @@ class Supervisor:
             for end in (stream, ours):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_BUFFER)
             self.streams.give(number, ours)
-        steward.give(number, text, body, stream)
-        if stream is not None:
-            stream.close()
+        try:
+            steward.give(number, text, body, stream)
+        except OSError as error:
+            self._refuse(number, "limit", f"the box could not pass a stream on: {error.strerror}")
+        finally:
+            if stream is not None:
+                stream.close()
         self._watch_executor(steward)
 
     def _start_executor(self) -> ExecutorProcess:

@@ -22,6 +22,7 @@ import anyio
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from tests.sandbox.as_ordinary_user import become
 from tests.sandbox.attacks import TABLE
 from tests.sandbox.attacks.campaign import carry_out, host_kind
 from tests.sandbox.docker.engine import NoEngine, give_image, running_engine
@@ -81,9 +82,8 @@ async def _outcomes(name: str, settings: SandboxSettings) -> list[Row]:
 
 def as_ordinary_user(name: str) -> list[Row]:
     """The same in another process that is no longer root."""
-    become = ["unshare", "-m", sys.executable, str(HERE.parent / "as_ordinary_user.py")]
     again = [sys.executable, "-m", "tests.sandbox.attacks", "--json", "--backend", name]
-    done = subprocess.run([*become, *again], capture_output=True, text=True, check=False)
+    done = subprocess.run([*become(), *again], capture_output=True, text=True, check=False)
     if not done.stdout:
         raise BackendUnavailable(done.stderr[-500:])
     rows: list[Row] = json.loads(done.stdout)

@@ -51,6 +51,9 @@ class Attack:
     """Why it is not tried without its defence."""
     spoils: bool = False
     """Whether its box is of no use to other rows."""
+    alone: bool = False
+    """Whether it takes what the kernel counts for each user. An ordinary user's boxes share that,
+    so it is not tried with and without its defence at the same time."""
     backends: frozenset[str] = frozenset({"jail", "docker"})
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 
 import anyio
@@ -73,6 +73,7 @@ async def carry_out(
     jobs.sort(key=lambda job: not job[0].spoils)
     found: dict[tuple[Attack, bool], GotThrough] = {}
     troubles: dict[Attack, str] = {}
+    one_at_a_time = anyio.Lock()
 
     async def work() -> None:
         async with AsyncExitStack() as stack:
@@ -81,7 +82,8 @@ async def carry_out(
                 attack, without = jobs.pop(0)
                 found[attack, without is None] = []
                 try:
-                    got = await _try(backend, attack, without, shared, stack, shelf)
+                    async with one_at_a_time if attack.alone else nullcontext():
+                        got = await _try(backend, attack, without, shared, stack, shelf)
                     found[attack, without is None] = got
                 except Exception as error:  # noqa: BLE001 - a row that fails must not stop others
                     words = "without its defence, " if without else ""

@@ -2,6 +2,8 @@
 
 import os
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -99,6 +101,53 @@ async def test_a_process_without_descriptors_is_told_so_and_lives(jail: Backend)
         for descriptor in held:
             os.close(descriptor)
     await (await jail.create(SMALL)).destroy()
+
+
+NO_MORE_DESCRIPTORS = """
+import resource
+from contextlib import aclosing
+import anyio
+from nekro_core.sandbox.box import BoxConnectionError, BoxFileError
+from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.settings import SandboxSettings
+from tests.sandbox.conformance_streams import fill_sockets, serve_echo
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.play import play
+
+async def main():
+    async with anyio.create_task_group() as tasks:
+        jail = JailBackend(SandboxSettings(), tasks)
+        box = await jail.create(SMALL)
+        await serve_echo(box, 8003)
+        await box.execute("mkdir packed")
+        await fill_sockets(box)
+        try:
+            await box.connect(8003)
+        except BoxConnectionError as error:
+            print(error)
+        try:
+            async with aclosing(box.pack("packed")) as pieces:
+                await box.unpack("again", pieces)
+        except (BoxConnectionError, BoxFileError) as error:
+            print(error)
+        print((await play(box, "print('well')")).output)
+        await jail.aclose()
+        tasks.cancel_scope.cancel()
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+anyio.run(main)
+"""
+
+
+def test_a_supervisor_that_can_pass_no_descriptor_on_says_so_and_lives() -> None:
+    """Where the bot itself may have no more descriptors than code in a box."""
+    script = [sys.executable, "-c", NO_MORE_DESCRIPTORS]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    refused, archive, well = done.stdout.splitlines()[:3]
+    assert "Too many references" in refused
+    assert "Too many references" in archive
+    assert well == "well"
 
 
 class TestWithoutDoor(StreamConformance):
