@@ -4,25 +4,17 @@
 thread of mails is a chat. See docs/decisions/0025 for why this is not that adapter.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Adapter, AdapterFactory, Host
-
-
-def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
-    """The one adapter, where ``NEKRO_PLATFORMS`` names it."""
-    return {"mail": create} if "mail" in (settings.get("nekro_platforms") or ()) else {}
+from nekro_core.api.adapter import Adapter, Host
 
 
 def create(host: Host, driver: Driver) -> Adapter:
     """The adapter. Raises `ValueError` for settings that cannot be read."""
-    from .adapter import MailAdapter  # noqa: PLC0415 - nobody's start waits for what is not used
+    from .adapter import MailAdapter  # noqa: PLC0415 - erasing a person needs `threads` alone
     from .settings import read_settings  # noqa: PLC0415
 
     return MailAdapter(host, driver, read_settings(host.settings))
 
 
-__all__ = ["create", "factories"]
+__all__ = ["create"]

@@ -23,7 +23,7 @@ from .parser import read_mail
 from .position import Position, PositionFile
 from .settings import Mailbox
 from .smtp import NotPosted, PostOutcomeUnknown, PostRefused, send_mail
-from .threads import Thread, ThreadStore
+from .threads import FOLDER, Thread, ThreadStore
 
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
 """Pauses after one failure of a mailbox, two, ...; the last one stays."""
@@ -46,7 +46,7 @@ class MailAdapter:
         self._boxes = {box.id: box for box in boxes}
         self._send_s = send_s
         self._folder = host.data_dir / "mail"
-        self._threads = ThreadStore(self._folder / "threads")
+        self._threads = ThreadStore(host.data_dir / FOLDER)
         self._intake = MailIntake(host, self._threads, frozenset(self._boxes), name=self.name)
         self._posting = anyio.CapacityLimiter(POSTS)
         self._serving = AdapterTasks(self._serve)

@@ -11,9 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nekro_core.api.adapter import write_whole
+import anyio.to_thread
+
+from nekro_core.api.adapter import Person, PersonTraces, write_whole
 from nekro_core.api.chat import ChatKey
 
+FOLDER = Path("mail", "threads")
+"""Below the data folder: subjects and ids of mails, a file for each chat."""
 KEPT_IDS = 20
 """Message-IDs that an answer refers to; RFC 5322 asks for all, programs look at the ends."""
 KEPT_THREADS = 20_000
@@ -33,6 +37,12 @@ class Thread:
         ids = tuple(each for each in self.ids if each != message_id)
         first, rest = ids[:1], ids[1:]
         return Thread(self.subject, (*first, *rest[-(KEPT_IDS - 2) :], message_id))
+
+
+async def forget_person(data_dir: Path, _person: Person, traces: PersonTraces) -> int:
+    """Delete the threads of a person's private chats; an `AdapterEraser`. Raises `OSError`."""
+    threads = ThreadStore(data_dir / FOLDER)
+    return sum([await anyio.to_thread.run_sync(threads.forget, key) for key in traces.private])
 
 
 def is_ours(message_id: str, domain: str) -> bool:
@@ -80,6 +90,13 @@ class ThreadStore:
         """Raises `OSError`."""
         kept = {"subject": thread.subject, "ids": thread.ids}
         write_whole(self._path(key), json.dumps(kept).encode())
+
+    def forget(self, key: ChatKey) -> bool:
+        """Delete what is known of a chat's thread. False where there is nothing."""
+        path = self._path(key)
+        known = path.exists()
+        path.unlink(missing_ok=True)
+        return known
 
     def prune(self, keep: int = KEPT_THREADS) -> None:
         """Forget the threads in which nothing was said for longest."""

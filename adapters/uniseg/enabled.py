@@ -1,10 +1,11 @@
-"""Which platforms an operator has enabled. Nothing of them is imported before they are made."""
+"""What makes the adapter of each platform. A platform that nobody wants is not imported."""
 
-import difflib
+import tomllib
 import warnings
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from nonebot import require
@@ -12,36 +13,21 @@ from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import Adapter, AdapterFactory, Host
 
-PLATFORMS = (
-    "telegram",
-    "discord",
-    "satori",
-    "qq",
-    "feishu",
-    "kook",
-    "milky",
-    "console",
-    "onebot_v12",
-)
-"""What can stand in ``NEKRO_PLATFORMS``: the adapter's name, the extra's and the module's."""
-ELSEWHERE = ("mail", "matrix")
-"""What can stand there too, and is no platform of uniseg's."""
+
+def platforms() -> tuple[str, ...]:
+    """The platforms that the manifest names: each is the name of an adapter and of a module."""
+    return tuple(tomllib.loads(Path(__file__).with_name("adapter.toml").read_text("utf-8")))
 
 
 def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
-    """What makes the adapter of each platform in ``NEKRO_PLATFORMS``, imported now. Of one that
-    cannot be imported it raises the reason: `ValueError` for a name that is none, `RuntimeError`
-    where the extra is missing."""
+    """What makes the adapter of each platform in ``NEKRO_PLATFORMS`` that is one of uniseg's."""
     wanted = settings.get("nekro_platforms") or ()
-    return {name: _factory(name) for name in wanted if name not in ELSEWHERE}
+    return {name: _factory(name) for name in platforms() if name in wanted}
 
 
 def _factory(name: str) -> AdapterFactory:
-    if name not in PLATFORMS:
-        known = sorted(PLATFORMS + ELSEWHERE)
-        close = difflib.get_close_matches(name, known, 1)
-        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        return partial(_refuse, ValueError(f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}"))
+    """Import a platform's module now. Of one that cannot be imported, its factory raises the
+    `ImportError`."""
     try:
         with warnings.catch_warnings():
             # uniseg looks for adapters registered by then and says so; ours are told to it one by
@@ -51,13 +37,12 @@ def _factory(name: str) -> AdapterFactory:
             # As a plugin, so that an operator's own plugin that needs it finds it loaded.
             require("nonebot_plugin_alconna")
             create: AdapterFactory = import_module(f".platforms.{name}", __package__).create
-    except (ImportError, RuntimeError) as error:  # NoneBot's word for a plugin that is not there
-        extra = name.replace("_", "-")
-        missing = f"NEKRO_PLATFORMS has {name}, which is not installed: "
-        remedy = f"pip install 'nekro-core[{extra}]' ({error})"
-        return partial(_refuse, RuntimeError(missing + remedy))
+    except ImportError as error:
+        return partial(_refuse, error)
+    except RuntimeError as error:  # NoneBot's word for a plugin that is not there
+        return partial(_refuse, ImportError(str(error)))
     return create
 
 
-def _refuse(reason: Exception, _host: Host, _driver: Driver) -> Adapter:
+def _refuse(reason: ImportError, _host: Host, _driver: Driver) -> Adapter:
     raise reason

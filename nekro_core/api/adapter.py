@@ -1,12 +1,13 @@
 """What a chat platform's adapter is made of.
 
-A built-in adapter is a package `adapters/<name>`; its ``__init__`` has ``create``, an
-`AdapterFactory`, or ``factories``, which of `Host.settings` makes several, by name. It may have
-``SERVER_OPTIONS``, keyword arguments that the web server must be run with for the adapter's sake.
-Its tasks begin and end with a `AdapterTasks`; what it must know after a restart it puts below
-`Host.data_dir` with `write_whole`.
+An adapter is a package with a manifest, ``adapter.toml``: docs/adapters.md describes both. The
+package has ``create``, an `AdapterFactory`, or ``factories``, a function that takes `Host.settings`
+and returns several factories by name. It may have ``SERVER_OPTIONS``, keyword arguments that the
+web server must be run with for the adapter's sake. Its tasks begin and end with an `AdapterTasks`;
+what it must know after a restart it puts below `Host.data_dir` with `write_whole`.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
@@ -38,7 +39,7 @@ from nekro_core.delivery.host import (
 )
 from nekro_core.delivery.outbound.match_delivery import match_delivery
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
-from nekro_core.store import DeliveryRow, StoreUnavailable
+from nekro_core.store import DeliveryRow, Person, PersonTraces, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.deprecated import old_names
 from nekro_core.system.errors import NekroError
@@ -66,6 +67,27 @@ class AdapterFactory(Protocol):
         """
 
 
+class AdapterEraser(Protocol):
+    """Forgets a person in what an adapter keeps below the data folder. The manifest names it, as
+    ``eraser = "module:function"``. It is called whether the adapter runs or not, so its module must
+    be importable without the adapter's extra."""
+
+    async def __call__(self, data_dir: Path, person: Person, traces: PersonTraces, /) -> int:
+        """Forget the person. May be called again for the same person.
+
+        Args:
+            data_dir: The data folder.
+            person: Who is to be forgotten, on which platform; other platforms' people too.
+            traces: What the bot knows of them, such as their private chats.
+
+        Returns:
+            How many things were deleted or changed; 0 or more.
+
+        Raises:
+            OSError: Something could not be deleted; the text says what.
+        """
+
+
 @runtime_checkable
 class Page(Protocol):
     """An adapter reached with a browser: what the operator is shown at the start."""
@@ -89,6 +111,7 @@ __all__ = [
     "OPEN_STATES",
     "Activity",
     "Adapter",
+    "AdapterEraser",
     "AdapterFactory",
     "AdapterTasks",
     "BundleLimits",
@@ -104,6 +127,8 @@ __all__ = [
     "NekroError",
     "OutboxActions",
     "Page",
+    "Person",
+    "PersonTraces",
     "PictureLimits",
     "PictureType",
     "PlatformMessage",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import anyio
+from loguru import logger
 
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.tool_service import AgentToolService
@@ -38,6 +39,9 @@ from nekro_core.timers import TimerService
 _BOXES_S = 1.0
 """Longest wait of a start for the first box. The check of the backend ends about when everything
 else is ready; whoever gets code in that moment would wait for it as well."""
+
+_START_S = 20.0
+"""Longest start of an adapter, which is to connect in tasks of its own: the others wait for it."""
 
 Report = Callable[[DownloadProgress], None]
 
@@ -168,19 +172,34 @@ class App:
             await self._boxes.settled()
         await self._sessions.recover()
         for adapter in self._adapters.values():
-            await adapter.start()
             self._started.append(adapter)
+            await _start(adapter)
         self._timers.start()
 
     async def close_adapters(self) -> None:
         """Let nobody in any more, and end what they keep open. May be called again."""
         while self._started:
-            await self._started.pop().aclose()
+            adapter = self._started.pop()
+            try:
+                await adapter.aclose()
+            except Exception:  # noqa: BLE001 - code of other people; the other adapters must end
+                logger.exception("the adapter {} did not end in order", adapter.name)
 
     @property
     def adapters(self) -> Mapping[str, Adapter]:
         """Those that were added, by name."""
         return self._adapters
+
+
+async def _start(adapter: Adapter) -> None:
+    """Start one adapter. What goes wrong is logged: the other platforms are served."""
+    try:
+        with anyio.fail_after(_START_S):
+            await adapter.start()
+    except TimeoutError:
+        logger.error("the adapter {} did not start within {:g} s", adapter.name, _START_S)
+    except Exception:  # noqa: BLE001 - code of other people
+        logger.exception("the adapter {} could not be started", adapter.name)
 
 
 def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:

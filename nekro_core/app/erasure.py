@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.agent.erasure.erasure import Eraser
+from nekro_core.app.adapters import erase_from_adapters
 from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.compat.nekro_agent.host import FactsFile, NekroAgentHost
 from nekro_core.compat.qdrant.home import VectorStore
@@ -19,8 +20,6 @@ from nekro_core.store import Person, PersonTraces
 
 _COPIES = "copies"
 """Of the database, from before its upgrades: beside it."""
-_MAIL_THREADS = Path("mail", "threads")
-"""Subjects and ids of mails, a file for each chat: `adapters.mail`."""
 _TERMINAL_LOG = "chat.log"
 """Of a bot that ``nekro chat`` has started."""
 
@@ -36,7 +35,7 @@ def personal_data(
         partial(_from_stickers, data / "emoji"),
         partial(_from_copies, data / _COPIES),
         partial(_from_terminal_log, data / _TERMINAL_LOG),
-        partial(_from_mail, data / _MAIL_THREADS),
+        partial(erase_from_adapters, data),
     )
 
 
@@ -122,15 +121,3 @@ async def _from_terminal_log(
     async with await log.open("r+b") as file:
         await file.truncate(0)
     return 1
-
-
-async def _from_mail(
-    folder: Path, _person: Person, traces: PersonTraces, _forgotten: RedactionTarget
-) -> int:
-    gone = 0
-    for chat_key in traces.private:
-        path = anyio.Path(folder / f"{chat_key.file_name}.json")
-        if await path.exists():
-            await path.unlink(missing_ok=True)
-            gone += 1
-    return gone

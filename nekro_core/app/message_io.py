@@ -1,7 +1,7 @@
 """The way in and the way out of the bot: what is said is kept here, and goes out here."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -69,7 +69,9 @@ class MessageIO:
             )
             activity = Broadcast()
             converter = await stack.enter_async_context(MediaConverter())
-            fetcher = Fetcher(delivery.media, _platform_reach(delivery.media, configuration))
+            addresses = settings.adapters.address_settings()
+            reach = _platform_reach(delivery.media, configuration, addresses)
+            fetcher = Fetcher(delivery.media, reach)
             media = await stack.enter_async_context(
                 MediaStore(data, delivery.media, converter, fetcher)
             )
@@ -125,11 +127,11 @@ _WS_PORT = re.compile(r"(wss?)://(?:\[[^\]]*\]|[^/:?#\s\"']*)(?::(\d{1,5}))?")
 
 
 def _platform_reach(
-    settings: MediaSettings, configuration: Mapping[str, Any]
+    settings: MediaSettings, configuration: Mapping[str, Any], names: Iterable[str]
 ) -> PlatformFetchPolicy:
-    """What received media may be fetched from. Says in the log what entries of the older form, a
-    host without a port, are to become."""
-    urls = [configuration.get(name) or "" for name in ("onebot_v11_ws_urls", "onebot_ws_urls")]
+    """What received media may be fetched from. ``names`` are settings with addresses of platforms.
+    Says in the log what entries of the older form, a host without a port, are to become."""
+    urls = [configuration.get(name) or "" for name in names]
     found = _WS_PORT.finditer(str(urls))
     ports = {int(match[2] or (443 if match[1] == "wss" else 80)) for match in found}
     reach = PlatformFetchPolicy(settings.private_hosts, old_ports=ports)

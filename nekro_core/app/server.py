@@ -10,14 +10,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
 )
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,8 +26,9 @@ import uvicorn
 from loguru import logger
 from nonebot.drivers import ASGIMixin, Driver
 
-from nekro_core.api.adapter import AdapterFactory, Page
+from nekro_core.api.adapter import Page
 from nekro_core.app import App, Report
+from nekro_core.app.adapters import AdapterMaker, adapter_makers
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
 from nekro_core.app.logs import configure_logging, stored_secrets
@@ -37,7 +37,6 @@ from nekro_core.app.settings import Settings, SettingsError, adapter_settings, w
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
 from nekro_core.llm.embedded import WeightsError, ensure_weights
-from nekro_core.plugins.host.builtin import builtin_adapters, load_adapter
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
@@ -184,7 +183,7 @@ async def serve(
         port = listener.getsockname()[1]
         redactor = configure_logging(written_settings())
         redactor.add_secrets(settings.secrets())
-        written = adapter_settings(settings.nekro_platforms)
+        written = adapter_settings(settings)
         nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
         driver = nonebot.get_driver()
         if not isinstance(driver, ASGIMixin):
@@ -194,7 +193,7 @@ async def serve(
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
-        makers = adapter_makers(configuration)
+        makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
         async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
             try:
@@ -221,28 +220,6 @@ async def serve(
             raise failure
 
 
-@dataclass(frozen=True, slots=True)
-class AdapterMaker:
-    """What makes one adapter, and what it asks of the web server."""
-
-    name: str
-    create: AdapterFactory
-    options: Mapping[str, Any]
-
-
-def adapter_makers(settings: Mapping[str, Any]) -> list[AdapterMaker]:
-    """Import every built-in adapter that the settings want."""
-    found = []
-    for name in builtin_adapters():
-        module = load_adapter(name)
-        options = getattr(module, "SERVER_OPTIONS", {})
-        several: Callable[[Mapping[str, Any]], Mapping[str, AdapterFactory]] | None
-        several = getattr(module, "factories", None)
-        makes = several(settings) if several is not None else {name: module.create}
-        found += [AdapterMaker(each, create, options) for each, create in makes.items()]
-    return found
-
-
 def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> dict[str, Any]:
     """Make every adapter; one that cannot be run safely is named in the log and left out.
 
@@ -254,6 +231,8 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
             app.add_adapter(maker.create(app.host, driver))
         except (RuntimeError, ValueError) as error:
             logger.error("the adapter {} is left out: {}", maker.name, error)
+        except Exception:  # noqa: BLE001 - as above
+            logger.exception("the adapter {} is left out", maker.name)
         else:
             options |= maker.options
     return options

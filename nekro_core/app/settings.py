@@ -8,7 +8,8 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast, get_args, get_origin
 
@@ -19,6 +20,7 @@ from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from nekro_core.agent.settings import AgentSettings
+from nekro_core.app.adapters import AdapterDirectory
 from nekro_core.app.nonebot_settings import with_nonebot_settings
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.delivery.settings import DeliverySettings
@@ -35,13 +37,6 @@ from nekro_core.store import StoreSettings
 from nekro_core.system.errors import NekroError
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.mcp_client import McpSettings
-
-ADAPTER_PREFIXES = ("onebot_", "web_")
-"""Names of the process environment that are handed to adapters as they stand: NoneBot itself reads
-undeclared names from the files only, so a container's environment would be ignored."""
-
-PLATFORM_PREFIXES = {"kook": "kaiheila_", "onebot_v12": "onebot_"}
-"""The same of a platform's NoneBot adapter, where it is not the platform's own name."""
 
 SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
 """What a setting is called whose value nobody may read in a log or an error."""
@@ -66,7 +61,7 @@ class Settings(BaseSettings):
     nekro_database_url: str = ""
     """Any Tortoise URL; empty is an SQLite file under the data folder."""
     nekro_platforms: tuple[str, ...] = ()
-    """Platforms beyond OneBot v11 and the page, each installed as an extra: ``["telegram"]``."""
+    """Adapters beyond those that always run, by the names in their manifests: ``["telegram"]``."""
     nekro_llm: LLMSettings = LLMSettings()
     nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
     """Further models, by the names under which plugins ask for them."""
@@ -96,7 +91,17 @@ class Settings(BaseSettings):
     @property
     def commands(self) -> CommandSettings:
         """Who may run commands and what they begin with, by our names and by NoneBot's."""
-        return with_nonebot_settings(self.nekro_command, self.superusers, self.command_start)
+        return with_nonebot_settings(
+            self.nekro_command,
+            self.superusers,
+            self.command_start,
+            self.adapters.superuser_platforms,
+        )
+
+    @cached_property
+    def adapters(self) -> AdapterDirectory:
+        """The adapters that can be had here, read when it is first asked for."""
+        return AdapterDirectory.find(self.nekro_data_dir.absolute(), self.nekro_platforms)
 
     @field_validator("nekro_data_dir", mode="before")
     @classmethod
@@ -132,14 +137,16 @@ class Settings(BaseSettings):
         return settings
 
 
-def adapter_settings(platforms: Iterable[str] = ()) -> dict[str, Any]:
-    """Adapters' names that stand in the process environment, for ``nonebot.init``. Those of the
-    platforms are read as NoneBot reads its files: as JSON, where it is some."""
-    of_platforms = tuple(PLATFORM_PREFIXES.get(name, f"{name}_") for name in platforms)
+def adapter_settings(settings: Settings) -> dict[str, Any]:
+    """Settings of adapters that stand in the process environment, for ``nonebot.init``: NoneBot
+    itself reads undeclared names from the files only, so a container's environment would be
+    ignored. Those of most adapters are read as NoneBot reads its files: as JSON, where it is some.
+    """
+    written = {name.lower(): value for name, value in os.environ.items()}
+    own = settings.adapters.own_settings(settings.nekro_platforms, written)
     return {
-        name: _json_or_text(value) if name.startswith(of_platforms) else value
-        for name, value in ((name.lower(), value) for name, value in os.environ.items())
-        if name.startswith(ADAPTER_PREFIXES + of_platforms)
+        name: written[name] if as_text else _json_or_text(written[name])
+        for name, as_text in own.items()
     }
 
 

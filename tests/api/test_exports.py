@@ -9,6 +9,7 @@ EXPORTS = {
     "adapter": [
         "Activity",
         "Adapter",
+        "AdapterEraser",
         "AdapterFactory",
         "AdapterTasks",
         "BundleLimits",
@@ -25,6 +26,8 @@ EXPORTS = {
         "OPEN_STATES",
         "OutboxActions",
         "Page",
+        "Person",
+        "PersonTraces",
         "PictureLimits",
         "PictureType",
         "PlatformMessage",

@@ -31,7 +31,7 @@ async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: Te
     own, item = _lay_out(settings.nekro_data_dir.absolute(), plugin)
     await fetch_packages(plugin, own, settings.nekro_plugin, out)
     known = settings.model_copy(update={"nekro_data_dir": own})
-    environment = {**_environment(), "NEKRO_DATA_DIR": str(own)}
+    environment = {**_environment(settings), "NEKRO_DATA_DIR": str(own)}
     async with running_bot(known, out, environment=environment, folder=own) as place:
         if place is None:
             return 1
@@ -58,18 +58,18 @@ async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> Non
         await anyio.sleep(_LOOK_S)
 
 
-def _environment() -> Mapping[str, str]:
+def _environment(settings: Settings) -> Mapping[str, str]:
     """This folder's settings and environment, without the accounts of platforms: two bots would
     answer there. The bot runs elsewhere, so that it reads no ``.env`` itself."""
     written = {
         name.upper(): value
         for name, value in written_settings().items()
-        if name.startswith("nekro_") and not name.startswith("nekro_database")
+        if name.startswith("nekro_") and not name.startswith(("nekro_database", "nekro_platforms"))
     }
+    of_adapters = (prefix.upper() for prefix in settings.adapters.all_settings())
+    left_out = ("NEKRO_", "PORT", "HOST", *of_adapters)
     others = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.upper().startswith(("NEKRO_", "ONEBOT_", "WEB_", "PORT", "HOST"))
+        name: value for name, value in os.environ.items() if not name.upper().startswith(left_out)
     }
     return {**others, **written, "NEKRO_PLUGIN__WATCH_FILES": "true", "PORT": "0"}
 

@@ -28,15 +28,9 @@ def builtin_folder(sort: Sort) -> Path:
     raise FileNotFoundError(f"no built-in {sort} beside {package}: install nekro-core again")
 
 
-def builtin_adapters() -> tuple[str, ...]:
-    """The names of the built-in adapters, sorted."""
-    return items_in(builtin_folder("adapters"))
-
-
-def load_adapter(name: str) -> ModuleType:
-    """Import a built-in adapter. Its module has ``create``, an `AdapterFactory`."""
-    package = namespace(f"{NAMESPACE}.adapters", builtin_folder("adapters"))
-    return importlib.import_module(f"{package}.{name}")
+def builtin_package(sort: Sort) -> str:
+    """The name of the package that the built-in ones are imported in."""
+    return f"{NAMESPACE}.{sort}"
 
 
 def items_in(folder: Path) -> tuple[str, ...]:

@@ -6,17 +6,10 @@ from typing import Any
 
 import pytest
 
-from adapters.matrix import factories
 from adapters.matrix.checkpoint import SyncCheckpoint
 from adapters.matrix.settings import read_config
 
 BOT = {"homeserver": "https://matrix.example.org", "access_token": "syt_secret"}
-
-
-def test_it_is_made_only_where_it_is_asked_for() -> None:
-    assert factories({}) == {}
-    assert factories({"nekro_platforms": ("satori",)}) == {}
-    assert list(factories({"nekro_platforms": ("satori", "matrix")})) == ["matrix"]
 
 
 def test_the_account_as_json_or_read_already(tmp_path: Path) -> None:

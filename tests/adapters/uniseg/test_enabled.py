@@ -6,20 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from adapters.uniseg import factories
-from adapters.uniseg.enabled import ELSEWHERE, PLATFORMS
+from nekro_core.app.adapters import AdapterDirectory, load_adapter
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.adapters.uniseg.peers import NAMES
 from tests.adapters.uniseg.stock import Recorder, as_nonebots
 
 ROOT = Path(__file__).parents[3]
+FOUND = AdapterDirectory.find(ROOT / "no data").manifests
+PLATFORMS = tuple(name for name, each in FOUND.items() if each.folder.name == "uniseg")
+BY_NAME = tuple(name for name, each in FOUND.items() if not each.always)
 UNPAID = """
 import sys
-from nekro_core.plugins.host.builtin import load_adapter
-for name in ("uniseg", "mail", "matrix"):
-    assert not load_adapter(name).factories({})
-assert not load_adapter("uniseg").factories({"nekro_platforms": ("mail", "matrix")})
-heavy = ("nonebot_plugin_alconna", "arclet", "nonebot.adapters.")
+from pathlib import Path
+from nekro_core.app.adapters import AdapterDirectory, adapter_makers
+found = AdapterDirectory.find(Path("data"))
+assert not found.problems
+makers = adapter_makers(found, {}, ())
+assert [each.name for each in makers] == ["onebot_v11", "web"]
+heavy = ("nonebot_plugin_alconna", "arclet", "nekro_builtin.adapters.uniseg")
+heavy += ("nekro_builtin.adapters.mail", "nekro_builtin.adapters.matrix")
 assert not [name for name in sys.modules if name.startswith(heavy)]
 """
 
@@ -41,24 +46,21 @@ def test_each_platform_has_its_module_and_its_tests() -> None:
     ("name", "words"),
     [
         ("telegran", "no platform 'telegran'; did you mean telegram?"),
-        ("myspace", f"there are {', '.join(sorted(PLATFORMS + ELSEWHERE))}"),
+        ("myspace", f"there are {', '.join(sorted(BY_NAME))}"),
     ],
 )
-def test_a_name_that_is_none_is_refused_with_what_there_is(
-    tmp_path: Path, name: str, words: str
-) -> None:
-    create = factories({"nekro_platforms": (name,)})[name]
-    with pytest.raises(ValueError, match="NEKRO_PLATFORMS") as refused:
-        create(MemoryHost(tmp_path), Recorder())
-    assert words in str(refused.value)
+def test_a_name_that_is_no_platform_is_refused_with_what_there_is(name: str, words: str) -> None:
+    (said,) = AdapterDirectory.find(ROOT / "no data").unknown((name, "mail", "onebot_v11"))
+    assert said.startswith("NEKRO_PLATFORMS: ")
+    assert words in said
 
 
 def test_an_extra_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nonebot.adapters.onebot.v12", None)
     for name in [name for name in sys.modules if name.endswith("uniseg.platforms.onebot_v12")]:
         monkeypatch.delitem(sys.modules, name)
-    driver = Recorder()
+    driver, wanted = Recorder(), {"nekro_platforms": ("onebot_v12",)}
     with as_nonebots(driver):
-        create = factories({"nekro_platforms": ("onebot_v12",)})["onebot_v12"]
-    with pytest.raises(RuntimeError, match=r"pip install 'nekro-core\[onebot-v12\]'"):
-        create(MemoryHost(tmp_path), driver)
+        maker = load_adapter(FOUND["onebot_v12"], wanted)
+        with pytest.raises(RuntimeError, match=r"pip install 'nekro-core\[onebot-v12\]'"):
+            maker.create(MemoryHost(tmp_path), driver)

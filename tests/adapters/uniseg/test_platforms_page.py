@@ -14,7 +14,6 @@ from adapters.mail.composer import CAPABILITIES as MAIL
 from adapters.onebot_v11 import OneBotV11Adapter
 from adapters.onebot_v11.outgoing import CAPABILITIES as ONEBOT_V11
 from adapters.uniseg import factories
-from adapters.uniseg.enabled import ELSEWHERE, PLATFORMS
 from nekro_core.api.adapter import Capabilities, SupportsConfirmation
 from nekro_core.api.chat import (
     ChatKey,
@@ -30,6 +29,7 @@ from nekro_core.api.chat import (
 )
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.adapters.uniseg.stock import Recorder, as_nonebots
+from tests.adapters.uniseg.test_enabled import BY_NAME, PLATFORMS
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "platforms.md"
@@ -94,7 +94,7 @@ def known(data: dict[str, Any]) -> Iterator[str]:
         native = [FORMS[form] for form in FORMS if form in seen.get("sends", ())]
         version = f" {seen['version']}" if seen else ""
         ours = OURS.get(name, name)
-        here = f"`{ours}`" if ours in (*PLATFORMS, *ELSEWHERE, "onebot_v11") else ""
+        here = f"`{ours}`" if ours in (*BY_NAME, "onebot_v11") else ""
         cells = [cell.replace("|", "/") for cell in cells]
         cells = [name, found["distribution"] + version, *cells, ", ".join(native), here]
         yield "| " + " | ".join(cells) + " |"
@@ -121,7 +121,7 @@ def test_the_page_has_the_tables_of_the_code(tmp_path: Path) -> None:
 
 def test_every_platform_is_explained() -> None:
     page = PAGE.read_text()
-    for name in PLATFORMS + ELSEWHERE:
+    for name in BY_NAME:
         assert f"| `{name}` | `{name.replace('_', '-')}` |" in page
 
 

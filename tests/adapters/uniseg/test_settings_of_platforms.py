@@ -10,7 +10,8 @@ def test_lists_are_read_as_in_the_files(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("TELEGRAM_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("KAIHEILA_BOTS", '[{"token": "t"}]')
     monkeypatch.setenv("DISCORD_BOTS", "[]")
-    found = adapter_settings(("telegram", "kook"))
+    monkeypatch.setenv("NEKRO_PLATFORMS", '["telegram", "kook"]')
+    found = adapter_settings(Settings(_env_file=None))
     assert found["telegram_bots"] == [{"token": "123:abc"}]
     assert found["telegram_proxy"] == "http://127.0.0.1:1"
     assert found["kaiheila_bots"] == [{"token": "t"}]
@@ -19,7 +20,9 @@ def test_lists_are_read_as_in_the_files(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_onebot_v11s_names_stay_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEBOT_V11_WS_URLS", '["ws://127.0.0.1:1"]')
-    assert adapter_settings()["onebot_v11_ws_urls"] == '["ws://127.0.0.1:1"]'
+    assert (
+        adapter_settings(Settings(_env_file=None))["onebot_v11_ws_urls"] == '["ws://127.0.0.1:1"]'
+    )
 
 
 def test_platforms_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

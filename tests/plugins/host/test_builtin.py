@@ -1,27 +1,11 @@
-"""Built-in adapters and plugins are found by path, whatever lies in the working directory."""
+"""Built-in plugins are found by path, whatever lies in the working directory."""
 
 from pathlib import Path
 
-import pytest
-
-from nekro_core.api.adapter import AdapterFactory
-from nekro_core.plugins.host.builtin import builtin_adapters, builtin_folder, items_in, load_adapter
+from nekro_core.plugins.host.builtin import builtin_folder, items_in
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.tools.problem import ProblemSeverity
 from tests.plugins.world import GROUP, World
-
-
-def test_the_adapters_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "adapters").mkdir()
-    (tmp_path / "adapters" / "__init__.py").write_text("raise SystemExit")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert {"onebot_v11", "web"} <= set(builtin_adapters())
-    module = load_adapter("onebot_v11")
-    assert module.__name__ == "nekro_builtin.adapters.onebot_v11"
-    create: AdapterFactory = module.create
-    assert callable(create)
-    assert load_adapter("onebot_v11") is module
 
 
 def test_what_counts_as_an_item(tmp_path: Path) -> None:

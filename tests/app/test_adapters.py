@@ -1,0 +1,300 @@
+"""Adapters are found by their manifests; what is wrong with one is said and leaves the others."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.app import App
+from nekro_core.app.adapters import (
+    AdapterBroken,
+    AdapterDirectory,
+    adapter_makers,
+    erase_from_adapters,
+    load_adapter,
+)
+from nekro_core.app.settings import Settings
+from nekro_core.chat.redact import RedactionTarget
+from nekro_core.cli.plugin_kit.run import _environment
+from nekro_core.delivery.adapter_manifest import ManifestError, read_manifests
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.store import Person, PersonTraces
+from nekro_core.testing import TestPlatform
+
+PERSON = Person(adapter="slack", user_id="10001", instances=("slack",))
+CODE = """
+class Adapter:
+    name = "{name}"
+
+def create(host, driver):
+    return Adapter()
+
+async def forget(data_dir, person, traces):
+    (data_dir / (person.user_id + ".txt")).unlink()
+    return 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _modules() -> Iterator[None]:
+    before = {*sys.modules}
+    yield
+    for name in {*sys.modules} - before:
+        if name.startswith(("nekro_adapters", "slack_for_nekro")):
+            del sys.modules[name]
+
+
+def write(folder: Path, manifest: str, code: str = "") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "adapter.toml").write_text(manifest)
+    (folder / "__init__.py").write_text(code)
+    return folder
+
+
+def install(site: Path, name: str, package: str, manifest: str, code: str) -> None:
+    """As pip would: a package, and a distribution that names it as an adapter."""
+    write(site / package, manifest, code)
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[nekro_core.adapters]\n{name} = {package}\n")
+
+
+def test_the_built_in_adapters_are_found_whatever_lies_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "adapters", "[onebot_v11]", "raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = AdapterDirectory.find(tmp_path)
+    assert [each.name for each in found.enabled(())] == ["onebot_v11", "web"]
+    maker = load_adapter(found.manifests["onebot_v11"], {})
+    assert callable(maker.create)
+    assert sys.modules["nekro_builtin.adapters.onebot_v11"].create is not None
+    assert maker.options["ws_max_size"] > 2**24
+
+
+def test_an_adapter_in_the_data_folder_runs_where_it_is_wanted(tmp_path: Path) -> None:
+    write(tmp_path / "adapters" / "slack", "[slack]", CODE.format(name="slack"))
+    found = AdapterDirectory.find(tmp_path)
+    assert found.problems == ()
+    assert "slack" not in {each.name for each in found.enabled(())}
+    (manifest,) = [each for each in found.enabled(("slack",)) if not each.always]
+    assert (manifest.title, manifest.settings) == ("slack", ("slack_",))
+    assert load_adapter(manifest, {}).create(None, None).name == "slack"
+
+
+def test_an_installed_package_is_found_by_its_entry_point_and_not_imported_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site", "slack", "slack_for_nekro", "[slack]", CODE.format(name="slack"))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    importlib.invalidate_caches()
+    assert "slack" not in AdapterDirectory.find(tmp_path).manifests, "nobody asked for it"
+    assert "slack" in AdapterDirectory.find(tmp_path, installed=True).manifests
+    found = AdapterDirectory.find(tmp_path, ("slack",))
+    assert found.problems == ()
+    assert "slack_for_nekro" not in sys.modules
+    assert load_adapter(found.manifests["slack"], {}).create(None, None).name == "slack"
+    assert sys.modules["slack_for_nekro"].__file__ == str(
+        tmp_path / "site" / "slack_for_nekro" / "__init__.py"
+    )
+
+
+def test_two_data_folders_in_one_process_have_each_their_own_code(tmp_path: Path) -> None:
+    for each in ("one", "two"):
+        code = f"{CODE.format(name='slack')}\nADDRESS = {each!r}"
+        write(tmp_path / each / "adapters" / "slack", "[slack]", code)
+        found = AdapterDirectory.find(tmp_path / each)
+        load_adapter(found.manifests["slack"], {})
+        assert each == sys.modules["nekro_adapters.slack"].ADDRESS
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ("", "names no adapter: expected a table, for example [slack]"),
+        ('name = "slack"', "name = 'slack' stands outside of a table"),
+        ("[slack", "is not TOML"),
+        ("[Slack]", "'Slack' cannot stand in a chat key: expected at most 32 lower-case letters"),
+        ("[slack]\nsetings = []", "setings is not known; did you mean settings?"),
+        ("[slack]\nxyz = 1", "xyz is not known; there are title, always, settings"),
+        ('[slack]\nsettings = "slack_"', "settings = 'slack_': expected a list of beginnings"),
+        ("[slack]\nsettings = [1]", "settings = [1]: expected a list of beginnings"),
+        ('[slack]\nsettings = [""]', "settings = ['']: expected a list of beginnings"),
+        ('[slack]\nsettings = ["nekro_"]', "settings = ['nekro_']: expected"),
+        ("[slack]\nalways = 1", "always = 1: expected true or false"),
+        ("[slack]\ntitle = ['Slack']", "title = ['Slack']: expected the platform's name"),
+        ('[slack]\neraser = "forget"', "expected a function in a module, for example"),
+        ('[slack]\ncapabilities = ["fly"]', "expected a list of some of confirm, edit, page"),
+        ("#" * 70_000, "over 65536 bytes"),
+        ("[web]", "the name web is taken by"),
+    ],
+)
+def test_a_bad_manifest_is_told_and_leaves_the_others(
+    tmp_path: Path, manifest: str, words: str
+) -> None:
+    folder = write(tmp_path / "adapters" / "slack", manifest)
+    found = AdapterDirectory.find(tmp_path)
+    (problem,) = found.problems
+    assert words in problem
+    assert str(folder) in problem
+    assert {"onebot_v11", "web", "mail"} <= found.manifests.keys()
+
+
+def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:
+    (tmp_path / "adapters" / "slack").mkdir(parents=True)
+    (tmp_path / "adapters" / "_shared").mkdir()
+    (tmp_path / "adapters" / "notes.txt").touch()
+    (problem,) = AdapterDirectory.find(tmp_path).problems
+    assert "slack has no adapter.toml: `nekro adapter new` writes one" in problem
+    with pytest.raises(ManifestError):
+        read_manifests(tmp_path / "nowhere", "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [
+        ("gone_for_nekro", "names 'gone_for_nekro', and that is no package"),
+        ("slack_for_nekro", "its entry point is slack, its manifest has no [slack]"),
+    ],
+)
+def test_a_bad_entry_point_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, words: str
+) -> None:
+    site = tmp_path / "site"
+    install(site, "slack", "slack_for_nekro", "[other]", "")
+    (site / "slack_for_nekro-1.0.dist-info" / "entry_points.txt").write_text(
+        f"[nekro_core.adapters]\nslack = {package}\n"
+    )
+    monkeypatch.syspath_prepend(site)
+    importlib.invalidate_caches()
+    (problem,) = AdapterDirectory.find(tmp_path, ("slack",)).problems
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("code", "extra", "words"),
+    [
+        ("import no_such_package", "slack-for-nekro", "pip install 'slack-for-nekro'"),
+        ("import no_such_package", "", "cannot be imported"),
+        ("1 / 0", "", "ZeroDivisionError"),
+        ("", "", "makes no adapter slack: expected a function create(host, driver)"),
+        ("def factories(settings): return {}", "", "makes no adapter slack"),
+    ],
+)
+def test_code_that_cannot_be_used_is_told_and_leaves_the_others(
+    tmp_path: Path, code: str, extra: str, words: str
+) -> None:
+    write(tmp_path / "adapters" / "slack", f"[slack]\nextra = {extra!r}", code)
+    found = AdapterDirectory.find(tmp_path)
+    with pytest.raises(AdapterBroken) as broken:
+        load_adapter(found.manifests["slack"], {})
+    assert words in str(broken.value)
+    makers = adapter_makers(found, {}, ("slack",))
+    assert [each.name for each in makers] == ["onebot_v11", "web"]
+
+
+def test_an_adapter_that_has_another_name_than_its_manifest_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "adapters" / "slack", "[slack]", CODE.format(name="slak"))
+    maker = load_adapter(AdapterDirectory.find(tmp_path).manifests["slack"], {})
+    with pytest.raises(RuntimeError, match="it calls itself 'slak'"):
+        maker.create(None, None)
+
+
+async def test_an_eraser_of_a_third_party_forgets_whether_the_adapter_runs_or_not(
+    tmp_path: Path,
+) -> None:
+    manifest = '[slack]\neraser = "erasing:forget"'
+    folder = write(tmp_path / "adapters" / "slack", manifest, "")
+    (folder / "erasing.py").write_text(CODE.format(name="slack"))
+    (tmp_path / "10001.txt").touch()
+    forgotten = RedactionTarget(frozenset())
+    assert await erase_from_adapters(tmp_path, PERSON, PersonTraces(), forgotten) == 1
+    assert not (tmp_path / "10001.txt").exists()
+
+
+async def test_an_eraser_that_fails_is_told_when_the_others_are_through(tmp_path: Path) -> None:
+    for name, code in (("a_first", "1 / 0"), ("slack", CODE.format(name="slack"))):
+        write(tmp_path / "adapters" / name, f'[{name}]\neraser = "erasing:forget"', "")
+        (tmp_path / "adapters" / name / "erasing.py").write_text(code)
+    (tmp_path / "10001.txt").touch()
+    with pytest.raises(OSError, match="adapter a_first: ZeroDivisionError"):
+        await erase_from_adapters(tmp_path, PERSON, PersonTraces(), RedactionTarget(frozenset()))
+    assert not (tmp_path / "10001.txt").exists()
+
+
+def test_settings_of_an_adapter_that_runs_are_its_own(tmp_path: Path) -> None:
+    write(tmp_path / "adapters" / "slack", '[slack]\nsettings = ["slack_", "sl_"]', "")
+    found = AdapterDirectory.find(tmp_path)
+    names = ("slack_bots", "sl_x", "web_port", "onebot_access_token", "telegram_bots", "home")
+    assert found.own_settings((), names) == {"web_port": True, "onebot_access_token": True}
+    assert found.own_settings(("slack", "onebot_v12"), names) == {
+        "slack_bots": False,
+        "sl_x": False,
+        "web_port": True,
+        "onebot_access_token": False,
+    }
+
+
+def test_operators_by_nonebots_names(tmp_path: Path) -> None:
+    write(tmp_path / "adapters" / "slack", '[slack]\nnonebot_name = "slk"', "")
+    found = AdapterDirectory.find(tmp_path)
+    assert found.superuser_platforms(None) == ("onebot_v11", "onebot_v12")
+    assert found.superuser_platforms("onebot") == ("onebot_v11", "onebot_v12")
+    assert found.superuser_platforms("kaiheila") == ("kook",)
+    assert found.superuser_platforms("slk") == ("slack",)
+    assert found.superuser_platforms("telegram") == ("telegram",)
+
+
+class Faulty:
+    """An adapter of a third party that does not start, or does not end."""
+
+    def __init__(self, name: str, *, hangs: bool = False) -> None:
+        self.name = name
+        self._hangs = hangs
+        self.ended = False
+
+    async def start(self) -> None:
+        if self._hangs:
+            await anyio.sleep_forever()
+        raise ValueError("no address")
+
+    async def aclose(self) -> None:
+        self.ended = True
+        raise ValueError("never started")
+
+
+async def test_an_adapter_that_does_not_start_or_end_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nekro_core.app.app._START_S", 0.2)
+    settings = Settings(_env_file=None, nekro_data_dir=tmp_path)
+    model, faulty = ScriptedModel(lambda _: ""), [Faulty("a"), Faulty("b", hangs=True)]
+    started: list[str] = []
+    platform = TestPlatform()
+
+    async def start() -> None:
+        started.append("test")
+
+    platform.start = start
+    async with App.open(settings, {}, model=model) as app:
+        for adapter in (*faulty, platform):
+            app.add_adapter(adapter)
+        await app.start()
+        assert started == ["test"]
+    assert all(each.ended for each in faulty), "what it had begun is ended too"
+
+
+def test_a_bot_of_one_plugin_has_no_platforms_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TELEGRAM_BOTS", "KAIHEILA_BOTS", "WEB_ACCESS_TOKEN", "NEKRO_PLATFORMS"):
+        monkeypatch.setenv(name, "[]")
+    monkeypatch.setenv("NEKRO_AGENT__PERSONA", "a cat")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    given = _environment(Settings(_env_file=None))
+    assert {"NEKRO_AGENT__PERSONA", "HTTPS_PROXY"} <= given.keys()
+    assert not [n for n in given if n.startswith(("TELEGRAM_", "KAIHEILA_", "WEB_"))]
+    assert "NEKRO_PLATFORMS" not in given
