@@ -27,7 +27,7 @@ import uvicorn
 from loguru import logger
 from nonebot.drivers import ASGIMixin, Driver
 
-from nekro_core.api.adapter import AdapterFactory, Page
+from nekro_core.api.adapter import Adapter, AdapterFactory, OperatorPageFactory, Page
 from nekro_core.app import App, Report
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
@@ -198,7 +198,7 @@ async def serve(
         async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
             try:
-                driver.server_app.mount(MOUNTED, app.host.linked_media)
+                driver.server_app.mount(MOUNTED, app.linked_media)
                 options = add_adapters(app, driver, makers)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
@@ -226,7 +226,7 @@ class AdapterMaker:
     """What makes one adapter, and what it asks of the web server."""
 
     name: str
-    create: AdapterFactory
+    create: Callable[[App, Driver], Adapter]
     options: Mapping[str, Any]
 
 
@@ -236,11 +236,24 @@ def adapter_makers(settings: Mapping[str, Any]) -> list[AdapterMaker]:
     for name in builtin_adapters():
         module = load_adapter(name)
         options = getattr(module, "SERVER_OPTIONS", {})
+        if (create_page := getattr(module, "create_page", None)) is not None:
+            found.append(AdapterMaker(name, _with_operator(create_page), options))
+            continue
         several: Callable[[Mapping[str, Any]], Mapping[str, AdapterFactory]] | None
         several = getattr(module, "factories", None)
         makes = several(settings) if several is not None else {name: module.create}
-        found += [AdapterMaker(each, create, options) for each, create in makes.items()]
+        found += [
+            AdapterMaker(each, _without_operator(make), options) for each, make in makes.items()
+        ]
     return found
+
+
+def _with_operator(create: OperatorPageFactory) -> Callable[[App, Driver], Adapter]:
+    return lambda app, driver: create(app.host, driver, app.operator)
+
+
+def _without_operator(create: AdapterFactory) -> Callable[[App, Driver], Adapter]:
+    return lambda app, driver: create(app.host, driver)
 
 
 def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> dict[str, Any]:
@@ -251,7 +264,7 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
     options: dict[str, Any] = {}
     for maker in makers:
         try:
-            app.add_adapter(maker.create(app.host, driver))
+            app.add_adapter(maker.create(app, driver))
         except (RuntimeError, ValueError) as error:
             logger.error("the adapter {} is left out: {}", maker.name, error)
         else:

@@ -22,6 +22,8 @@ EXPORTS = {
         "MediaLinker",
         "NekroError",
         "OPEN_STATES",
+        "OperatorHost",
+        "OperatorPageFactory",
         "OutboxActions",
         "Page",
         "PictureLimits",

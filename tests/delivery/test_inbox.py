@@ -25,8 +25,7 @@ from nekro_core.chat import (
     Text,
     Unknown,
 )
-from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
 

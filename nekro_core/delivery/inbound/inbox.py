@@ -19,9 +19,8 @@ from nekro_core.chat import (
     Segments,
     Text,
 )
-from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
-from nekro_core.delivery.host import Recorded
 from nekro_core.store import SqlStatement, Store
 from nekro_core.store.database import Rows
 from nekro_core.store.messages import unique_id_in, unique_id_of
