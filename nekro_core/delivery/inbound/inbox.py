@@ -194,7 +194,12 @@ class Inbox:
         record = await self._store.messages.recall(chat_key, clean_text(message_id))
         if record is not None:
             for listener in [*self._recall_listeners]:
-                listener(record)
+                try:
+                    listener(record)
+                except Exception:  # noqa: BLE001 (it is taken back, whoever cannot hear of it)
+                    logger.exception(
+                        "a listener failed on the recall of {} of {}", record.seq, chat_key
+                    )
             self._activity.publish(Recorded(record))
         return record
 
