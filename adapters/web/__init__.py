@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from nonebot.drivers import Driver
 from pydantic import ValidationError
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import Host, OperatorHost
 from nekro_core.api.secrets import kept_secret
 
 from .adapter import WebAdapter
@@ -28,7 +28,7 @@ SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
 """An event stream never ends by itself; without a bound it would hold the bot's own end up."""
 
 
-def create(host: Host, driver: Driver) -> WebAdapter:
+def create_page(host: Host, driver: Driver, operator: OperatorHost) -> WebAdapter:
     """Add page and API to NoneBot's application. Once a process, because NiceGUI is.
 
     Raises `RuntimeError` where the driver serves no FastAPI application or a setting is wrong.
@@ -40,19 +40,20 @@ def create(host: Host, driver: Driver) -> WebAdapter:
         )
     settings = _settings(host)
     closing = anyio.Event()
-    page = DeferredPage(partial(import_page, host, settings.web_bot_name, closing), closing)
-    app.include_router(outbox_page(host))  # the mount below takes every other address under /ui
-    app.include_router(plugins_page(host))
-    app.include_router(turns_page(host))
+    page = DeferredPage(partial(import_page, operator, settings.web_bot_name, closing), closing)
+    app.include_router(outbox_page(operator))  # the mount below takes every other address under /ui
+    app.include_router(plugins_page(operator))
+    app.include_router(turns_page(operator))
     app.mount(PAGE, page)
     return add_api(
-        app, host, settings, closing, page=lambda: driver.task_group.start_soon(page.keep)
+        app, host, operator, settings, closing, page=lambda: driver.task_group.start_soon(page.keep)
     )
 
 
 def add_api(
     app: FastAPI,
     host: Host,
+    operator: OperatorHost,
     settings: WebSettings,
     closing: anyio.Event,
     *,
@@ -74,11 +75,11 @@ def add_api(
     )
     poster = PostHandler(host, settings.web_bot_name, clock)
     app.include_router(login_routes(door))
-    app.include_router(http_api(host, door, poster, settings.web_bot_name, closing))
-    app.mount(PLUGINS, host.pages)
-    app.mount(WEBHOOKS, host.webhooks)
+    app.include_router(http_api(host, operator, door, poster, settings.web_bot_name, closing))
+    app.mount(PLUGINS, operator.pages)
+    app.mount(WEBHOOKS, operator.webhooks)
     app.add_middleware(Guard, door=door, allowed_hosts=settings.web_allowed_hosts)
-    return WebAdapter(host, door, closing, page)
+    return WebAdapter(host, operator, door, closing, page)
 
 
 def _settings(host: Host) -> WebSettings:
@@ -90,4 +91,4 @@ def _settings(host: Host) -> WebSettings:
         raise RuntimeError(f"{name}: {fault['msg']}") from None
 
 
-__all__ = ["SERVER_OPTIONS", "WebAdapter", "add_api", "create"]
+__all__ = ["SERVER_OPTIONS", "WebAdapter", "add_api", "create_page"]

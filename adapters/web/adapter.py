@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import anyio
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, OperatorHost
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -41,9 +41,15 @@ class WebAdapter:
     name = "web"
 
     def __init__(
-        self, host: Host, door: Authenticator, closing: anyio.Event, page: Callable[[], object]
+        self,
+        host: Host,
+        operator: OperatorHost,
+        door: Authenticator,
+        closing: anyio.Event,
+        page: Callable[[], object],
     ) -> None:
         self._host = host
+        self._operator = operator
         self._door = door
         self._closing = closing
         self._begin_page = page
@@ -82,7 +88,7 @@ class WebAdapter:
                 return Receipt(state=DeliveryState.REJECTED, reason=reason)
             if isinstance(segment, Image | Voice | Video | File):
                 media = segment.media
-                if media.problem or await self._host.read_upload(key, media.path) is None:
+                if media.problem or await self._operator.media.read(key, media.path) is None:
                     reason = media.problem or f"{media.name or 'the file'} is not there"
                     return Receipt(state=DeliveryState.REJECTED, reason=reason)
         return Receipt(state=DeliveryState.SENT, message_id=message_id)

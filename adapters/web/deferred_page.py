@@ -14,7 +14,7 @@ from loguru import logger
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import OperatorHost
 
 QUIET_S = 2.0
 """From the start until the page is made though nobody came."""
@@ -23,11 +23,11 @@ MakePage = Callable[[], Awaitable[AbstractAsyncContextManager[ASGIApp]]]
 
 
 async def import_page(
-    host: Host, bot_name: str, closing: anyio.Event
+    operator: OperatorHost, bot_name: str, closing: anyio.Event
 ) -> AbstractAsyncContextManager[ASGIApp]:
     """The page, to be entered; what it stands on is imported in a thread."""
     module = await anyio.to_thread.run_sync(import_module, ".page", __package__)
-    page: AbstractAsyncContextManager[ASGIApp] = module.open_page(host, bot_name, closing)
+    page: AbstractAsyncContextManager[ASGIApp] = module.open_page(operator, bot_name, closing)
     return page
 
 

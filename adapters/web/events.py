@@ -8,7 +8,7 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from nekro_core.api.adapter import Host, Recorded, Working
+from nekro_core.api.adapter import Host, OperatorHost, Recorded, Working
 from nekro_core.api.chat import ChatKey, Record
 
 from .views import record_view
@@ -37,10 +37,17 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, host: Host, key: ChatKey, *, after: int | None, closing: anyio.Event
+        self,
+        host: Host,
+        operator: OperatorHost,
+        key: ChatKey,
+        *,
+        after: int | None,
+        closing: anyio.Event,
     ) -> None:
         super().__init__()
         self._host = host
+        self._operator = operator
         self._key = key
         self._after = after
         self._closing = closing
@@ -72,9 +79,11 @@ class EventStream(Response):
     async def _follow(self, send: Send) -> None:
         # The watch is opened before the store is read: what arrives in between is seen twice here
         # and sent once, and nothing falls into the gap.
-        async with self._host.watch(self._key) as activities:
+        async with self._operator.activity.watch(self._key) as activities:
             await self._catch_up(send)
-            await _write(send, _event("working", {"busy": self._host.working(self._key)}))
+            await _write(
+                send, _event("working", {"busy": self._operator.sessions.working(self._key)})
+            )
             async for activity in activities:
                 match activity:
                     case Recorded(record):

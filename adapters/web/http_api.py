@@ -5,7 +5,7 @@ from typing import Annotated
 import anyio
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import Host, OperatorHost
 
 from .authentication import Authenticator
 from .body import read_post
@@ -30,17 +30,22 @@ MAX_SEQ = 2**63 - 1
 
 
 def http_api(
-    host: Host, door: Authenticator, poster: PostHandler, bot_name: str, closing: anyio.Event
+    host: Host,
+    operator: OperatorHost,
+    door: Authenticator,
+    poster: PostHandler,
+    bot_name: str,
+    closing: anyio.Event,
 ) -> APIRouter:
     """The routes, to be included in the application."""
     router = APIRouter(prefix=API, route_class=Route, include_in_schema=False)
 
     @router.get("/rooms")
     async def list_rooms() -> Json:
-        keys = await host.chats(INSTANCE)
+        keys = await operator.chats.of_instance(INSTANCE)
         return {
             "bot": {"id": BOT_ID, "name": bot_name},
-            "rooms": [room_view(key, working=host.working(key)) for key in keys],
+            "rooms": [room_view(key, working=operator.sessions.working(key)) for key in keys],
         }
 
     @router.get("/rooms/{room}/messages")
@@ -54,7 +59,7 @@ def http_api(
             limit=_number("limit", limit, 1, MAX_PAGE),
         )
         return {
-            **room_view(key, working=host.working(key)),
+            **room_view(key, working=operator.sessions.working(key)),
             "messages": [record_view(record) for record in records],
         }
 
@@ -74,12 +79,13 @@ def http_api(
         # A browser that comes back repeats the address with its old "after"; the header is newer.
         text = last_event_id or after
         start = _number("Last-Event-ID", text, 0, MAX_SEQ) if text else None
-        return EventStream(host, room_key(INSTANCE, room), after=start, closing=closing)
+        return EventStream(host, operator, room_key(INSTANCE, room), after=start, closing=closing)
 
     @router.get("/rooms/{room}/media/{seq}/{index}")
     async def fetch_media(request: Request, room: str, seq: str, index: str) -> Response:
         media, data = await find_media(
             host,
+            operator,
             room_key(INSTANCE, room),
             _number("seq", seq, 1, MAX_SEQ),
             _number("index", index, 0, 10_000),
@@ -88,7 +94,7 @@ def http_api(
 
     @router.get("/rooms/{room}/runs/{run_id}")
     async def read_run(room: str, run_id: str) -> Json:
-        runs = await host.runs(run_id)
+        runs = await operator.runs.beside(run_id)
         run = next((run for run in runs if run.run_id == run_id), None)
         if run is None or run.chat_key != room_key(INSTANCE, room):
             raise WebApiError(404, "run", "no such run in this room")
@@ -96,16 +102,16 @@ def http_api(
 
     @router.post("/rooms/{room}/stop")
     async def stop(room: str) -> dict[str, bool]:
-        return {"stopped": await host.stop(room_key(INSTANCE, room))}
+        return {"stopped": await operator.sessions.stop(room_key(INSTANCE, room))}
 
     @router.post("/links")
     async def new_link(request: Request) -> dict[str, str]:
         return {"url": f"{request.base_url}?token={door.new_link_token()}"}
 
-    add_tools(router, host)
-    add_outbox(router, host)
-    add_turns(router, host)
-    add_plugins(router, host)
+    add_tools(router, operator)
+    add_outbox(router, operator)
+    add_turns(router, operator)
+    add_plugins(router, operator)
     return router
 
 

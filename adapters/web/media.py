@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import Host, OperatorHost
 from nekro_core.api.chat import ChatKey, File, Image, Media, Segments, Video, Voice
 
 from .errors import WebApiError
@@ -22,7 +22,9 @@ downloaded."""
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
 
 
-async def find_media(host: Host, key: ChatKey, seq: int, index: int) -> tuple[Media, bytes]:
+async def find_media(
+    host: Host, operator: OperatorHost, key: ChatKey, seq: int, index: int
+) -> tuple[Media, bytes]:
     """The medium at this place of a record, with its bytes. Raises `WebApiError`.
 
     Nothing of the address is ever a path: the path is the one that the record holds.
@@ -37,7 +39,7 @@ async def find_media(host: Host, key: ChatKey, seq: int, index: int) -> tuple[Me
     media = _at(records[0].segments, index)
     if media is None or not media.path:
         raise gone
-    data = await host.read_upload(key, media.path)
+    data = await operator.media.read(key, media.path)
     if data is None:
         raise gone
     return media, data

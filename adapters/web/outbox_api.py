@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from nekro_core.api.adapter import OPEN_STATES, CannotDo, DeliveryRow, Host
+from nekro_core.api.adapter import OPEN_STATES, CannotDo, DeliveryRow, OperatorHost
 from nekro_core.api.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
 
 from .errors import WebApiError
@@ -13,7 +13,7 @@ _SHOWN = 2000
 """Characters of a message that are shown."""
 
 
-def add_outbox(router: APIRouter, host: Host) -> None:
+def add_outbox(router: APIRouter, operator: OperatorHost) -> None:
     """Add the routes."""
 
     @router.get("/outbox")
@@ -22,7 +22,7 @@ def add_outbox(router: APIRouter, host: Host) -> None:
     ) -> Json:
         if not 1 <= limit <= MAX_LISTED:
             raise WebApiError(400, "number", f"limit: {limit}, expected 1 to {MAX_LISTED}")
-        rows = await host.outbox.listed(
+        rows = await operator.outbox.listed(
             _states(states), chat_key=_chat(chat), before=before[:64], limit=limit
         )
         return {"messages": [delivery_view(row) for row in rows]}
@@ -30,14 +30,14 @@ def add_outbox(router: APIRouter, host: Host) -> None:
     @router.post("/outbox/{delivery_id}/resend")
     async def resend(delivery_id: str) -> Json:
         try:
-            return delivery_view(await host.outbox.resend(delivery_id[:64]))
+            return delivery_view(await operator.outbox.resend(delivery_id[:64]))
         except CannotDo as error:
             raise WebApiError(409, "outbox", str(error)) from None
 
     @router.post("/outbox/{delivery_id}/drop")
     async def drop(delivery_id: str) -> Json:
         try:
-            return delivery_view(await host.outbox.drop(delivery_id[:64]))
+            return delivery_view(await operator.outbox.drop(delivery_id[:64]))
         except CannotDo as error:
             raise WebApiError(409, "outbox", str(error)) from None
 

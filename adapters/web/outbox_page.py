@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from nekro_core.api.adapter import CannotDo, DeliveryRow, Host
+from nekro_core.api.adapter import CannotDo, DeliveryRow, OperatorHost
 from nekro_core.api.chat import DeliveryState, plain_text
 
 from .plain_page import OUTBOX as PATH
@@ -19,13 +19,13 @@ _SHOWN = 300
 _AGAIN = {DeliveryState.UNKNOWN, DeliveryState.REJECTED}
 
 
-def outbox_page(host: Host) -> APIRouter:
+def outbox_page(operator: OperatorHost) -> APIRouter:
     """The routes, to be included before the page's mount at ``/ui``."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(PATH)
     async def show(request: Request, said: str = "") -> HTMLResponse:
-        rows = await host.outbox.listed(limit=_LISTED)
+        rows = await operator.outbox.listed(limit=_LISTED)
         language = preferred(request.headers.get("accept-language", ""))
         return HTMLResponse(_html(rows, language, said[:300]))
 
@@ -34,9 +34,9 @@ def outbox_page(host: Host) -> APIRouter:
         said = ""
         try:
             if what == "resend":
-                await host.outbox.resend(delivery_id[:64])
+                await operator.outbox.resend(delivery_id[:64])
             elif what == "drop":
-                await host.outbox.drop(delivery_id[:64])
+                await operator.outbox.drop(delivery_id[:64])
         except CannotDo as error:
             said = str(error)
         address = f"{PATH}?{urlencode({'said': said})}" if said else PATH

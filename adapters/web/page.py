@@ -12,7 +12,7 @@ from nicegui.element import Element
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from nekro_core.api.adapter import Host, Recorded, Working
+from nekro_core.api.adapter import OperatorHost, Recorded, Working
 
 from .guard import API
 from .http_api import INSTANCE
@@ -43,7 +43,9 @@ class ChatView(Element, component="static/nekro_chat.js", dependencies=["static/
 
 
 @asynccontextmanager
-async def open_page(host: Host, bot_name: str, closing: anyio.Event) -> AsyncIterator[ASGIApp]:
+async def open_page(
+    operator: OperatorHost, bot_name: str, closing: anyio.Event
+) -> AsyncIterator[ASGIApp]:
     """The page as an application. Once a process: NiceGUI keeps its pages so."""
     app = FastAPI(openapi_url=None)
 
@@ -58,7 +60,7 @@ async def open_page(host: Host, bot_name: str, closing: anyio.Event) -> AsyncIte
         if client.is_deleted:  # loaded, and gone before it connected
             return
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_follow, host, view)
+            tasks.start_soon(_follow, operator, view)
             tasks.start_soon(_until, closing, tasks.cancel_scope)
             await client.disconnected()
             tasks.cancel_scope.cancel()
@@ -77,10 +79,10 @@ async def open_page(host: Host, bot_name: str, closing: anyio.Event) -> AsyncIte
         yield app
 
 
-async def _follow(host: Host, view: ChatView) -> None:
+async def _follow(operator: OperatorHost, view: ChatView) -> None:
     """Hand on what happens in all rooms. A browser too slow for that is told to read again."""
     while True:
-        async with host.watch() as activities:
+        async with operator.activity.watch() as activities:
             view.run_method("resync")
             async for activity in activities:
                 match activity:

@@ -6,7 +6,7 @@ from html import escape
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
-from nekro_core.api.adapter import Host, PluginShown, PluginsShown
+from nekro_core.api.adapter import OperatorHost, PluginShown, PluginsShown
 
 from .plain_page import PLUGINS, plain_page
 from .texts import preferred, texts
@@ -15,24 +15,24 @@ from .views import Json
 _COLOURS = {"loaded": "good", "broken": "bad"}
 
 
-def plugins_page(host: Host) -> APIRouter:
+def plugins_page(operator: OperatorHost) -> APIRouter:
     """The route, to be included before the page's mount at ``/ui``."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(PLUGINS)
     async def show(request: Request) -> HTMLResponse:
         language = preferred(request.headers.get("accept-language", ""))
-        return HTMLResponse(_html(host.plugins(), language))
+        return HTMLResponse(_html(operator.plugins.shown(), language))
 
     return router
 
 
-def add_plugins(router: APIRouter, host: Host) -> None:
+def add_plugins(router: APIRouter, operator: OperatorHost) -> None:
     """Add the route of the HTTP API."""
 
     @router.get("/plugins")
     async def list_plugins() -> Json:
-        shown = host.plugins()
+        shown = operator.plugins.shown()
         return {
             "plugins": [
                 {

@@ -7,7 +7,7 @@ from typing import assert_never
 import anyio
 from fastapi import APIRouter, Request, Response
 
-from nekro_core.api.adapter import Host, ToolAnswer
+from nekro_core.api.adapter import OperatorHost, ToolAnswer
 from nekro_core.api.chat import ChatKey, ChatKeyError
 from nekro_core.api.content import AudioContent, Content, ImageContent, TextContent
 
@@ -19,12 +19,12 @@ _GONE = 499
 """What proxies write where who asked hung up; nobody reads it."""
 
 
-def add_tools(router: APIRouter, host: Host) -> None:
+def add_tools(router: APIRouter, operator: OperatorHost) -> None:
     """Add the routes."""
 
     @router.get("/tools")
     async def list_tools(chat: str = "") -> Json:
-        tools = await host.desk.tools(_chat(chat))
+        tools = await operator.tools.tools(_chat(chat))
         return {
             "tools": [
                 {
@@ -49,7 +49,7 @@ def add_tools(router: APIRouter, host: Host) -> None:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(watch)
-            answers.append(await host.desk.call(key, name, arguments))
+            answers.append(await operator.tools.call(key, name, arguments))
             tasks.cancel_scope.cancel()
         if not answers:
             return Response(status_code=_GONE)

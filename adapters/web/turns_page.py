@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import OperatorHost
 from nekro_core.api.chat import ChatKey, ChatKeyError, RunRecord, plain_text
 from nekro_core.api.turn_log import LoggedTurn, Step, Usage
 
@@ -25,7 +25,7 @@ _DAY_S = 86_400.0
 _AS_IT_SHOULD = frozenset({"finished", "stopped"})
 
 
-def turns_page(host: Host) -> APIRouter:
+def turns_page(operator: OperatorHost) -> APIRouter:
     """The routes, to be included before the page's mount at ``/ui``."""
     router = APIRouter(include_in_schema=False)
 
@@ -36,14 +36,14 @@ def turns_page(host: Host) -> APIRouter:
             key = ChatKey.parse(chat) if chat else None
         except ChatKeyError:
             key = None
-        found = await host.turns.newest(chat_key=key, before=max(0, before), limit=_LISTED)
-        spent = await host.turns.spent(since=time.time() - _DAY_S)
+        found = await operator.turns.newest(chat_key=key, before=max(0, before), limit=_LISTED)
+        spent = await operator.turns.spent(since=time.time() - _DAY_S)
         return HTMLResponse(_list(found, spent, language, chat if key else ""))
 
     @router.get(TURNS + "/{turn_id:int}")
     async def show_one(request: Request, turn_id: int) -> HTMLResponse:
         language = preferred(request.headers.get("accept-language", ""))
-        found = await host.turns.one(turn_id)
+        found = await operator.turns.one(turn_id)
         if found is None:
             words = texts(language)
             gone = f"<p>{escape(words['turns_gone'])}</p>"
@@ -53,7 +53,7 @@ def turns_page(host: Host) -> APIRouter:
     return router
 
 
-def add_turns(router: APIRouter, host: Host) -> None:
+def add_turns(router: APIRouter, operator: OperatorHost) -> None:
     """Add the routes of the HTTP API."""
 
     @router.get("/turns")
@@ -64,12 +64,12 @@ def add_turns(router: APIRouter, host: Host) -> None:
             key = ChatKey.parse(chat) if chat else None
         except ChatKeyError as error:
             raise WebApiError(400, "chat", str(error)) from None
-        found = await host.turns.newest(chat_key=key, before=max(0, before), limit=limit)
+        found = await operator.turns.newest(chat_key=key, before=max(0, before), limit=limit)
         return {"turns": [turn_view(each) for each in found]}
 
     @router.get("/turns/{turn_id:int}")
     async def read_turn(turn_id: int) -> Json:
-        found = await host.turns.one(turn_id)
+        found = await operator.turns.one(turn_id)
         if found is None:
             raise WebApiError(404, "turn", f"there is no turn {turn_id}")
         logged, steps, runs = found

@@ -1,10 +1,11 @@
 """What a chat platform's adapter is made of.
 
 An adapter is a package with a manifest, ``adapter.toml``: docs/adapters.md describes both. The
-package has ``create``, an `AdapterFactory`, or ``factories``, a function that takes `Host.settings`
-and returns several factories by name. It may have ``SERVER_OPTIONS``, keyword arguments that the
-web server must be run with for the adapter's sake. Its tasks begin and end with an `AdapterTasks`;
-what it must know after a restart it puts below `Host.data_dir` with `write_whole`.
+package has ``create``, an `AdapterFactory`; or, if it shows a page to the operator,
+``create_page``, an `OperatorPageFactory`; or ``factories``, a function that takes `Host.settings` and returns several
+`AdapterFactory` by name. It may have ``SERVER_OPTIONS``, keyword arguments that the web server must
+be run with for the adapter's sake. Its tasks begin and end with an `AdapterTasks`; what it must
+know after a restart it puts below `Host.data_dir` with `write_whole`.
 """
 
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
 
+from nekro_core.delivery.activity import Activity, Recorded, Working
 from nekro_core.delivery.adapter import (
     Adapter,
     BundleLimits,
@@ -23,22 +25,17 @@ from nekro_core.delivery.adapter import (
 )
 from nekro_core.delivery.adapter_tasks import AdapterTasks, accept_patiently
 from nekro_core.delivery.errors import CannotDo
-from nekro_core.delivery.host import (
-    OPEN_STATES,
-    Activity,
-    Expected,
-    Host,
-    MediaKeeper,
-    MediaLinker,
+from nekro_core.delivery.host import Expected, Host, MediaKeeper, MediaLinker
+from nekro_core.delivery.outbound.admin import OPEN_STATES
+from nekro_core.delivery.outbound.match_delivery import match_delivery
+from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
+from nekro_core.operator.contract import (
+    OperatorHost,
     OutboxActions,
     PluginShown,
     PluginsShown,
-    Recorded,
     ToolService,
-    Working,
 )
-from nekro_core.delivery.outbound.match_delivery import match_delivery
-from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.store import DeliveryRow, Person, PersonTraces, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.deprecated import old_names
@@ -61,6 +58,22 @@ class AdapterFactory(Protocol):
         Args:
             host: The bot, as the adapter sees it.
             driver: NoneBot's driver.
+
+        Returns:
+            The adapter, not yet started.
+        """
+
+
+class OperatorPageFactory(Protocol):
+    """Makes an adapter that shows a page to the operator; otherwise as an `AdapterFactory`."""
+
+    def __call__(self, host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
+        """Make the adapter.
+
+        Args:
+            host: The bot, as the adapter sees it.
+            driver: NoneBot's driver.
+            operator: What the page may show, and what it may do.
 
         Returns:
             The adapter, not yet started.
@@ -125,6 +138,8 @@ __all__ = [
     "MediaKeeper",
     "MediaLinker",
     "NekroError",
+    "OperatorHost",
+    "OperatorPageFactory",
     "OutboxActions",
     "Page",
     "Person",

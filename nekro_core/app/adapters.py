@@ -22,7 +22,13 @@ import anyio.to_thread
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Adapter, AdapterFactory, Host
+from nekro_core.api.adapter import (
+    Adapter,
+    AdapterFactory,
+    Host,
+    OperatorHost,
+    OperatorPageFactory,
+)
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError, read_manifests
 from nekro_core.plugins.host.builtin import builtin_folder, builtin_package, namespace
@@ -111,7 +117,7 @@ class AdapterMaker:
     """What makes one adapter, and what it asks of the web server."""
 
     name: str
-    create: AdapterFactory
+    create: OperatorPageFactory
     options: Mapping[str, Any]
 
 
@@ -138,15 +144,17 @@ def load_adapter(manifest: AdapterManifest, settings: Mapping[str, Any]) -> Adap
         create = (several(settings) if several else vars(module)).get(
             manifest.name if several else "create"
         )
+        create_page = getattr(module, "create_page", None)
         options = getattr(module, "SERVER_OPTIONS", {})
     except Exception as error:
         raise AdapterBroken(_import_problem(manifest, error)) from error
-    if not callable(create):
+    make = _without_operator(create) if callable(create) else create_page
+    if not callable(make):
         raise AdapterBroken(
             f"{manifest.folder / '__init__.py'} makes no adapter {manifest.name}: expected a "
             "function create(host, driver), an AdapterFactory; see docs/adapters.md"
         )
-    return AdapterMaker(manifest.name, _checked(manifest, create), options)
+    return AdapterMaker(manifest.name, _checked(manifest, make), options)
 
 
 async def erase_from_adapters(
@@ -248,13 +256,17 @@ def _imported(manifest: AdapterManifest, module: str = "") -> ModuleType:
     return importlib.import_module(f"{manifest.package}.{module}" if module else manifest.package)
 
 
-def _checked(manifest: AdapterManifest, create: AdapterFactory) -> AdapterFactory:
+def _without_operator(create: AdapterFactory) -> OperatorPageFactory:
+    return lambda host, driver, _operator: create(host, driver)
+
+
+def _checked(manifest: AdapterManifest, create: OperatorPageFactory) -> OperatorPageFactory:
     """A factory that says what to install where an import in it fails, and that refuses an adapter
     whose name is not its manifest's: its chat keys would lead nowhere."""
 
-    def make(host: Host, driver: Driver) -> Adapter:
+    def make(host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
         try:
-            adapter = create(host, driver)
+            adapter = create(host, driver, operator)
         except ImportError as error:
             raise RuntimeError(_import_problem(manifest, error)) from error
         if adapter.name != manifest.name:

@@ -16,12 +16,12 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.session.sessions import Sessions
-from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.app.adapter_host import AdapterHost
 from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.operator_host import operator_host
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.accounts import AccountDirectory
@@ -29,11 +29,13 @@ from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.operator.contract import OperatorHost
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
 from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
+from nekro_core.system.asgi import WebApplication
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
@@ -53,6 +55,8 @@ class App:
         self,
         *,
         host: AdapterHost,
+        operator: OperatorHost,
+        linked_media: WebApplication,
         sessions: Sessions,
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
@@ -60,6 +64,9 @@ class App:
         boxes: BoxServices,
     ) -> None:
         self.host = host
+        self.operator = operator
+        self.linked_media = linked_media
+        """Answers the links that `MediaLinks` makes, to be mounted at `MOUNTED`."""
         self.plugins = plugins
         self._sessions = sessions
         self._adapters = adapters
@@ -127,26 +134,11 @@ class App:
             )
             accounts = await stack.enter_async_context(AccountDirectory(ways.store, data))
             sessions = answering.sessions
-            host = AdapterHost(
-                data_dir=data,
-                settings=configuration,
-                store=ways.store,
-                inbox=ways.inbox,
-                activity=ways.activity,
-                media=ways.media,
-                stop=sessions.stop,
-                busy=sessions.working,
-                online=ways.outbox.retry_now,
-                desk=AgentToolService(answering.ports),
-                outbox=ways.outbox.desk,
-                pages=extensions.pages,
-                webhooks=extensions.webhooks,
-                links=ways.links,
-                accounts=accounts,
-                plugins=extensions.plugins.shown,
-            )
+            host = AdapterHost(ways, accounts, data_dir=data, settings=configuration)
             app = cls(
                 host=host,
+                operator=operator_host(ways, extensions, answering),
+                linked_media=ways.links,
                 sessions=sessions,
                 plugins=extensions.plugins,
                 adapters=ways.adapters,

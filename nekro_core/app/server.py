@@ -197,7 +197,7 @@ async def serve(
         async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
             try:
-                driver.server_app.mount(MOUNTED, app.host.linked_media)
+                driver.server_app.mount(MOUNTED, app.linked_media)
                 options = add_adapters(app, driver, makers)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
@@ -228,7 +228,7 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
     options: dict[str, Any] = {}
     for maker in makers:
         try:
-            app.add_adapter(maker.create(app.host, driver))
+            app.add_adapter(maker.create(app.host, driver, app.operator))
         except (RuntimeError, ValueError) as error:
             logger.error("the adapter {} is left out: {}", maker.name, error)
         except Exception:  # noqa: BLE001 - as above

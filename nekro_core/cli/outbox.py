@@ -14,7 +14,7 @@ import httpx
 from nekro_core.app.instance import InstanceInfo, find_running_instance
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
-from nekro_core.delivery.host import OPEN_STATES
+from nekro_core.delivery.outbound.admin import OPEN_STATES
 from nekro_core.store import DataFolderLock, DeliveryRow, Store, StoreError
 from nekro_core.system.errors import NekroError
 

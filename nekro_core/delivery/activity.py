@@ -2,16 +2,43 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
-from nekro_core.chat import ChatKey
-from nekro_core.delivery.host import Activity, Recorded, Working
+from nekro_core.chat import ChatKey, Record
 
 QUEUE = 1024
 """Activities that a follower may lag behind: a minute of a very lively chat. Whoever is slower is
 ended, so that a stalled browser tab costs no memory; it starts again from the last id it saw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A line was added to a chat's history, or one changed (recalled, delivery decided).
+
+    Attributes:
+        record: The line as it is now.
+    """
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A turn of the chat began (true) or ended (false).
+
+    Attributes:
+        chat_key: The chat.
+        busy: True for a turn's beginning, False for its end.
+    """
+
+    chat_key: ChatKey
+    busy: bool
+
+
+Activity = Recorded | Working
 
 
 class Broadcast:

@@ -1,55 +1,13 @@
 """What the bot offers an adapter: its only way to anything behind the api."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, Media, Record, RunRecord, Segments
-from nekro_core.store import DeliveryRow, LoggedTurn, Step, Usage
-from nekro_core.system.asgi import WebApplication
-from nekro_core.tools.offer import OfferedTool, ToolAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A line was added to a chat's history, or one changed (recalled, delivery decided).
-
-    Attributes:
-        record: The line as it is now.
-    """
-
-    record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class Working:
-    """A turn of the chat began (true) or ended (false).
-
-    Attributes:
-        chat_key: The chat.
-        busy: True for a turn's beginning, False for its end.
-    """
-
-    chat_key: ChatKey
-    busy: bool
-
-
-Activity = Recorded | Working
-
+from nekro_core.chat import ChatKey, ChatMessage, Media, Record, Segments
 
 Expected = Literal["", "image", "audio", "video", "file"]
 """What a medium must turn out to be; ``file`` is anything, an empty text what its name claims."""
-
-
-OPEN_STATES = (
-    DeliveryState.PENDING,
-    DeliveryState.SENDING,
-    DeliveryState.UNKNOWN,
-    DeliveryState.REJECTED,
-)
-"""States that an operator is shown where none is asked for: not what went well or was let go."""
 
 
 class MediaKeeper(Protocol):
@@ -104,162 +62,6 @@ class MediaLinker(Protocol):
         """
 
 
-class ToolService(Protocol):
-    """The bot's tools for programs that the operator lets in."""
-
-    async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
-        """List the tools that a chat has now.
-
-        Args:
-            chat_key: The chat; None for the tools that need none.
-
-        Returns:
-            The tools.
-        """
-
-    async def call(
-        self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
-    ) -> ToolAnswer:
-        """Carry out a call. Cancelled, it ends what runs.
-
-        Args:
-            chat_key: The chat; None for a tool that needs none.
-            name: The tool's name.
-            arguments: Its arguments by name.
-
-        Returns:
-            What it gave. What goes wrong with it is an answer too.
-        """
-
-
-class OutboxActions(Protocol):
-    """What an operator sees of the messages that go out, and may do about them
-    (`nekro_core.delivery.outbound.admin.OutboxAdmin`)."""
-
-    async def listed(
-        self,
-        states: Collection[DeliveryState] = OPEN_STATES,
-        *,
-        chat_key: ChatKey | None = None,
-        before: str = "",
-        limit: int = 50,
-    ) -> list[DeliveryRow]:
-        """List the newest outgoing messages.
-
-        Args:
-            states: The states to list.
-            chat_key: One chat; None for all.
-            before: A delivery id: only what was asked for earlier than that one. Empty for the
-                newest.
-            limit: How many at most.
-
-        Returns:
-            The messages, newest first.
-        """
-
-    async def resend(self, delivery_id: str) -> DeliveryRow:
-        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``. People may see an
-        unknown one twice.
-
-        Args:
-            delivery_id: The delivery's id.
-
-        Returns:
-            The delivery as it is then.
-
-        Raises:
-            CannotDo: It is in another state, or there is none of that id.
-        """
-
-    async def drop(self, delivery_id: str) -> DeliveryRow:
-        """Let go of a message that waits, is ``unknown`` or was ``rejected``.
-
-        Args:
-            delivery_id: The delivery's id.
-
-        Returns:
-            The delivery as it is then.
-
-        Raises:
-            CannotDo: It is in another state, or there is none of that id.
-        """
-
-
-class TurnLog(Protocol):
-    """What an operator sees of what the bot did (`nekro_core.store.turn_log.TurnRowLog`)."""
-
-    async def newest(
-        self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
-    ) -> list[LoggedTurn]:
-        """List the newest turns.
-
-        Args:
-            chat_key: One chat; None for all.
-            before: A turn id: only turns older than that one. 0 for the newest.
-            limit: How many, at most 500.
-
-        Returns:
-            The turns, newest first.
-        """
-
-    async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
-        """Get a turn with all that was done in it.
-
-        Args:
-            turn_id: The turn's id.
-
-        Returns:
-            The turn, its model replies and its runs, in order; None where there is no such turn.
-        """
-
-    async def spent(self, *, since: float) -> Usage:
-        """Add up what all chats used.
-
-        Args:
-            since: From when on, in seconds since 1970.
-
-        Returns:
-            The sums.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginShown:
-    """One plugin, for the operator to look at.
-
-    Attributes:
-        item: Where it was found.
-        state: ``loaded``, ``disabled`` or ``broken``.
-        key: ``author.module_name``; empty where not known.
-        version: The plugin's own version.
-        description: What its author says of it.
-        tools: The names of its tools.
-        problems: What is wrong with it, in whole sentences.
-    """
-
-    item: str
-    state: str
-    key: str = ""
-    version: str = ""
-    description: str = ""
-    tools: Sequence[str] = ()
-    problems: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginsShown:
-    """All plugins.
-
-    Attributes:
-        plugins: Each of them.
-        at_next_start: What a start of the bot will change: packages that run in another version
-            than is installed by now.
-    """
-
-    plugins: Sequence[PluginShown]
-    at_next_start: Sequence[str] = ()
-
-
 class Host(Protocol):
     """The bot, as an adapter sees it."""
 
@@ -268,13 +70,6 @@ class Host(Protocol):
     """NoneBot's configuration, lower-case names."""
     media: MediaKeeper
     links: MediaLinker
-    desk: ToolService
-    outbox: OutboxActions
-    turns: TurnLog
-    pages: WebApplication
-    """What plugins answer, to be mounted at ``/plugins`` behind a login: it asks nobody for one."""
-    webhooks: WebApplication
-    """Their webhooks, to be mounted at ``/api/webhook`` before any: each has its own secret."""
 
     async def accept(self, message: ChatMessage) -> None:
         """Take an inbound message. Returns once it is stored, or known as a duplicate.
@@ -352,45 +147,6 @@ class Host(Protocol):
         """An account can be reached, again or for the first time: what waits for one is sent now.
         Called once the account is bound to its instance."""
 
-    async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's running turn.
-
-        Args:
-            chat_key: The chat.
-
-        Returns:
-            False where none runs.
-        """
-
-    def plugins(self) -> PluginsShown:
-        """Show the plugins as they are now.
-
-        Returns:
-            All plugins.
-        """
-
-    def working(self, chat_key: ChatKey) -> bool:
-        """Tell whether a turn runs now.
-
-        Args:
-            chat_key: The chat.
-
-        Returns:
-            True while one runs.
-        """
-
-    def watch(
-        self, chat_key: ChatKey | None = None
-    ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
-        """Follow one chat, or all. A follower too slow for its queue is ended.
-
-        Args:
-            chat_key: The chat; None for all.
-
-        Returns:
-            A context whose value iterates over what happens.
-        """
-
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
         """Get lines of a chat's history.
 
@@ -411,36 +167,4 @@ class Host(Protocol):
 
         Returns:
             For each chat the time of its newest message, in seconds since 1970.
-        """
-
-    async def chats(self, instance: str) -> list[ChatKey]:
-        """List the chats that are known.
-
-        Args:
-            instance: The instance part of chat keys.
-
-        Returns:
-            Their keys, newest activity first.
-        """
-
-    async def runs(self, run_id: str) -> list[RunRecord]:
-        """Get the code behind an answer.
-
-        Args:
-            run_id: The id of a run.
-
-        Returns:
-            Every run of the turn that this one belongs to, in order; empty where there is none of
-            that id.
-        """
-
-    async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
-        """Read a medium of a chat.
-
-        Args:
-            chat_key: The chat.
-            path: The `Media.path` of the medium.
-
-        Returns:
-            Its bytes; None where it is another chat's.
         """

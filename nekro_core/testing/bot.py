@@ -13,7 +13,7 @@ import anyio
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
-from nekro_core.delivery.host import Activity, Working
+from nekro_core.delivery.activity import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
@@ -290,7 +290,7 @@ class Chat:
         """
         self.bot.foresee(code=code, reply=reply)
         before = len(self.sent)
-        async with self.bot.app.host.watch(self.key) as activities:
+        async with self.bot.app.operator.activity.watch(self.key) as activities:
             await self._accept(text, by)
             await self._turn(activities)
         unforeseen = [*self.bot.script.unforeseen]
@@ -321,7 +321,7 @@ class Chat:
             AssertionError: The model was asked all the same.
         """
         before = len(self.sent)
-        async with self.bot.app.host.watch(self.key) as activities:
+        async with self.bot.app.operator.activity.watch(self.key) as activities:
             await self._accept(text, by)
             with anyio.move_on_after(_LONGEST_S):
                 while True:

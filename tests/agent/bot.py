@@ -19,8 +19,7 @@ from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.chat.catalogue import Catalogue
-from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.host import Working
+from nekro_core.delivery.activity import Broadcast, Working
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.journal import ChatJournal
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber

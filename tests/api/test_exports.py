@@ -24,6 +24,8 @@ EXPORTS = {
         "MediaLinker",
         "NekroError",
         "OPEN_STATES",
+        "OperatorHost",
+        "OperatorPageFactory",
         "OutboxActions",
         "Page",
         "Person",

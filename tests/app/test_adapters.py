@@ -84,7 +84,7 @@ def test_an_adapter_in_the_data_folder_runs_where_it_is_wanted(tmp_path: Path) -
     assert "slack" not in {each.name for each in found.enabled(())}
     (manifest,) = [each for each in found.enabled(("slack",)) if not each.always]
     assert (manifest.title, manifest.settings) == ("slack", ("slack_",))
-    assert load_adapter(manifest, {}).create(None, None).name == "slack"
+    assert load_adapter(manifest, {}).create(None, None, None).name == "slack"
 
 
 def test_an_installed_package_is_found_by_its_entry_point_and_not_imported_before(
@@ -98,7 +98,7 @@ def test_an_installed_package_is_found_by_its_entry_point_and_not_imported_befor
     found = AdapterDirectory.find(tmp_path, ("slack",))
     assert found.problems == ()
     assert "slack_for_nekro" not in sys.modules
-    assert load_adapter(found.manifests["slack"], {}).create(None, None).name == "slack"
+    assert load_adapter(found.manifests["slack"], {}).create(None, None, None).name == "slack"
     assert sys.modules["slack_for_nekro"].__file__ == str(
         tmp_path / "site" / "slack_for_nekro" / "__init__.py"
     )
@@ -202,7 +202,7 @@ def test_an_adapter_that_has_another_name_than_its_manifest_is_refused(tmp_path:
     write(tmp_path / "adapters" / "slack", "[slack]", CODE.format(name="slak"))
     maker = load_adapter(AdapterDirectory.find(tmp_path).manifests["slack"], {})
     with pytest.raises(RuntimeError, match="it calls itself 'slak'"):
-        maker.create(None, None)
+        maker.create(None, None, None)
 
 
 async def test_an_eraser_of_a_third_party_forgets_whether_the_adapter_runs_or_not(

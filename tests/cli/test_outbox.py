@@ -66,9 +66,8 @@ async def test_through_the_bot_that_runs(folder: Path, capsys: pytest.CaptureFix
     async with (
         Store.open(f"sqlite://{data}/nekro.sqlite3") as store,
         Outbox(store, {"fake": FakeAdapter()}, Broadcast()) as outbox,
-        web(data) as bot,
+        web(data, outbox=outbox.desk) as bot,
     ):
-        bot.host.outbox = outbox.desk
         port = int(bot.url.rpartition(":")[2])
         with DataFolderLock(data), instance_file(data, "127.0.0.1", port, bot.adapter.access_token):
             assert name in await said(capsys, "list")

@@ -33,7 +33,7 @@ from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import DO_NOT_RESEND
 from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
-from nekro_core.delivery.host import Working
+from nekro_core.delivery.activity import Working
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState

@@ -14,7 +14,7 @@ from nekro_core.agent.session.session import Session
 from nekro_core.agent.session.turn_slots import TurnSlots
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, ChatKind, Record
-from nekro_core.delivery.host import Working
+from nekro_core.delivery.activity import Working
 from nekro_core.llm.model import ChatRequest, ModelError
 from nekro_core.plugins.tasks.interrupted import report_interrupted
 from nekro_core.policy import ChatState

@@ -19,9 +19,8 @@ from nekro_core.chat import (
     Segments,
     Text,
 )
-from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
-from nekro_core.delivery.host import Recorded
 from nekro_core.store import SqlStatement, Store
 from nekro_core.store.database import Rows
 from nekro_core.store.messages import unique_id_in, unique_id_of
@@ -195,7 +194,12 @@ class Inbox:
         record = await self._store.messages.recall(chat_key, clean_text(message_id))
         if record is not None:
             for listener in [*self._recall_listeners]:
-                listener(record)
+                try:
+                    listener(record)
+                except Exception:  # noqa: BLE001 (it is taken back, whoever cannot hear of it)
+                    logger.exception(
+                        "a listener failed on the recall of {} of {}", record.seq, chat_key
+                    )
             self._activity.publish(Recorded(record))
         return record
 

@@ -10,9 +10,8 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.chat import Author, ChatKey, Media, Record, Segment, Segments, Voice
-from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.clean import clean_text
-from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError

@@ -6,12 +6,18 @@ import anyio
 
 from nekro_core.chat import ChatKey, DeliveryState, Receipt
 from nekro_core.delivery.errors import CannotDo
-from nekro_core.delivery.host import OPEN_STATES
 from nekro_core.delivery.outbound.chat_queue import ChatQueues
 from nekro_core.delivery.outbound.ledger import DeliveryLedger
 from nekro_core.delivery.outbound.retry_queue import RetryQueue
 from nekro_core.store import DeliveryRow, Store
 
+OPEN_STATES = (
+    DeliveryState.PENDING,
+    DeliveryState.SENDING,
+    DeliveryState.UNKNOWN,
+    DeliveryState.REJECTED,
+)
+"""States that an operator is shown where none is asked for: not what went well or was let go."""
 _CALL_S = 1.0
 """How long a call that is on its way is waited for."""
 _AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED})

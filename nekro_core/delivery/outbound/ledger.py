@@ -20,9 +20,8 @@ from nekro_core.chat import (
     Segments,
     Sender,
 )
-from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.adapter import UncertainDelivery
-from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.outbound.split import Piece
 from nekro_core.store import DeliveryRow, Store, StoreError
 

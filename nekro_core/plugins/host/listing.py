@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nekro_core.delivery.host import PluginShown
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool
@@ -37,15 +36,3 @@ class PluginInfo:
     tools: tuple[Tool, ...] = ()
     addresses: tuple[str, ...] = ()
     problems: tuple[PluginProblem, ...] = ()
-
-    def shown(self) -> PluginShown:
-        """As the operator is shown it; addresses hold secrets and are left out."""
-        return PluginShown(
-            item=self.item,
-            state=self.state.value,
-            key=self.key,
-            version=self.version,
-            description=self.description,
-            tools=tuple(tool.name for tool in self.tools),
-            problems=tuple(f"{each.severity.value}: {each}" for each in self.problems),
-        )

@@ -10,7 +10,6 @@ from typing import Self
 import anyio
 from loguru import logger
 
-from nekro_core.delivery.host import PluginsShown
 from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, serving
 from nekro_core.plugins.authoring.effects import OwnedTasks
 from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -121,14 +120,11 @@ class PluginRegistry(ActivePlugins):
             for entry in self._entries.values()
         )
 
-    def shown(self) -> PluginsShown:
-        """The same for the operator to look at, and what the next start changes."""
+    @property
+    def at_next_start(self) -> tuple[str, ...]:
+        """The packages that run in another version than is installed by now, in words."""
         packages = self._services.packages
-        stale = packages.stale if packages is not None else ()
-        return PluginsShown(
-            plugins=tuple(info.shown() for info in self.plugins()),
-            at_next_start=tuple(map(str, stale)),
-        )
+        return tuple(map(str, packages.stale)) if packages is not None else ()
 
     async def load_all(self) -> None:
         """Look into the folders; load what is on and unload what is off."""

@@ -23,7 +23,7 @@ from anyio.abc import TaskGroup
 from PIL import Image as Picture
 from PIL import ImageDraw
 
-from nekro_core.api.adapter import Activity, Adapter, Recorded, Working
+from nekro_core.api.adapter import Activity, Adapter, OperatorHost, Recorded, Working
 from nekro_core.api.chat import (
     Author,
     ChatKey,
@@ -107,6 +107,23 @@ class FakeHost:
         self._seq = itertools.count(1)
         self.watchers: list[tuple[ChatKey | None, Any]] = []
 
+    @property
+    def operator(self) -> OperatorHost:
+        unused: Any = None
+        return OperatorHost(
+            tools=unused,
+            outbox=self.outbox,
+            turns=unused,
+            runs=self,
+            plugins=unused,
+            activity=self,
+            sessions=self,
+            chats=self,
+            media=self,
+            pages=self.pages,
+            webhooks=self.webhooks,
+        )
+
     async def accept(self, message: ChatMessage) -> None:
         known = self.history[message.chat_key]
         if message.message_id and any(r.message_id == message.message_id for r in known):
@@ -185,14 +202,14 @@ class FakeHost:
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
         return {key: records[-1].time for key, records in self.history.items() if records}
 
-    async def chats(self, instance: str) -> list[ChatKey]:
+    async def of_instance(self, instance: str) -> list[ChatKey]:
         ours = [key for key, records in self.history.items() if records]
         return sorted(ours, key=lambda key: -self.history[key][-1].seq)
 
-    async def runs(self, run_id: str) -> list[RunRecord]:
+    async def beside(self, run_id: str) -> list[RunRecord]:
         return self.code.get(run_id, [])
 
-    async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
+    async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
         found = Path(path).resolve()
         if not found.is_relative_to((self.media.folder / chat_key.file_name).resolve()):
             return None

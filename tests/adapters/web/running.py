@@ -65,12 +65,16 @@ class Web:
 
 
 @asynccontextmanager
-async def web(data: Path, *, root_path: str = "", **settings: Any) -> AsyncIterator[Web]:
-    host = FakeHost(data)
+async def web(
+    data: Path, *, root_path: str = "", outbox: Any = None, **settings: Any
+) -> AsyncIterator[Web]:
+    host = FakeHost(data, outbox=outbox)
     clock = Clock()
     app = FastAPI(openapi_url=None)
     app.root_path = root_path
-    adapter = add_api(app, host, WebSettings.read(settings), anyio.Event(), clock=clock)
+    adapter = add_api(
+        app, host, host.operator, WebSettings.read(settings), anyio.Event(), clock=clock
+    )
     await adapter.start()
     async with serving(app) as url:
         headers = {"Authorization": f"Bearer {adapter.access_token}"}

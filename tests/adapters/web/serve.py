@@ -16,7 +16,7 @@ import anyio
 import nonebot
 import uvicorn
 
-from adapters.web import SERVER_OPTIONS, create
+from adapters.web import SERVER_OPTIONS, create_page
 from tests.adapters.web.fake_host import FakeHost, ScriptedMind
 
 
@@ -52,7 +52,7 @@ async def main() -> None:
     nonebot.init(driver="~fastapi", log_level="WARNING")
     driver = nonebot.get_driver()
     host = FakeHost(given.data, settings)
-    adapter = create(host, driver)
+    adapter = create_page(host, driver, host.operator)
     config = uvicorn.Config(
         driver.server_app, port=given.port, log_level="warning", **SERVER_OPTIONS
     )

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -51,16 +52,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         Store.open(f"sqlite://{tmp_path}/nekro.sqlite3") as store,
         Outbox(store, {"fake": adapter}, Broadcast(), QUICK) as outbox,
     ):
-
-        class Host:
-            outbox: Any
-
-        Host.outbox = outbox.desk
-        host: Any = Host()
+        operator: Any = SimpleNamespace(outbox=outbox.desk)
         app, router = FastAPI(), APIRouter(prefix="/api/v1", route_class=Route)
-        add_outbox(router, host)
+        add_outbox(router, operator)
         app.include_router(router)
-        app.include_router(outbox_page(host))
+        app.include_router(outbox_page(operator))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://bot") as web:
             yield Bench(outbox, adapter, web)

@@ -1,6 +1,7 @@
 """What the operator is shown of plugins: on a page and over HTTP."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -19,26 +20,27 @@ ODD = PluginShown(
 RESTART = "numpy 1.26.4 runs, 2.1.0 is there: it changes at the next start"
 
 
-class Host:
-    """As much of one as is asked."""
+class Plugins:
+    """The plugins that the page shows."""
 
     restart: tuple[str, ...] = ()
 
-    def plugins(self) -> PluginsShown:
+    def shown(self) -> PluginsShown:
         return PluginsShown(plugins=(FINE, ODD), at_next_start=self.restart)
 
 
 @pytest.fixture
-def host() -> Any:
-    return Host()
+def plugins() -> Plugins:
+    return Plugins()
 
 
 @pytest.fixture
-async def web(host: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def web(plugins: Plugins) -> AsyncIterator[httpx.AsyncClient]:
+    operator: Any = SimpleNamespace(plugins=plugins)
     app, router = FastAPI(), APIRouter(prefix="/api/v1")
-    add_plugins(router, host)
+    add_plugins(router, operator)
     app.include_router(router)
-    app.include_router(plugins_page(host))
+    app.include_router(plugins_page(operator))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://bot") as client:
         yield client
@@ -58,9 +60,9 @@ async def test_each_plugin_with_what_is_wrong(web: httpx.AsyncClient) -> None:
 
 
 async def test_a_package_that_changes_at_the_next_start_is_told(
-    web: httpx.AsyncClient, host: Any
+    web: httpx.AsyncClient, plugins: Plugins
 ) -> None:
-    host.restart = (RESTART,)
+    plugins.restart = (RESTART,)
     page = (await web.get("/ui/plugins")).text
     assert f"A restart of the bot changes this:<ul><li>{RESTART}</li></ul>" in page
     assert (await web.get("/api/v1/plugins")).json()["at_next_start"] == [RESTART]

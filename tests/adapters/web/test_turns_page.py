@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -56,14 +57,11 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def web(store: Store) -> AsyncIterator[httpx.AsyncClient]:
-    class Host:
-        turns = store.turn_log
-
-    host: Any = Host()
+    operator: Any = SimpleNamespace(turns=store.turn_log)
     app, router = FastAPI(), APIRouter(prefix="/api/v1", route_class=Route)
-    add_turns(router, host)
+    add_turns(router, operator)
     app.include_router(router)
-    app.include_router(turns_page(host))
+    app.include_router(turns_page(operator))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://bot") as client:
         yield client

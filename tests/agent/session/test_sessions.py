@@ -7,7 +7,7 @@ import anyio
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, Notice, Text
-from nekro_core.delivery.host import Working
+from nekro_core.delivery.activity import Working
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.declarations import MsgSignal

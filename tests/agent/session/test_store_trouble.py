@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.delivery.host import Working
+from nekro_core.delivery.activity import Working
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.store import StoreSettings

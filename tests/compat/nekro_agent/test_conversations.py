@@ -149,7 +149,7 @@ async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
         with pytest.raises(ToolFailure, match="approve_build failed with ValueError"):
             await chat.call("approve_build", "nothing")
         page, hook = bot.plugin.addresses
-        async with visitor(bot.app.host.pages) as visits:
+        async with visitor(bot.app.operator.pages) as visits:
             own = page.removeprefix("/plugins")
             assert (await visits.get(own)).json() == {"notes": 1}
             written = await visits.post(f"{own}notes", json={"name": "a", "text": "b"})
@@ -157,7 +157,7 @@ async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
             assert (await visits.get(f"{own}notes/a")).json()["text"] == "b"
             assert (await visits.get(f"{own}notes/z")).status_code == 404
             assert (await visits.post(f"{own}notes", json={"name": 1})).status_code == 422
-        async with visitor(bot.app.host.webhooks) as visits:
+        async with visitor(bot.app.operator.webhooks) as visits:
             secret = hook.removeprefix("/api/webhook")
             body = {"chat_key": str(chat.key), "version": "1.2"}
             assert (await visits.post("/deploy", json=body)).status_code == 404

@@ -25,8 +25,7 @@ from nekro_core.chat import (
     Text,
     Unknown,
 )
-from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
 from tests.delivery.conftest import GROUP, OTHER, Clock
@@ -168,6 +167,24 @@ async def test_a_recalled_message_is_marked_and_shown_as_such(
         assert recalled.recalled
         assert await anext(stream) == Recorded(recalled)
     assert await inbox.recall(GROUP, "1") is None
+
+
+async def test_a_recall_that_a_listener_fails_on_is_still_shown(
+    inbox: Inbox, activity: Broadcast
+) -> None:
+    told: list[Record] = []
+
+    def broken(_: Record) -> None:
+        raise RuntimeError("broken")
+
+    inbox.listen_recalls(broken)
+    inbox.listen_recalls(told.append)
+    await inbox.accept(message(GROUP, message_id="1"))
+    async with activity.watch(GROUP) as stream:
+        recalled = await inbox.recall(GROUP, "1")
+        assert recalled is not None
+        assert await anext(stream) == Recorded(recalled)
+    assert told == [recalled]
 
 
 async def test_words_that_their_author_changed(inbox: Inbox, activity: Broadcast) -> None:

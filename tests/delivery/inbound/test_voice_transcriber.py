@@ -8,8 +8,7 @@ import anyio
 import pytest
 
 from nekro_core.chat import Record, Text, Voice
-from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore

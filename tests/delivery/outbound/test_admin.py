@@ -6,9 +6,8 @@ import anyio
 import pytest
 
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
-from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.errors import CannotDo
-from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import DeliveryRow, Store
 from tests.delivery.conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock

@@ -15,8 +15,7 @@ from nekro_core.chat import (
     Text,
     plain_text,
 )
-from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 from tests.delivery.adapter_conformance import AdapterConformance

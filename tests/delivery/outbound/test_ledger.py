@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from nekro_core.chat import Author, ChatKey, DeliveryState, Receipt, Record, Segment, Text
-from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
 from nekro_core.delivery.outbound.split import Piece

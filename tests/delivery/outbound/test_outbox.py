@@ -21,9 +21,8 @@ from nekro_core.chat import (
     Text,
     Voice,
 )
-from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.errors import NothingToSend, TooManySends
-from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox

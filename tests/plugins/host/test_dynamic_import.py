@@ -81,7 +81,7 @@ async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_s
             "nk-dynamic 1.5 runs, 2.0 is there: it changes at the next start"
         ]
         assert "changes at the next start" in str(read_list(world.data_dir)[0].problems)
-        (told,) = registry.shown().at_next_start
+        (told,) = registry.at_next_start
         assert told == "nk-dynamic 1.5 runs, 2.0 is there: it changes at the next start"
 
 

@@ -208,7 +208,7 @@ async def _shows_builds_and_hears_of_them(bot: Bot) -> None:
     page, hook = module(bot, "build_watch").plugin.addresses
     pages, hooks = (
         httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://bot")
-        for app in (bot.app.host.pages, bot.app.host.webhooks)
+        for app in (bot.app.operator.pages, bot.app.operator.webhooks)
     )
     async with pages, hooks:
         own = page.removeprefix("/plugins")

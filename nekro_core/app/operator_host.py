@@ -1,0 +1,56 @@
+"""What an operator's page sees of the bot."""
+
+from nekro_core.agent.turn.tool_service import AgentToolService
+from nekro_core.app.agent_runtime import AgentRuntime
+from nekro_core.app.extensions import Extensions
+from nekro_core.app.message_io import MessageIO
+from nekro_core.operator.contract import OperatorHost, PluginShown, PluginsShown
+from nekro_core.plugins.host.listing import PluginInfo
+from nekro_core.plugins.host.registry import PluginRegistry
+
+
+class PluginOverview:
+    """A `PluginList` of the registry's plugins."""
+
+    def __init__(self, registry: PluginRegistry) -> None:
+        self._registry = registry
+
+    def shown(self) -> PluginsShown:
+        """See `PluginList.shown`."""
+        return PluginsShown(
+            plugins=tuple(map(_shown, self._registry.plugins())),
+            at_next_start=self._registry.at_next_start,
+        )
+
+
+def operator_host(
+    message_io: MessageIO, extensions: Extensions, runtime: AgentRuntime
+) -> OperatorHost:
+    """Each part is the object that does it; nothing is forwarded."""
+    store = message_io.store
+    return OperatorHost(
+        tools=AgentToolService(runtime.ports),
+        outbox=message_io.outbox.desk,
+        turns=store.turn_log,
+        runs=store.runs,
+        plugins=PluginOverview(extensions.plugins),
+        activity=message_io.activity,
+        sessions=runtime.sessions,
+        chats=store.chats,
+        media=message_io.media,
+        pages=extensions.pages,
+        webhooks=extensions.webhooks,
+    )
+
+
+def _shown(info: PluginInfo) -> PluginShown:
+    """Addresses hold secrets and are left out."""
+    return PluginShown(
+        item=info.item,
+        state=info.state.value,
+        key=info.key,
+        version=info.version,
+        description=info.description,
+        tools=tuple(tool.name for tool in info.tools),
+        problems=tuple(f"{each.severity.value}: {each}" for each in info.problems),
+    )
