@@ -13,7 +13,7 @@ from nekro_core.agent.prompt.discovery import (
     deferred_functions_text,
     deferred_tools_text,
 )
-from nekro_core.agent.turn.run_calls import tools_text
+from nekro_core.agent.prompt.functions import tools_text
 from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.chat import ChatKey
 from nekro_core.cli.plugin_kit.check import token_counter

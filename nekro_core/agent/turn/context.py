@@ -9,8 +9,8 @@ from nekro_core.agent.prompt.discovery import (
     deferred_tools_text,
     found_tools_text,
 )
-from nekro_core.agent.prompt.functions import FunctionSet
-from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
+from nekro_core.agent.prompt.functions import FunctionSet, tools_text
+from nekro_core.agent.prompt.prompt import CallAnswer, FinishedStep, PromptView, build_prompt
 from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
 from nekro_core.agent.prompt.small_prompt import (
     SmallPromptStep,
@@ -20,10 +20,8 @@ from nekro_core.agent.prompt.small_prompt import (
 )
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
-from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.reply import ModelReply
-from nekro_core.agent.turn.run_calls import tools_text
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.llm.model import ChatRequest, ImagePart
 from nekro_core.plugins.authoring.context import AgentCtx

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, time
 from enum import Enum
 from pathlib import PurePath
@@ -19,6 +19,7 @@ import anyio
 from loguru import logger
 from pydantic import BaseModel
 
+from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import escape_invisible, shortened
 from nekro_core.agent.turn.run_calls import CallSender, RunCalls, model_part
 from nekro_core.agent.turn.send_order import SendOrder
@@ -119,20 +120,6 @@ _KINDS = (
     (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "webp"),
     (re.compile(rb"RIFF.{4}WAVE", re.DOTALL), "wav"),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallAnswer:
-    """A call and what the model is told of it. ``media`` are pictures and sounds, which no answer
-    to a call can hold: they follow in a message of their own."""
-
-    call: FunctionCall
-    text: str
-    media: tuple[Part, ...] = ()
-    failed: bool = False
-    ends: bool = False
-    """Nothing of it needs to be read: it sent something and gave no more than a word back, or did
-    something that the chat's record tells."""
 
 
 class NativeCalls:

@@ -8,9 +8,10 @@ calls, or nothing at all, end the turn.
 import anyio
 from loguru import logger
 
+from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.agent.turn.context import TurnRequest
-from nekro_core.agent.turn.native_calls import CallAnswer, NativeCalls
+from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_text
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn

@@ -17,7 +17,7 @@ from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.discovery import is_search
 from nekro_core.tools.media import indexed_text, media_content
-from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.names import ToolSet
 from nekro_core.tools.outcome import (
     BehaviorReturn,
     Observation,
@@ -27,7 +27,7 @@ from nekro_core.tools.outcome import (
     ToolReturn,
     ToolReturnMedia,
 )
-from nekro_core.tools.stub import doc, parameters_text, stub
+from nekro_core.tools.stub import doc, parameters_text
 from nekro_core.tools.tool import Visibility
 
 _ARGUMENT_CHARS = 2000
@@ -222,21 +222,6 @@ def guest_functions(tools: ToolSet) -> list[GuestFunction]:
         GuestFunction(names=named.names, signature=parameters_text(named.tool), doc=doc(named.tool))
         for named in tools.named
     ]
-
-
-def tools_text(tools: ToolSet) -> str:
-    """The visible tools as the model reads them."""
-    visible = (each for each in tools.named if each.tool.visibility is Visibility.VISIBLE)
-    return "\n\n".join(map(tool_text, visible))
-
-
-def tool_text(named: NamedTool) -> str:
-    """One tool as the model reads it."""
-    mark = "  # ends the run" if named.tool.kind.ends_run else ""
-    # A tool that has no bare name is written as it must be called.
-    dotted = f"# call it as {named.name}\n" if "." in named.name else ""
-    head, _, body = stub(named.tool, named.name).partition("\n")
-    return f"{dotted}{head}{mark}\n{body}"
 
 
 def model_part(content: Content) -> Part:

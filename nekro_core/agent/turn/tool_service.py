@@ -7,8 +7,9 @@ from typing import Any, assert_never
 import anyio
 
 from nekro_core.agent.prompt.functions import FunctionSet
+from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.turn.boxes import LazyBox
-from nekro_core.agent.turn.native_calls import CallAnswer, NativeCalls
+from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import calls_text
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.recorder import ANSWERED
