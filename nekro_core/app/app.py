@@ -133,7 +133,7 @@ class App:
                 stop=sessions.stop,
                 busy=sessions.working,
                 online=ways.outbox.retry_now,
-                desk=AgentToolService(answering.ports),
+                desk=AgentToolService(answering.services),
                 outbox=ways.outbox.desk,
                 pages=extensions.pages,
                 webhooks=extensions.webhooks,

@@ -180,7 +180,7 @@ async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: Shel
                     await bot.say(f"ask {chat.native_id}.{number}", chat)
         for chat in chats:
             assert bot.said(chat) == [f"answer {chat.native_id}.{n}" for n in range(2)]
-        assert bot.sessions._ports.boxes.warm <= 2
+        assert bot.sessions._services.boxes.warm <= 2
 
 
 async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: Shelf) -> None:

@@ -5,8 +5,10 @@ and begins the next turns in the order in which it came. Lines of the program (a
 are nobody's: they get turns of their own, with the rights of nobody.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import anyio
 from loguru import logger
@@ -24,19 +26,21 @@ from nekro_core.agent.session.trigger import (
 )
 from nekro_core.agent.session.turn_slots import TurnSlots
 from nekro_core.agent.turn.already_sent import was_answered
-from nekro_core.agent.turn.context import TurnRequest
+from nekro_core.agent.turn.context import HistoryMarks, TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
-from nekro_core.agent.turn.notices import send_notice
-from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn, uses_native_calls
 from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import DO_NOT_RESEND
+from nekro_core.agent.turn.services import PromptPlugins, TurnServices
 from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
+from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.host import Working
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
+from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import TurnRow as StoredTurn
 
 _AS_IT_SHOULD = ("finished", "stopped", "recalled")
@@ -52,16 +56,36 @@ _SUSPECT_CUT_RUNS = 2
 """From how many on a turn is taken up alone among its like."""
 
 
+class SessionPlugins(PromptPlugins, Protocol):
+    """What plugins do in a chat (`nekro_core.plugins.host.registry.PluginRegistry`)."""
+
+    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
+        """What plugins want done with a message."""
+
+    async def on_channel_reset(self, ctx: AgentCtx) -> None:
+        """Tell plugins that the chat begins anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionServices(TurnServices):
+    """What a session needs besides, to hear and to decide. ``trigger`` are the settings for all
+    chats; those of one chat are in its policy."""
+
+    plugins: SessionPlugins
+    activity: Broadcast
+    trigger: TriggerSettings
+
+
 class Session:
     """One chat. Everything but `hear`, `pass_over` and `stop` runs in the task of `live`."""
 
     def __init__(
-        self, chat_key: ChatKey, ports: Ports, places: TurnSlots, damper: Cooldown
+        self, chat_key: ChatKey, services: SessionServices, slots: TurnSlots, cooldown: Cooldown
     ) -> None:
         self.chat_key = chat_key
-        self._ports = ports
-        self._places = places
-        self._damper = damper
+        self._services = services
+        self._slots = slots
+        self._cooldown = cooldown
         self._store = StoreOutage(chat_key)
         self._backlog = Backlog(self._asks)
         self._forced: set[int] = set()
@@ -107,7 +131,7 @@ class Session:
         """Take note of a record that arrived so long ago."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
-        self._backlog.on_record(PendingMessage(record, self._ports.clock() - age_s))
+        self._backlog.on_record(PendingMessage(record, self._services.clock() - age_s))
         self._news.set()
 
     def on_stop(self, record: Record) -> None:
@@ -163,13 +187,13 @@ class Session:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)
                 continue
-            manner = self._ports.policies.of(self.chat_key)
+            manner = self._services.policies.of(self.chat_key)
             if manner.state is not ChatState.ON:
                 self._backlog.heard.clear()  # It was switched off meanwhile.
             decision = decide(
                 self._backlog.heard,
-                now=self._ports.clock(),
-                wall=self._ports.wall(),
+                now=self._services.clock(),
+                wall=self._services.wall(),
                 settings=manner.trigger,
                 names=manner.names,
                 forced=self._forced,
@@ -181,7 +205,7 @@ class Session:
                     await self._wait(seconds, record)
                 case StaySilent():
                     self._forget()
-                    with anyio.move_on_after(self._ports.settings.session_idle_s) as silence:
+                    with anyio.move_on_after(self._services.settings.session_idle_s) as silence:
                         await self._news.wait()
                     if silence.cancelled_caught and self.idle:
                         return
@@ -194,7 +218,7 @@ class Session:
         if self._news.is_set():
             return
         try:
-            self._ready = await prepare_turn(self._ports, self._task_for(record))
+            self._ready = await prepare_turn(self._services, self._task_for(record))
         except Exception as error:  # noqa: BLE001 (the turn meets the same fault, and tells of it)
             logger.debug("{}: nothing was made ready: {}", self.chat_key, error)
         with anyio.move_on_after(due - anyio.current_time() - TIMER_S):
@@ -224,12 +248,12 @@ class Session:
         if record.author is not Author.PERSON or not self._asks(record):
             return False
         sender = record.sender.user_id
-        rest = self._damper.state(self.chat_key, sender)
+        rest = self._cooldown.state(self.chat_key, sender)
         if rest is CooldownState.NO:
             return False
         self._passed.add(record.seq)
         if rest is CooldownState.BEGINS:
-            seconds = self._ports.trigger.rest_s
+            seconds = self._services.trigger.rest_s
             logger.warning(
                 "{}: {} woke so many turns that it may be a bot which answers us; it is answered "
                 "again after {:g} s of silence (NEKRO_TRIGGER__BURST_TURNS, __HOUR_TURNS)",
@@ -237,13 +261,13 @@ class Session:
                 sender,
                 seconds,
             )
-            await send_notice(
-                self._ports, self.chat_key, [record], "turn.rests", seconds=f"{seconds:g}"
+            await self._services.notices.send(
+                self.chat_key, [record], "turn.rests", seconds=f"{seconds:g}"
             )
         return True
 
     async def _signal(self, record: Record) -> MsgSignal:
-        plugins = self._ports.plugins
+        plugins = self._services.plugins
         sender = record.sender
         ctx = plugins.context_for(
             self.chat_key,
@@ -251,7 +275,7 @@ class Session:
             user_name=sender.name,
             message_id=record.message_id,
         )
-        account = self._ports.store.accounts.of(self.chat_key.instance)
+        account = self._services.store.accounts.of(self.chat_key.instance)
         message = ChatMessage(
             chat_key=record.chat_key,
             message_id=record.message_id,
@@ -270,11 +294,11 @@ class Session:
         waiting = any(self._asks(heard.record) for heard in before)
         self._backlog.heard = [heard for heard in self._backlog.heard if heard not in before]
         self._ready = None
-        await self._ports.store.chats.mark_handled(self.chat_key, record.seq)
+        await self._services.store.chats.mark_handled(self.chat_key, record.seq)
         if waiting:
-            await send_notice(self._ports, self.chat_key, [record], "turn.stopped")
+            await self._services.notices.send(self.chat_key, [record], "turn.stopped")
         elif record.to_bot or self.chat_key.kind is ChatKind.PRIVATE:
-            await send_notice(self._ports, self.chat_key, [record], "turn.nothing_to_stop")
+            await self._services.notices.send(self.chat_key, [record], "turn.nothing_to_stop")
 
     def _forget(self) -> None:
         """Nothing that was heard asks for an answer, nor will it."""
@@ -289,45 +313,53 @@ class Session:
 
         def begin() -> TurnRecorder:
             logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
-            self._damper.note(self.chat_key, record.sender.user_id)
+            self._cooldown.note(self.chat_key, record.sender.user_id)
             begun = partial(
-                self._ports.store.turns.begin,
+                self._services.store.turns.begin,
                 self.chat_key,
                 trigger_seq=record.seq,
                 through_seq=through,
                 user_id=record.sender.user_id,
             )
-            book = TurnRecorder(self._ports.store, self.chat_key, begun, through_seq=through)
+            book = TurnRecorder(self._services.store, self.chat_key, begun, through_seq=through)
             book.begin_after_request()
             return book
 
         ready, self._ready = self._ready, None
-        if ready is None or ready.task.trigger_record is not record:
+        if ready is None or ready.request.trigger_record is not record:
             begun = await self._take_turn(self._task_for(record), begin)
         else:
-            begun = await self._take_turn(ready.task, begin, ready)
+            begun = await self._take_turn(ready.request, begin, ready)
         if not begun:
             await anyio.sleep(STORE_PAUSE_S)
-            oldest = self._ports.clock() - self._ports.trigger.recover_age_s
+            oldest = self._services.clock() - self._services.trigger.recover_age_s
             self._backlog.heard = [heard for heard in self._backlog.heard if heard.at > oldest]
 
     def _task_for(self, record: Record, *, resumed: bool = False) -> TurnRequest:
         """An answer to this record, and to all that the same person asked since."""
         asker = record.sender.user_id
+
+        def mark(records: Sequence[Record]) -> HistoryMarks:
+            return HistoryMarks(
+                unanswered=frozenset(
+                    each.seq
+                    for each in records
+                    if each.seq >= record.seq and each.sender.user_id == asker and self._asks(each)
+                ),
+                waiting=self._backlog.waiting(records, asker),
+                hidden=frozenset(self._hidden),
+            )
+
         return TurnRequest(
             chat_key=self.chat_key,
             trigger_record=record,
-            is_unanswered=lambda other: (
-                other.seq >= record.seq and other.sender.user_id == asker and self._asks(other)
-            ),
-            waiting=lambda records: self._backlog.waiting(records, asker),
-            hidden=self._hidden,
+            mark=mark,
             resumed=resumed,
         )
 
     async def _resume(self, stored: StoredTurn) -> None:
         """Take up what a dead process left, a few times at the most."""
-        store = self._ports.store
+        store = self._services.store
         record = await self._record(stored.trigger_seq)
         runs = await store.runs.of_turn(stored.turn_id)
         cut = sum(run.stop in ("", CUT_OFF) for run in runs)
@@ -339,17 +371,17 @@ class Session:
             if not any(
                 row.state in DO_NOT_RESEND for row in sent
             ):  # else people have got something
-                await send_notice(
-                    self._ports, self.chat_key, [record] if record else [], "turn.failed"
+                await self._services.notices.send(
+                    self.chat_key, [record] if record else [], "turn.failed"
                 )
             return
         if record.recalled:
             await store.turns.end(stored.turn_id, stop="recalled", waiting_seq=waiting)
             return
-        if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
+        if self._services.wall() - stored.started > self._services.trigger.recover_age_s:
             await store.turns.end(stored.turn_id, stop="too_old", waiting_seq=waiting)
             return
-        if self._ports.policies.of(self.chat_key).state is not ChatState.ON:
+        if self._services.policies.of(self.chat_key).state is not ChatState.ON:
             await store.turns.end(stored.turn_id, stop="switched_off", waiting_seq=waiting)
             return
 
@@ -364,13 +396,13 @@ class Session:
             self._interrupted = stored
 
     async def _record(self, seq: int) -> Record | None:
-        found = await self._ports.store.messages.after(self.chat_key, seq - 1, 1)
+        found = await self._services.store.messages.after(self.chat_key, seq - 1, 1)
         return found[0] if found and found[0].seq == seq else None
 
     def _asks(self, record: Record) -> bool:
-        if record.seq in self._passed or self._ports.policies.is_ignored(record):
+        if record.seq in self._passed or self._services.policies.is_ignored(record):
             return False
-        wall, manner = self._ports.wall(), self._ports.policies.of(self.chat_key)
+        wall, manner = self._services.wall(), self._services.policies.of(self.chat_key)
         return record.seq in self._forced or bool(
             trigger_reason(record, wall=wall, settings=manner.trigger, names=manner.names)
         )
@@ -388,7 +420,7 @@ class Session:
         even write that it begins: then nothing was done, and what was heard is still to answer."""
         self._stopped_at, self._answers = None, task.trigger_record.seq
         self._turn_scope, self._rested = anyio.CancelScope(), anyio.Event()
-        self._ports.activity.publish(Working(self.chat_key, busy=True))
+        self._services.activity.publish(Working(self.chat_key, busy=True))
         try:
             book, stop = await self._run_turn(
                 task, begin, ready, self._turn_scope, exclusive=exclusive
@@ -401,7 +433,7 @@ class Session:
             await self._close_turn(task, book, stop)
         finally:
             self._rest()
-            self._ports.activity.publish(Working(self.chat_key, busy=False))
+            self._services.activity.publish(Working(self.chat_key, busy=False))
         return True
 
     def _rest(self) -> None:
@@ -421,15 +453,15 @@ class Session:
         stop = "stopped"
         try:
             with scope:
-                async with self._places.acquire(exclusive=exclusive) as taken:
+                async with self._slots.acquire(exclusive=exclusive) as taken:
                     if not taken:
                         return begin(), "too_busy"
                     book = begin()
                     if self._store.lasts:
                         await book.turn_id()  # No model is paid for what is in vain.
                         self._store.lasts = False
-                    kind = NativeTurn if uses_native_calls(self._ports, self.chat_key) else Turn
-                    stop = await kind(self._ports, task, book, ready).run()
+                    kind = NativeTurn if uses_native_calls(self._services, self.chat_key) else Turn
+                    stop = await kind(self._services, task, book, ready).run()
             if scope.cancelled_caught and self._stopped_at is None:
                 stop = "recalled"
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
@@ -461,14 +493,14 @@ class Session:
             waiting = self._backlog.oldest_waiting(asker)
             await self._store.written(partial(book.end, stop, waiting, only_asked=only_asked))
             if stop == "internal" and not await self._store.written(book.sent):
-                await send_notice(
-                    self._ports, self.chat_key, [task.trigger_record], "turn.internal"
+                await self._services.notices.send(
+                    self.chat_key, [task.trigger_record], "turn.internal"
                 )
         level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
         logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
         if stop == "too_busy":
-            await send_notice(self._ports, self.chat_key, [task.trigger_record], "turn.too_busy")
+            await self._services.notices.send(self.chat_key, [task.trigger_record], "turn.too_busy")
         if self._stopped_at is not None:
-            mark = self._ports.store.chats.mark_handled
+            mark = self._services.store.chats.mark_handled
             await self._store.written(partial(mark, self.chat_key, self._stopped_at))
-            await send_notice(self._ports, self.chat_key, [task.trigger_record], "turn.stopped")
+            await self._services.notices.send(self.chat_key, [task.trigger_record], "turn.stopped")
