@@ -13,7 +13,7 @@ from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
-from nekro_core.agent.session.session import SessionServices
+from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.boxes import BoxServices

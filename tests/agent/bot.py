@@ -14,7 +14,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.pictures import PromptPictures
-from nekro_core.agent.session.session import SessionServices
+from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes

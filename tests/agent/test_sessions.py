@@ -285,7 +285,7 @@ async def test_stop_while_plugins_still_look_at_the_message(folder: Path, boxes:
         looked = bot.plugins.looked = anyio.Event()
         await bot.say("do it")
         await bot.say("/stop")
-        await until(lambda: bool(bot.sessions._sessions[LIN]._stops))
+        await until(lambda: bool(bot.sessions._sessions[LIN]._stop_requests))
         looked.set()
         await until(lambda: bool(bot.said()))
         assert bot.said() == ["Stopped."]

@@ -11,8 +11,9 @@ from nekro_core.agent.commands.builtin import builtin_commands
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.prompt.small_prompt import beginnings
-from nekro_core.agent.session.session import Session, SessionServices
-from nekro_core.agent.session.turn_slots import TurnSlots
+from nekro_core.agent.session.services import SessionServices
+from nekro_core.agent.session.session import Session
+from nekro_core.agent.session.turn_runner import TurnSlots
 from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.delivery.host import Working
 from nekro_core.llm.model import ChatModel, ChatRequest, ModelError
