@@ -2,10 +2,10 @@
 
 An adapter is a package with a manifest, ``adapter.toml``: docs/adapters.md describes both. The
 package has ``create``, an `AdapterFactory`; or, if it shows a page to the operator,
-``create_page``, an `OperatorPageFactory`; or ``factories``, a function that takes `Host.settings` and returns several
-`AdapterFactory` by name. It may have ``SERVER_OPTIONS``, keyword arguments that the web server must
-be run with for the adapter's sake. Its tasks begin and end with an `AdapterTasks`; what it must
-know after a restart it puts below `Host.data_dir` with `write_whole`.
+``create_page``, an `OperatorPageFactory`; or ``factories``, a function that takes `Host.settings`
+and returns several `AdapterFactory` by name. It may have ``SERVER_OPTIONS``, keyword arguments that
+the web server must be run with for the adapter's sake. Its tasks begin and end with an
+`AdapterTasks`; what it must know after a restart it puts below `Host.data_dir` with `write_whole`.
 """
 
 from pathlib import Path

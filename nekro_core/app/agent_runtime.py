@@ -7,13 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
+from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
-from nekro_core.agent.turn.ports import Ports
+from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
@@ -33,9 +35,9 @@ from nekro_core.tools.discovery import SentenceVectors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRuntime:
-    """``ports`` are what the sessions work with."""
+    """``services`` are what the sessions work with."""
 
-    ports: Ports
+    services: SessionServices
     sessions: Sessions
 
     @classmethod
@@ -83,38 +85,50 @@ class AgentRuntime:
             nearness = SentenceVectors() if prompt.search_by_meaning else None
             if nearness is not None:
                 stack.push_async_callback(nearness.aclose)
-            ports = Ports(
+            services = SessionServices(
                 store=ways.store,
                 inbox=ways.inbox,
                 outbox=ways.outbox,
+                notices=NoticeSender(ways.outbox, catalogue, settings.nekro_agent.language),
                 activity=ways.activity,
-                model=staged,
                 plugins=extensions.plugins,
-                commands=desk,
                 boxes=boxes.of_chats,
-                journal=ways.journal,
-                catalogue=catalogue,
                 pictures=PromptPictures(ways.converter, longer_side=prompt.image_pixels),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
                 policies=policies,
-                timers=ways.timers,
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
                 discovery=ToolDiscovery(prompt.found_tools, ways.store.plugin_data, nearness),
-                hearing=ways.hearing,
+                transcriber=ways.hearing,
             )
             older = extensions.older
             erasing = PersonErasure(
-                ports,
+                ways.store,
                 ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
+                outbox=ways.outbox.desk,
+                boxes=boxes.of_chats,
+                timers=ways.timers,
                 media=ways.media,
                 data=data,
                 erasers=personal_data(
                     data, vectors=extensions.vectors, older=older, conduct=conduct
                 ),
             )
-            sessions = await stack.enter_async_context(Sessions(ports, erasing))
+            commands = CommandServices(
+                router=desk,
+                catalogue=catalogue,
+                store=ways.store,
+                outbox=ways.outbox.desk,
+                plugins=extensions.plugins,
+                policies=policies,
+                settings=settings.nekro_agent,
+                clock=clock,
+                wall=wall,
+            )
+            sessions = await stack.enter_async_context(
+                Sessions(services, commands, staged, erasing)
+            )
             older.reset = sessions.reset
-            yield cls(ports=ports, sessions=sessions)
+            yield cls(services=services, sessions=sessions)

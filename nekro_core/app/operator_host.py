@@ -29,7 +29,7 @@ def operator_host(
     """Each part is the object that does it; nothing is forwarded."""
     store = message_io.store
     return OperatorHost(
-        tools=AgentToolService(runtime.ports),
+        tools=AgentToolService(runtime.services),
         outbox=message_io.outbox.desk,
         turns=store.turn_log,
         runs=store.runs,

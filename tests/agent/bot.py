@@ -10,13 +10,15 @@ from typing import Any
 
 import anyio
 
+from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.pictures import PromptPictures
+from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
-from nekro_core.agent.turn.ports import Ports
+from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.activity import Broadcast, Working
@@ -175,14 +177,15 @@ class Bot:
     plugins: FakePlugins
     sessions: Sessions
     model: Any
-    ports: Ports
+    services: SessionServices
+    commands: CommandRouter
     media: MediaStore
     clock: AheadClock
 
     def typed(self, chat: ChatKey = LIN) -> None:
         """Nobody there types any more: however slow the machine is, what was said until now is
         answered, and nothing was before."""
-        self.clock.ahead_s += self.ports.trigger.debounce_s
+        self.clock.ahead_s += self.services.trigger.debounce_s
         self.sessions._sessions[chat]._news.set()
 
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
@@ -282,7 +285,7 @@ async def running_bot(
         await store.accounts.bind("fake", "bot")
         inbox = Inbox(store, activity)
         journal = ChatJournal(store, inbox)
-        services = Services(
+        plugin_services = Services(
             outgoing=outbox,
             journal=journal,
             media=media,
@@ -291,25 +294,24 @@ async def running_bot(
             data_dir=folder,
         )
         conduct = PolicyFile(folder / "conduct.toml")
-        plugins = FakePlugins(services, tools_of([send_channel_message, *tools]))
-        ports = Ports(
+        plugins = FakePlugins(plugin_services, tools_of([send_channel_message, *tools]))
+        catalogue = Catalogue.load()
+        router = CommandRouter(
+            CommandRegistry(),
+            command,
+            plugins.context_for,
+            plugin_services.adapter_of,
+            catalogue,
+            access=CommandAccess(command, conduct),
+        )
+        services = SessionServices(
             store=store,
             inbox=inbox,
             outbox=outbox,
+            notices=NoticeSender(outbox, catalogue, settings.language),
             activity=activity,
-            model=model,
             plugins=plugins,
-            commands=CommandRouter(
-                CommandRegistry(),
-                command,
-                plugins.context_for,
-                services.adapter_of,
-                Catalogue.load(),
-                access=CommandAccess(command, conduct),
-            ),
             boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),
-            journal=journal,
-            catalogue=Catalogue.load(),
             pictures=PromptPictures(converter, longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
@@ -317,15 +319,28 @@ async def running_bot(
             run_limits=run_limits or RunLimits(),
             clock=clock,
             wall=time.time,
-            hearing=hearing,
+            transcriber=hearing,
         )
         erasing = PersonErasure(
-            ports,
+            store,
             ErasureMarks(folder / "erased.json", lambda: "secret", time.time),
+            outbox=outbox.desk,
+            boxes=services.boxes,
             media=media,
             data=folder,
         )
-        async with Sessions(ports, erasing) as sessions:
+        commands = CommandServices(
+            router=router,
+            catalogue=catalogue,
+            store=store,
+            outbox=outbox.desk,
+            plugins=plugins,
+            policies=services.policies,
+            settings=settings,
+            clock=clock,
+            wall=time.time,
+        )
+        async with Sessions(services, commands, model, erasing) as sessions:
             if recover:
                 await sessions.recover()
             yield Bot(
@@ -338,7 +353,8 @@ async def running_bot(
                 plugins=plugins,
                 sessions=sessions,
                 model=model,
-                ports=ports,
+                services=services,
+                commands=router,
                 media=media,
                 clock=clock,
             )

@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent.prompt.functions import function_set
+from nekro_core.agent.prompt.functions import function_set, tools_text
 from nekro_core.agent.prompt.small_prompt import small_tools
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import ChatBoxes
-from nekro_core.agent.turn.run_calls import guest_functions, tools_text
+from nekro_core.agent.turn.run_calls import guest_functions
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.tool_calls import call_tool

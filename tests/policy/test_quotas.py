@@ -47,11 +47,11 @@ def bot_with(
 
 async def kinds(bot: Bot, chat: ChatKey = GROUP, user: str = "lin") -> list[str]:
     """Which limits of a day a turn of this person has."""
-    return [limit.kind for limit in await day_limits(bot.ports, chat, user)]  # type: ignore[attr-defined]
+    return [limit.kind for limit in await day_limits(bot.services, chat, user)]  # type: ignore[attr-defined]
 
 
 async def reached(bot: Bot, chat: ChatKey = GROUP, user: str = "lin") -> str:
-    return Limits(await day_limits(bot.ports, chat, user)).refusal()
+    return Limits(await day_limits(bot.services, chat, user)).refusal()
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: Shelf) ->
         await used(bot, ago_s=DAY_S + 60)
         assert await reached(bot) == ""
         assert [
-            (await quota_of_bot(bot.ports)).used.turns,
-            (await quota_of_chat(bot.ports, GROUP)).used.turns,
-            (await quota_of_person(bot.ports, GROUP, "lin")).used.turns,
+            (await quota_of_bot(bot.services)).used.turns,
+            (await quota_of_chat(bot.services, GROUP)).used.turns,
+            (await quota_of_person(bot.services, GROUP, "lin")).used.turns,
         ] == [0, 0, 0]
         await used(bot, ago_s=DAY_S - 60)
         assert await reached(bot) == "chat_day: 1 of at most 1"
@@ -133,12 +133,12 @@ async def test_a_person_is_the_same_through_every_account_of_a_platform(
         await used(bot, ChatKey.parse("fake-group_1"))
         await used(bot, ChatKey.parse(f"{second}-group_1"))
         await used(bot, ChatKey.parse("pigeon-group_1"))
-        account = await quota_of_person(bot.ports, GROUP, "lin")
+        account = await quota_of_person(bot.services, GROUP, "lin")
         assert (account.whose, account.used.turns) == ("user", 2)
         # A page has no account of its own: there a person is known in its own chats alone.
         page = ChatKey.parse("web-private_lin")
         await used(bot, page)
-        assert (await quota_of_person(bot.ports, page, "lin")).used.turns == 1
+        assert (await quota_of_person(bot.services, page, "lin")).used.turns == 1
 
 
 async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
@@ -158,7 +158,7 @@ async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
 
 async def test_where_there_is_no_quota_nobody_asks_the_database(folder: Path, boxes: Shelf) -> None:
     async with bot_with(folder, boxes) as bot:
-        ports = replace(bot.ports, store=None)  # type: ignore[arg-type]
+        ports = replace(bot.services, store=None)  # type: ignore[arg-type]
         assert await day_limits(ports, GROUP, "lin") == []
 
 
@@ -167,8 +167,8 @@ async def test_a_quota_of_one_person_bounds_nobody_else(folder: Path, boxes: She
     async with bot_with(folder, boxes, conduct) as bot:
         assert await kinds(bot, user="lin") == []
         assert await kinds(bot, user="mei") == ["user_day"]
-        assert (await quota_of_person(bot.ports, GROUP, "mei")).quota.turns == 1
-        assert (await quota_of_person(bot.ports, GROUP, "lin")).quota.turns == 0
+        assert (await quota_of_person(bot.services, GROUP, "mei")).quota.turns == 1
+        assert (await quota_of_person(bot.services, GROUP, "lin")).quota.turns == 0
 
 
 async def test_a_thread_counts_with_its_chat_unless_it_has_its_own_quota(
@@ -183,7 +183,7 @@ async def test_a_thread_counts_with_its_chat_unless_it_has_its_own_quota(
     async with bot_with(folder, boxes, conduct) as bot:
         for chat in (GROUP, own, other):
             await used(bot, chat)
-        accounts = [await quota_of_chat(bot.ports, chat) for chat in (GROUP, own, other)]
+        accounts = [await quota_of_chat(bot.services, chat) for chat in (GROUP, own, other)]
         assert [each.used.turns for each in accounts] == [3, 1, 3]
         assert [each.whose for each in accounts] == ["chat"] * 3
         assert accounts[1].quota == Quota(turns=7, tokens=0, money=2.0)
@@ -194,7 +194,7 @@ async def test_what_is_paid_during_a_turn_counts_against_the_day(
 ) -> None:
     async with bot_with(folder, boxes, money_a_day=1.0) as bot:
         await used(bot, cost=0.75)
-        limits = Limits(await day_limits(bot.ports, GROUP, "lin"))
+        limits = Limits(await day_limits(bot.services, GROUP, "lin"))
         limits.check()
         limits.spend(RequestUsage(prompt_tokens=1, completion_tokens=1), 0.25)
         with pytest.raises(LimitExceeded) as caught:

@@ -2,12 +2,11 @@
 
 from typing import Protocol
 
-from nekro_core.agent.commands.command_texts import command_texts
 from nekro_core.agent.commands.erase_command import erase_command
 from nekro_core.agent.commands.policy_commands import policy_commands
+from nekro_core.agent.commands.services import CommandServices, command_texts
 from nekro_core.agent.commands.status_commands import status_commands
 from nekro_core.agent.erasure.erasure import PersonErasure
-from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, Record
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
@@ -38,10 +37,10 @@ class SessionControl(Protocol):
 
 
 def builtin_commands(
-    sessions: SessionControl, ports: Ports, erasing: PersonErasure | None = None
+    sessions: SessionControl, services: CommandServices, erasing: PersonErasure | None = None
 ) -> tuple[Command, ...]:
     """To be put into the book of commands. Without ``erasing`` there is no ``/erase``."""
-    catalogue = ports.catalogue
+    catalogue = services.catalogue
 
     async def stop(context: CommandExecutionContext) -> None:
         assert context.record is not None
@@ -62,9 +61,9 @@ def builtin_commands(
             permission=CommandPermission.CHAT_ADMIN,
             **command_texts(catalogue, "reset"),
         ),
-        *policy_commands(ports, sessions.stop),
-        *status_commands(ports, sessions.wait_until_idle),
+        *policy_commands(services, sessions.stop),
+        *status_commands(services, sessions.wait_until_idle),
     )
     if erasing is None:
         return commands
-    return (*commands, erase_command(ports, erasing, sessions))
+    return (*commands, erase_command(services, erasing, sessions))

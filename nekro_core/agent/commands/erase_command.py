@@ -7,9 +7,8 @@ from typing import Annotated, Literal, Protocol
 
 from loguru import logger
 
-from nekro_core.agent.commands.command_texts import command_texts
+from nekro_core.agent.commands.services import CommandServices, command_texts
 from nekro_core.agent.erasure.erasure import PersonErasure
-from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
@@ -35,26 +34,28 @@ class SessionErasure(Protocol):
         """Drop what a person said and nobody has answered."""
 
 
-def erase_command(ports: Ports, erasing: PersonErasure, sessions: SessionErasure) -> Command:
+def erase_command(
+    services: CommandServices, erasing: PersonErasure, sessions: SessionErasure
+) -> Command:
     """The command. Said once it tells what there is; with ``sure`` behind it, it is done."""
-    say = ports.catalogue.say
+    say = services.catalogue.say
     done_at: dict[int, float] = {}  # without the id: whoever is erased is nowhere
 
     def waits_s(person: Person, chat_key: ChatKey) -> float:
         done = done_at.get(hash((person.adapter, person.user_id)))
         if done is None:
             return 0.0
-        policies = ports.policies
+        policies = services.policies
         quotas = (
             *policies.conduct.book.quotas(),
             policies.person_quota(chat_key, person.user_id),
             policies.of(chat_key).chat_quota,
         )
         bounded = any(value for quota in quotas for _, value in quota)
-        return max(done + (DAY_S if bounded else _AGAIN_S) - ports.clock(), 0.0)
+        return max(done + (DAY_S if bounded else _AGAIN_S) - services.clock(), 0.0)
 
     def note(person: Person) -> None:
-        done_at[hash((person.adapter, person.user_id))] = ports.clock()
+        done_at[hash((person.adapter, person.user_id))] = services.clock()
         if len(done_at) > _MOST_KNOWN:
             del done_at[next(iter(done_at))]
 
@@ -101,7 +102,7 @@ def erase_command(ports: Ports, erasing: PersonErasure, sessions: SessionErasure
             person,
             stop=sessions.stop,
             drop=sessions.forget_person,
-            plugins=partial(ports.plugins.on_user_erase, ctx, person.adapter, user_id),
+            plugins=partial(services.plugins.on_user_erase, ctx, person.adapter, user_id),
         )
         note(person)
         answer = say(
@@ -125,5 +126,5 @@ def erase_command(ports: Ports, erasing: PersonErasure, sessions: SessionErasure
         name="erase",
         handler=erase,
         permission=CommandPermission.USER,
-        **command_texts(ports.catalogue, "erase"),
+        **command_texts(services.catalogue, "erase"),
     )

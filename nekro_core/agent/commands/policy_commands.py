@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from loguru import logger
 
-from nekro_core.agent.commands.command_texts import command_texts
+from nekro_core.agent.commands.services import CommandServices, command_texts
 from nekro_core.agent.prompt.transcript import shortened
-from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
@@ -25,11 +24,11 @@ Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off"
 
 
 def policy_commands(
-    ports: Ports, stop: Callable[[ChatKey], Awaitable[object]]
+    services: CommandServices, stop: Callable[[ChatKey], Awaitable[object]]
 ) -> tuple[Command, ...]:
     """The commands. ``stop`` ends the chat's turn. Their word is written into the file of the
     bot's conduct, so it lasts."""
-    conduct, say = ports.policies.conduct, ports.catalogue.say
+    conduct, say = services.policies.conduct, services.catalogue.say
 
     async def put(context: CommandExecutionContext, field: str, value: object | None) -> str:
         """Why it cannot be written; empty where it was."""
@@ -52,14 +51,14 @@ def policy_commands(
                 await stop(chat)
             elif was is not ChatState.ON and context.record is not None:
                 # What was said meanwhile is history, also after a restart.
-                await ports.store.chats.mark_handled(chat, context.record.seq)
+                await services.store.chats.mark_handled(chat, context.record.seq)
             return CmdCtl.success(say(f"own.{state.value}.done", context.lang))
 
         return Command(
             name=state.value,
             handler=turn,
             permission=CommandPermission.CHAT_ADMIN,
-            **command_texts(ports.catalogue, state.value),
+            **command_texts(services.catalogue, state.value),
         )
 
     async def persona(
@@ -68,7 +67,7 @@ def policy_commands(
     ) -> CommandResponse:
         chat, text = ChatKey.parse(context.chat_key), text.strip()
         if not text:
-            now = shortened(ports.policies.of(chat).persona, _SHOWN)
+            now = shortened(services.policies.of(chat).persona, _SHOWN)
             key = "own.persona.now" if now else "own.persona.none"
             return CmdCtl.message(say(key, context.lang, persona=now))
         back = folded(text) == _DEFAULT
@@ -84,21 +83,21 @@ def policy_commands(
             handler=persona,
             # It is part of what the model is told by its operator, not by people of the chat.
             permission=CommandPermission.ADVANCED,
-            **command_texts(ports.catalogue, "persona"),
+            **command_texts(services.catalogue, "persona"),
         ),
-        _permit_command(ports, put),
+        _permit_command(services, put),
     )
 
 
-def _permit_command(ports: Ports, put: WriteOverride) -> Command:
-    conduct, say = ports.policies.conduct, ports.catalogue.say
+def _permit_command(services: CommandServices, put: WriteOverride) -> Command:
+    conduct, say = services.policies.conduct, services.catalogue.say
 
     async def permit(
         context: CommandExecutionContext,
         command: Annotated[str, Arg(positional=True)],
         who: Annotated[Wanted, Arg(positional=True)],
     ) -> CommandResponse:
-        found = ports.commands.book.find(command.replace(" ", "."), context.adapter_key)
+        found = services.router.book.find(command.replace(" ", "."), context.adapter_key)
         if not found:
             return CmdCtl.failed(say("command.help.unknown", context.lang, name=command[:40]))
         chat, name = without_thread(ChatKey.parse(context.chat_key)), found[0].command.name
@@ -118,5 +117,5 @@ def _permit_command(ports: Ports, put: WriteOverride) -> Command:
         name="permit",
         handler=permit,
         permission=CommandPermission.SUPER_USER,
-        **command_texts(ports.catalogue, "permit"),
+        **command_texts(services.catalogue, "permit"),
     )

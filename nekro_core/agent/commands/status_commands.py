@@ -7,8 +7,7 @@ import anyio
 from loguru import logger
 
 from nekro_core import __version__
-from nekro_core.agent.commands.command_texts import command_texts
-from nekro_core.agent.turn.ports import Ports
+from nekro_core.agent.commands.services import CommandServices, command_texts
 from nekro_core.chat import ChatKey, DeliveryState
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
@@ -26,26 +25,26 @@ _ENDS_S = 1.0
 
 
 def status_commands(
-    ports: Ports, wait_until_idle: Callable[[ChatKey], Awaitable[None]]
+    services: CommandServices, wait_until_idle: Callable[[ChatKey], Awaitable[None]]
 ) -> tuple[Command, ...]:
     """The commands. ``wait_until_idle`` returns once no turn of the chat runs."""
-    say, began = ports.catalogue.say, ports.clock()
-    conduct = ports.policies.conduct
+    say, began = services.catalogue.say, services.clock()
+    conduct = services.policies.conduct
 
     async def status(context: CommandExecutionContext) -> CommandResponse:
         chat, lang = ChatKey.parse(context.chat_key), context.lang
-        manner = ports.policies.of(chat)
+        manner = services.policies.of(chat)
         with anyio.move_on_after(_ENDS_S) as working:
             await wait_until_idle(chat)
-        waiting = await ports.outbox.desk.listed(_WAITING, chat_key=chat, limit=_MOST_WAITING)
-        used = (await quota_of_chat(ports, chat)).used
+        waiting = await services.outbox.listed(_WAITING, chat_key=chat, limit=_MOST_WAITING)
+        used = (await quota_of_chat(services, chat)).used
         lines = [
             say(
                 "own.status.bot",
                 lang,
                 name=manner.names[0] if manner.names else "nekro-core",
                 version=__version__,
-                hours=f"{(ports.clock() - began) / 3600:.1f}",
+                hours=f"{(services.clock() - began) / 3600:.1f}",
             ),
             say(f"own.status.{manner.state.value}", lang),
             say("own.status.works" if working.cancelled_caught else "own.status.rests", lang),
@@ -68,13 +67,13 @@ def status_commands(
         person = of if of and context.is_super_user else context.user_id
         accounts = []
         if person and of != _CHAT:
-            accounts.append(await quota_of_person(ports, chat, person))
+            accounts.append(await quota_of_person(services, chat, person))
         if of in ("", _CHAT):
-            accounts.append(await quota_of_chat(ports, chat))
+            accounts.append(await quota_of_chat(services, chat))
         if not of and context.is_super_user:
-            accounts.append(await quota_of_bot(ports))
+            accounts.append(await quota_of_bot(services))
         lines = [told(account, context.lang) for account in accounts]
-        return CmdCtl.message("\n".join([*lines, *_how_to_change(ports, context)]))
+        return CmdCtl.message("\n".join([*lines, *_how_to_change(services, context)]))
 
     async def quota(
         context: CommandExecutionContext,
@@ -96,7 +95,7 @@ def status_commands(
             return CmdCtl.failed(say("own.quota.no_number", lang))
         if not of:
             return CmdCtl.failed(say("own.quota.whose", lang))
-        table, field, before = _place(ports, context, chat, of)
+        table, field, before = _place(services, context, chat, of)
         after = {**before.model_dump(exclude_none=True), **changed}
         kept = {name: value for name, value in after.items() if value is not None}
         try:
@@ -111,26 +110,26 @@ def status_commands(
             name="status",
             handler=status,
             permission=CommandPermission.USER,
-            **command_texts(ports.catalogue, "status"),
+            **command_texts(services.catalogue, "status"),
         ),
         Command(
             name="quota",
             handler=quota,
             permission=CommandPermission.USER,
-            **command_texts(ports.catalogue, "quota"),
+            **command_texts(services.catalogue, "quota"),
         ),
     )
 
 
-def _how_to_change(ports: Ports, context: CommandExecutionContext) -> list[str]:
-    return [ports.catalogue.say("own.quota.change", context.lang)] * context.is_super_user
+def _how_to_change(services: CommandServices, context: CommandExecutionContext) -> list[str]:
+    return [services.catalogue.say("own.quota.change", context.lang)] * context.is_super_user
 
 
 def _place(
-    ports: Ports, context: CommandExecutionContext, chat: ChatKey, of: str
+    services: CommandServices, context: CommandExecutionContext, chat: ChatKey, of: str
 ) -> tuple[tuple[str, str], str, Quota]:
     """The table and field of the file that a quota stands in, and what it says now."""
-    book = ports.policies.conduct.book
+    book = services.policies.conduct.book
     if of in (_CHAT, _EACH):
         field = "chat_quota" if of == _CHAT else "person_quota"
         known = book.chats.get(str(chat))

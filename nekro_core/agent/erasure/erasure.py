@@ -14,15 +14,17 @@ import anyio.to_thread
 from loguru import logger
 
 from nekro_core.agent.erasure.marks import ErasureMarks
-from nekro_core.agent.turn.ports import Ports
+from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey, Record
 from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.admin import OutboxAdmin
 from nekro_core.policy import InvalidOverride
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.store import Person, PersonTraces, StoreError
+from nekro_core.store import Person, PersonTraces, Store, StoreError
 from nekro_core.store.traces import media_in
+from nekro_core.timers import TimerService
 
 Eraser = Callable[[Person, PersonTraces, RedactionTarget], Awaitable[int]]
 """Forgets the person somewhere; how many things were touched. Raises `OSError` and `StoreError`."""
@@ -51,14 +53,20 @@ class PersonErasure:
 
     def __init__(
         self,
-        ports: Ports,
+        store: Store,
         marks: ErasureMarks,
         *,
+        outbox: OutboxAdmin,
+        boxes: ChatBoxes,
+        timers: TimerService | None = None,
         media: MediaStore,
         data: Path,
         erasers: Sequence[Eraser] = (),
     ) -> None:
-        self._ports = ports
+        self._store = store
+        self._outbox = outbox
+        self._boxes = boxes
+        self._timers = timers
         self._marks = marks
         self._media = media
         self._data = data
@@ -72,14 +80,14 @@ class PersonErasure:
 
     def person(self, chat_key: ChatKey, user_id: str) -> Person:
         """The person of this id on the platform of a chat."""
-        accounts = self._ports.store.accounts
+        accounts = self._store.accounts
         adapter = accounts.adapter_of(chat_key.instance)
         instances = {*accounts.instances(adapter).values(), chat_key.instance}
         return Person(adapter=adapter, user_id=user_id, instances=tuple(sorted(instances)))
 
     async def look(self, person: Person) -> PersonTraces:
         """What there is of them. Raises `StoreError`."""
-        return await self._ports.store.erasing.look(person)
+        return await self._store.erasing.look(person)
 
     async def erase(
         self,
@@ -103,7 +111,7 @@ class PersonErasure:
             )
             left: list[str] = []
             await self._let_go(traces, forgotten)
-            others = await self._ports.store.erasing.erase(person, traces)
+            others = await self._store.erasing.erase(person, traces)
             files = await self._of_files(traces, left)
             boxes = await self._of_boxes(traces, left)
             elsewhere = 0
@@ -116,7 +124,7 @@ class PersonErasure:
             elsewhere += gone
             left += failed
             left += await anyio.to_thread.run_sync(self._look_into_files, person)
-            await self._ports.store.erasing.vacuum()
+            await self._store.erasing.vacuum()
             for each in left:
                 # The operator's to do; whom it is about is not in the log.
                 logger.warning("erasing a person: this is left to do by hand: {}", each)
@@ -134,7 +142,7 @@ class PersonErasure:
     async def forget_files(self, record: Record) -> None:
         """Delete what came with a message that is in no history."""
         for medium in media_in(record.segments):
-            still_used = self._ports.store.erasing.still_used
+            still_used = self._store.erasing.still_used
             try:
                 if not await still_used(record.chat_key, medium):
                     await self._media.forget(record.chat_key, medium.path)
@@ -145,25 +153,24 @@ class PersonErasure:
         """Forget the command that asked for it, and that it was answered, once it was. Raises
         `StoreError`."""
         async with self._one:
-            store = self._ports.store
-            await store.erasing.forget_record(command)
-            await store.erasing.erase(person, await self.look(person))
-            await store.erasing.vacuum(anew=False)
+            await self._store.erasing.forget_record(command)
+            await self._store.erasing.erase(person, await self.look(person))
+            await self._store.erasing.vacuum(anew=False)
 
     async def _let_go(self, traces: PersonTraces, forgotten: RedactionTarget) -> None:
         """Nothing of theirs is sent or told of any more."""
         for delivery_id in traces.waiting:
             try:
-                await self._ports.outbox.desk.drop(delivery_id)
+                await self._outbox.drop(delivery_id)
             except CannotDo as error:
                 logger.info("erasing a person: {}", error)
-        if (timers := self._ports.timers) is not None:
+        if self._timers is not None:
             for chat_key, timer_id in traces.timers:
-                await timers.forget(chat_key, timer_id)
-            await timers.reword(forgotten.text)
+                await self._timers.forget(chat_key, timer_id)
+            await self._timers.reword(forgotten.text)
 
     async def _of_files(self, traces: PersonTraces, left: list[str]) -> int:
-        gone, store = 0, self._ports.store
+        gone, store = 0, self._store
         for chat_key, medium in dict.fromkeys(
             (chat_key, medium) for chat_key, medium in traces.media
         ):
@@ -185,7 +192,7 @@ class PersonErasure:
         chats = {*traces.private, *traces.worked, *(chat_key for chat_key, _ in traces.media)}
         for chat_key in chats:
             try:
-                await self._ports.boxes.destroy(chat_key)
+                await self._boxes.destroy(chat_key)
                 copies = self._data / "plugin_files" / chat_key.file_name
                 if copies.exists():
                     await anyio.to_thread.run_sync(shutil.rmtree, copies)

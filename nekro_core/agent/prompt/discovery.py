@@ -16,8 +16,7 @@ import anyio.to_thread
 import msgspec
 from loguru import logger
 
-from nekro_core.agent.prompt.functions import FunctionSet, function_set
-from nekro_core.agent.turn.run_calls import tool_text
+from nekro_core.agent.prompt.functions import FunctionSet, function_set, tool_text
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import PluginDataStore

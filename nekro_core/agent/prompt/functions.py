@@ -1,4 +1,4 @@
-"""A chat's tools as functions that a model calls natively."""
+"""A chat's tools as the model reads them: stubs in Python, or functions that it calls natively."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,10 +8,26 @@ from nekro_core.llm.model import Function
 from nekro_core.llm.tokens import estimate_tokens, function_text
 from nekro_core.tools.names import NamedTool, ToolSet, dotted_name
 from nekro_core.tools.schema import function_schema
+from nekro_core.tools.stub import stub
 from nekro_core.tools.tool import Tool, Visibility
 
 _MAX_NAME = 64
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def tools_text(tools: ToolSet) -> str:
+    """The visible tools as the model reads them."""
+    visible = (each for each in tools.named if each.tool.visibility is Visibility.VISIBLE)
+    return "\n\n".join(map(tool_text, visible))
+
+
+def tool_text(named: NamedTool) -> str:
+    """One tool as the model reads it."""
+    mark = "  # ends the run" if named.tool.kind.ends_run else ""
+    # A tool that has no bare name is written as it must be called.
+    dotted = f"# call it as {named.name}\n" if "." in named.name else ""
+    head, _, body = stub(named.tool, named.name).partition("\n")
+    return f"{dotted}{head}{mark}\n{body}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from nekro_core.agent.prompt.transcript import (
     transcript,
 )
 from nekro_core.agent.settings import PromptSettings
-from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender
 from nekro_core.llm.model import (
     ChatRequest,
@@ -51,6 +50,20 @@ _NOBODY = Sender("")
 
 _prefix_tokens = lru_cache(8)(estimate_tokens)
 """Counting a prefix of 15,000 characters takes half a millisecond, and it stays the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """A call and what the model is told of it. ``media`` are pictures and sounds, which no answer
+    to a call can hold: they follow in a message of their own."""
+
+    call: FunctionCall
+    text: str
+    media: tuple[Part, ...] = ()
+    failed: bool = False
+    ends: bool = False
+    """Nothing of it needs to be read: it sent something and gave no more than a word back, or did
+    something that the chat's record tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

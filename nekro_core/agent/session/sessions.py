@@ -8,14 +8,15 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.agent.commands.builtin import builtin_commands
+from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.prompt.small_prompt import beginnings
+from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.session import Session
-from nekro_core.agent.session.turn_slots import TurnSlots
-from nekro_core.agent.turn.ports import Ports
+from nekro_core.agent.session.turn_runner import TurnSlots
 from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.delivery.activity import Working
-from nekro_core.llm.model import ChatRequest, ModelError
+from nekro_core.llm.model import ChatModel, ChatRequest, ModelError
 from nekro_core.plugins.tasks.interrupted import report_interrupted
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
@@ -36,28 +37,39 @@ class Sessions:
     open in the store, and `recover` of the next process takes them up.
     """
 
-    def __init__(self, ports: Ports, erasing: PersonErasure | None = None) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        services: SessionServices,
+        commands: CommandServices,
+        model: ChatModel,
+        erasing: PersonErasure | None = None,
+    ) -> None:
+        self._services = services
+        self._command_services = commands
+        self._commands = commands.router
+        self._model = model
         self._erasing = erasing
         self._sessions: dict[ChatKey, Session] = {}
-        settings = ports.settings
-        self._places = TurnSlots(settings.concurrent_turns, settings.longest_queue_s)
-        self._damper = Cooldown(ports.trigger, ports.clock)
-        self._commands = Cooldown(ports.trigger, ports.clock)
+        settings = services.settings
+        self._slots = TurnSlots(settings.concurrent_turns, settings.longest_queue_s)
+        self._turn_cooldown = Cooldown(services.trigger, services.clock)
+        self._command_cooldown = Cooldown(services.trigger, services.clock)
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
-        self._tasks.start_soon(self._ports.policies.conduct.follow, name="a look at conduct.toml")
-        book = self._ports.commands.book
-        self._ports.inbox.set_filter(self._keeps, self._let_go)
+        self._tasks.start_soon(self._services.boxes.watch, name="sleep of idle boxes")
+        self._tasks.start_soon(
+            self._services.policies.conduct.follow, name="a look at conduct.toml"
+        )
+        book = self._commands.book
+        self._services.inbox.set_filter(self._keeps, self._let_go)
         self._leave = [
-            self._ports.inbox.listen(self.on_record),
-            self._ports.inbox.listen_recalls(self.on_recall),
+            self._services.inbox.listen(self.on_record),
+            self._services.inbox.listen_recalls(self.on_recall),
             *(
                 book.add_builtin(command)
-                for command in builtin_commands(self, self._ports, self._erasing)
+                for command in builtin_commands(self, self._command_services, self._erasing)
             ),
         ]
         return self
@@ -74,22 +86,22 @@ class Sessions:
         self._tasks.cancel_scope.cancel()
         # The body's error is the body's own: the group must not wrap it.
         await self._tasks.__aexit__(None, None, None)
-        await self._ports.boxes.aclose()
+        await self._services.boxes.aclose()
 
     async def recover(self) -> None:
         """Take up what a dead process left: its open turns, then what nobody has answered. Called
         once, after the outbox is open and before the adapters start."""
         assert self._tasks is not None, "enter the sessions first"
-        store, now, commands = self._ports.store, self._ports.wall(), self._ports.commands
+        store, now, commands = self._services.store, self._services.wall(), self._commands
         dealt_with = await commands.restore()
         interrupted = await store.turns.interrupted()
-        waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
+        waiting = await store.turns.unanswered(since=now - self._services.trigger.recover_age_s)
         observed: list[UnansweredMessages] = []
         # No await until all was heard: a turn that ends must know what others wait for.
         for turn in interrupted:
             self._session(turn.chat_key).resume_turn(turn)
         for chat in waiting:
-            heard = [record for record in chat.records if self._ports.policies.hears(record)]
+            heard = [record for record in chat.records if self._services.policies.hears(record)]
             if not heard:
                 observed.append(chat)
                 continue
@@ -105,7 +117,7 @@ class Sessions:
             # Or of somebody who is ignored: not to be looked at at each start.
             await store.chats.mark_handled(chat.chat_key, chat.records[-1].seq)
         # At last: the listeners hear of these lines by themselves.
-        await report_interrupted(store, self._ports.inbox)
+        await report_interrupted(store, self._services.inbox)
 
     async def prepare(self) -> None:
         """Begin to make the model ready, before the first person waits for it: its library loaded,
@@ -114,16 +126,18 @@ class Sessions:
         assert self._tasks is not None, "enter the sessions first"
         ready = anyio.Event()
         self._tasks.start_soon(self._prepare, ready, name="preparation of the model")
-        if not self._ports.model.profile.prefers_examples:
+        if not self._model.profile.prefers_examples:
             with anyio.move_on_after(_PREPARED_S):
                 await ready.wait()
 
     async def _prepare(self, ready: anyio.Event) -> None:
-        model, settings = self._ports.model, self._ports.settings
+        model, settings = self._model, self._services.settings
         likely: list[ChatRequest] = []
         if model.profile.prefers_examples:
             nowhere = ChatKey("web", ChatKind.PRIVATE, "prepare")
-            tools = self._ports.discovery.with_search_tool(self._ports.plugins.tools_for(nowhere))
+            tools = self._services.discovery.with_search_tool(
+                self._services.plugins.tools_for(nowhere)
+            )
             likely = beginnings(tools, persona=settings.persona, language=settings.language)
         try:
             await model.prepare(likely)
@@ -138,10 +152,10 @@ class Sessions:
     def on_record(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""
         assert self._tasks is not None, "enter the sessions first"
-        policies = self._ports.policies
+        policies = self._services.policies
         if policies.is_ignored(record) or self._is_flood(record):
             return
-        if not self._ports.commands.on_record(record, self._tasks.start_soon):
+        if not self._commands.on_record(record, self._tasks.start_soon):
             if policies.hears(record):
                 self._begin_hearing(record, age_s)
             return
@@ -154,12 +168,12 @@ class Sessions:
     def _is_flood(self, record: Record) -> bool:
         """Whether it is a command of somebody who has run as many as a person hardly does, who may
         be a bot that answers ours with it. Nothing is said to it; see `Cooldown`."""
-        commands, key, user = self._ports.commands, record.chat_key, record.sender.user_id
+        commands, key, user = self._commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.is_privileged(record):
             return False
-        rest = self._commands.state(key, user)
+        rest = self._command_cooldown.state(key, user)
         if rest is CooldownState.NO:
-            self._commands.note(key, user)
+            self._command_cooldown.note(key, user)
         elif rest is CooldownState.BEGINS:
             logger.warning("{}: {} runs so many commands that none is run for a while", key, user)
         return rest is not CooldownState.NO
@@ -167,10 +181,10 @@ class Sessions:
     def _begin_hearing(self, record: Record, age_s: float = 0.0) -> None:
         """Give a record to its session. A voice in a group that nobody addressed to us is kept
         back until it is known whether it calls us; else the turn waits for what was said."""
-        hearing, key = self._ports.hearing, record.chat_key
-        age = self._ports.wall() - record.time
+        hearing, key = self._services.transcriber, record.chat_key
+        age = self._services.wall() - record.time
         # What was said in a night that the bot was away is not all paid for.
-        old = record.from_history and age > self._ports.trigger.history_age_s
+        old = record.from_history and age > self._services.trigger.history_age_s
         written = hearing is not None and not old and hearing.begin(record)
         if not written or record.to_bot or key.kind is ChatKind.PRIVATE:
             self._session(key).on_record(record, age_s=age_s)
@@ -179,10 +193,12 @@ class Sessions:
             self._tasks.start_soon(self._hear_voice, record, age_s, name=f"voice in {key}")
 
     async def _hear_voice(self, record: Record, age_s: float) -> None:
-        assert self._ports.hearing is not None
-        began = self._ports.clock()
-        heard = await self._ports.hearing.transcribed(record)
-        self._session(record.chat_key).on_record(heard, age_s=age_s + self._ports.clock() - began)
+        assert self._services.transcriber is not None
+        began = self._services.clock()
+        heard = await self._services.transcriber.transcribed(record)
+        self._session(record.chat_key).on_record(
+            heard, age_s=age_s + self._services.clock() - began
+        )
 
     def _keeps(self, record: Record) -> bool:
         """Whether a record is kept at all: of a chat that is off only commands are, and nothing is
@@ -191,9 +207,9 @@ class Sessions:
             person = self._erasing.person(record.chat_key, record.sender.user_id)
             if self._erasing.marks.was_erased(person.adapter, person.user_id, record.time):
                 return False
-        if self._ports.policies.of(record.chat_key).state is not ChatState.OFF:
+        if self._services.policies.of(record.chat_key).state is not ChatState.OFF:
             return True
-        return self._ports.commands.is_command(record)
+        return self._commands.is_command(record)
 
     async def _let_go(self, record: Record) -> None:
         """The files of a message that is not kept are not either."""
@@ -202,7 +218,7 @@ class Sessions:
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
         """Drop what a person said and what they are waited for."""
-        self._ports.commands.forget(chat_key, user_id)
+        self._commands.forget(chat_key, user_id)
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
 
@@ -217,7 +233,7 @@ class Sessions:
 
     async def _mark_handled(self, record: Record) -> None:
         try:
-            await self._ports.store.chats.mark_handled(record.chat_key, record.seq)
+            await self._services.store.chats.mark_handled(record.chat_key, record.seq)
         except StoreUnavailable as error:
             logger.error("{}: command {} is not marked: {}", record.chat_key, record.seq, error)
 
@@ -230,8 +246,8 @@ class Sessions:
         """Stop what runs, tell the plugins, remove the boxes, and forget what was said (before that
         record, where one is named): the store keeps it, no prompt shows it. Raises `OSError` and
         `StoreError`."""
-        ports = self._ports
-        async with ports.activity.watch(chat_key) as activities:
+        services = self._services
+        async with services.activity.watch(chat_key) as activities:
             session = self._sessions.get(chat_key)
             # What others wait for was said before as well.
             if session is not None and session.stop(before or session.newest):
@@ -239,11 +255,11 @@ class Sessions:
                     async for activity in activities:
                         if activity == Working(chat_key, busy=False):
                             break
-        await ports.plugins.on_channel_reset(ports.plugins.context_for(chat_key))
-        await ports.discovery.forget(chat_key)
-        await ports.boxes.destroy(chat_key)
-        note = await ports.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
-        await ports.store.chats.mark_handled(chat_key, before or note.seq)
+        await services.plugins.on_channel_reset(services.plugins.context_for(chat_key))
+        await services.discovery.forget(chat_key)
+        await services.boxes.destroy(chat_key)
+        note = await services.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
+        await services.store.chats.mark_handled(chat_key, before or note.seq)
         logger.info("{}: the conversation begins anew", chat_key)
 
     def working(self, chat_key: ChatKey) -> bool:
@@ -256,7 +272,7 @@ class Sessions:
         plugin that looks at it, by a turn."""
         session = self._sessions.get(chat_key)
         busy = session is not None and session.at_work
-        return busy or self._ports.commands.is_busy(chat_key)
+        return busy or self._commands.is_busy(chat_key)
 
     async def wait_until_idle(self, chat_key: ChatKey) -> None:
         """Wait until no turn of the chat runs."""
@@ -272,7 +288,7 @@ class Sessions:
         session = self._sessions.get(chat_key)
         if session is None:
             assert self._tasks is not None, "enter the sessions first"
-            session = Session(chat_key, self._ports, self._places, self._damper)
+            session = Session(chat_key, self._services, self._slots, self._turn_cooldown)
             self._sessions[chat_key] = session
             self._tasks.start_soon(self._live, session, name=f"session of {chat_key}")
         return session

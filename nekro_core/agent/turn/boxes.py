@@ -29,6 +29,8 @@ from nekro_core.sandbox.tools.pool import PreviewOpener, SandboxToolLimits
 
 _MIB = 1024 * 1024
 _UPLOADED = 64 * _MIB  # bytes of uploads put into one box, a quarter of its disk
+LAST_WORDS_S = 5.0
+"""Longest wait for what is written or saved when a turn is cut."""
 
 
 class ChatBox:
@@ -180,7 +182,33 @@ def _folder_name(owner: str) -> str:
     return ChatKey.parse(owner).file_name
 
 
-_LAST_WORDS_S = 5.0
+class TurnBox:
+    """The box in which the code of one turn runs. Only code opens it: a chat that gets nothing but
+    words has no box. Whoever makes it awaits `close`."""
+
+    def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
+        self._boxes = boxes
+        self._chat_key = chat_key
+        self._box: ChatBox | None = None
+        self.has_run = False
+        """Whether code ran, so that files may have changed."""
+
+    async def open(self) -> ChatBox:
+        """The chat's box; another one if it died. Raises `BackendUnavailable` and `BoxLost`."""
+        if self._box is not None:
+            if self._box.box.alive:
+                return self._box
+            await self._boxes.close(self._chat_key, self._box, changed=False)
+            self._box = None
+        self._box = await self._boxes.open(self._chat_key)
+        return self._box
+
+    async def close(self) -> None:
+        """Drop the code's variables and give the box back, if it was opened."""
+        if self._box is not None:
+            self._box.box.drop_globals()
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
+                await self._boxes.close(self._chat_key, self._box, changed=self.has_run)
 
 
 class LazyBox:
@@ -227,7 +255,7 @@ class LazyBox:
         """Give the box back, if it was opened. May be called again."""
         kept, self._kept = self._kept, None
         if kept is not None:
-            with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
                 await self._boxes.close(self._chat_key, kept, changed=True)
 
     async def _box(self) -> Box:

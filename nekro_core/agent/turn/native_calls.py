@@ -9,22 +9,23 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, time
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 import anyio
 from loguru import logger
 from pydantic import BaseModel
 
+from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import escape_invisible, shortened
-from nekro_core.agent.turn.run_calls import CallSender, RunCalls, model_part
+from nekro_core.agent.turn.run_calls import CallResult, RunCalls, model_part
 from nekro_core.agent.turn.send_order import SendOrder
 from nekro_core.llm.model import FunctionCall, Part, TextPart
 from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
-from nekro_core.sandbox.box import SandboxError
+from nekro_core.sandbox.box import GuestCall, SandboxError
 from nekro_core.tools.media import indexed_text, media_content
 from nekro_core.tools.outcome import (
     BehaviorReturn,
@@ -121,43 +122,41 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallAnswer:
-    """A call and what the model is told of it. ``media`` are pictures and sounds, which no answer
-    to a call can hold: they follow in a message of their own."""
+class CallTool(Protocol):
+    """Carries out one call: `StepRunner.answer_call` in a turn, `RunCalls.call` outside one."""
 
-    call: FunctionCall
-    text: str
-    media: tuple[Part, ...] = ()
-    failed: bool = False
-    ends: bool = False
-    """Nothing of it needs to be read: it sent something and gave no more than a word back, or did
-    something that the chat's record tells."""
+    async def __call__(
+        self, call: GuestCall, *, position: int, outgoing: MessageSender
+    ) -> CallResult:
+        """Carry it out. Messages leave through ``outgoing``."""
 
 
 class NativeCalls:
-    """Carries out the calls of one reply. ``name_of`` leads from a function's name to its tool's;
-    ``at_once`` calls run at one time; ``result_chars`` bound the text of an answer."""
+    """Carries out the calls of one reply by ``call_tool``; ``calls`` is their log. ``name_of``
+    leads from a function's name to its tool's. ``at_once`` calls run at one time; ``result_chars``
+    bound the text of an answer."""
 
     def __init__(
         self,
         calls: RunCalls,
+        call_tool: CallTool,
         name_of: Callable[[str], str],
         *,
         at_once: int,
         result_chars: int,
     ) -> None:
         self._calls = calls
+        self._call_tool = call_tool
         self._name_of = name_of
         self._at_once = at_once
         self._result_chars = result_chars
 
-    async def carry_out(self, made: Sequence[FunctionCall]) -> list[CallAnswer]:
+    async def carry_out(self, wanted: Sequence[FunctionCall]) -> list[CallAnswer]:
         """Each call's answer, in the order of the calls. Cancelled, it ends the handlers that run,
-        and all calls are among `RunCalls.made` all the same."""
+        and all calls are among `RunCalls.finished` all the same."""
         answers: dict[int, CallAnswer] = {}
         begun: set[int] = set()
-        order = SendOrder(self._calls.ctx.services.outgoing, len(made))
+        order = SendOrder(self._calls.ctx.services.outgoing, len(wanted))
         slots = anyio.CapacityLimiter(self._at_once)
 
         async def one(position: int, call: FunctionCall) -> None:
@@ -170,13 +169,13 @@ class NativeCalls:
 
         try:
             async with anyio.create_task_group() as tasks:
-                for position, call in enumerate(made):
+                for position, call in enumerate(wanted):
                     tasks.start_soon(one, position, call)
         finally:
-            for position, call in enumerate(made):
+            for position, call in enumerate(wanted):
                 if position not in begun:
                     self._calls.record_skipped(position, call.name, call.arguments, NOT_BEGUN)
-        return [answers[position] for position in range(len(made))]
+        return [answers[position] for position in range(len(wanted))]
 
     async def _answer(
         self, position: int, call: FunctionCall, outgoing: MessageSender
@@ -185,19 +184,18 @@ class NativeCalls:
             written = {"arguments": call.written}
             self._calls.record_skipped(position, call.name, written, call.problem)
             return _error(call, f"this call was not carried out: {call.problem}")
-        name, sends = self._name_of(call.name), CallSender(outgoing)
-        ctx = replace(self._calls.ctx, services=replace(self._calls.ctx.services, outgoing=sends))
-        outcome = await self._calls.outcome(name, (), dict(call.arguments), ctx, position)
-        answered = await self._told(position, call, outcome)
-        return replace(answered, ends=_ends(outcome, sent=sends.left))
+        request = GuestCall(name=self._name_of(call.name), args=(), kwargs=dict(call.arguments))
+        result = await self._call_tool(request, position=position, outgoing=outgoing)
+        answer = await self._answer_of(position, call, result.outcome)
+        return replace(answer, ends=_ends(result.outcome, sent=result.sent))
 
-    async def _told(self, position: int, call: FunctionCall, outcome: Outcome) -> CallAnswer:
+    async def _answer_of(self, position: int, call: FunctionCall, outcome: Outcome) -> CallAnswer:
         media: tuple[Part, ...] = ()
         match outcome:
             case ToolReturn(bytes() | bytearray() as data):
-                return await self._kept_bytes(position, call, bytes(data))
-            case ToolReturn(value, told, _):
-                text = told or value_text(value)
+                return await self._bytes_in_box(position, call, bytes(data))
+            case ToolReturn(value, words, _):
+                text = words or value_text(value)
             case ToolReturnMedia(words, shown):
                 text = indexed_text(words, shown, call.call_id)
                 media = tuple(map(model_part, media_content(shown, call.call_id)))
@@ -219,16 +217,16 @@ class NativeCalls:
         if len(text) <= self._result_chars:
             return shortened(escape_invisible(text), self._result_chars * 2)
         data = text.encode("utf-8", "replace")
-        path = await self._keep(f"{self._stem(position)}.txt", data)
+        path = await self._save_to_box(f"{self._stem(position)}.txt", data)
         where = f"all of it is in {path}" if path else "the rest is not kept"
         mark = f"\n[... {len(text) - self._result_chars} characters left out; {where} ...]\n"
         return shortened(
             escape_invisible(shortened(text, self._result_chars, mark)), self._result_chars * 2
         )
 
-    async def _kept_bytes(self, position: int, call: FunctionCall, data: bytes) -> CallAnswer:
+    async def _bytes_in_box(self, position: int, call: FunctionCall, data: bytes) -> CallAnswer:
         kind = next((kind for head, kind in _KINDS if head.match(data)), "bin")
-        path = await self._keep(f"{self._stem(position)}.{kind}", data)
+        path = await self._save_to_box(f"{self._stem(position)}.{kind}", data)
         if not path:
             return _error(call, f"the result of {len(data)} bytes could not be kept in the box")
         return CallAnswer(call=call, text=f"{len(data)} bytes, kept in {path}")
@@ -236,7 +234,7 @@ class NativeCalls:
     def _stem(self, position: int) -> str:
         return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
 
-    async def _keep(self, name: str, data: bytes) -> str:
+    async def _save_to_box(self, name: str, data: bytes) -> str:
         """Write a file into the box, where there is one. Its path, or nothing."""
         box: BoxFiles | None = self._calls.ctx.box
         if box is None:

@@ -1,4 +1,4 @@
-"""What one step asks the model. A turn's first is made ready while the person may still type."""
+"""What one step will ask the model. A turn's first is prepared while the person may still type."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from nekro_core.agent.prompt.functions import FunctionSet
 from nekro_core.agent.turn.boxes import LazyBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
-from nekro_core.agent.turn.ports import Ports
+from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import ChatRequest
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -16,9 +16,12 @@ from nekro_core.tools.names import ToolSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStep:
-    """A request with what its code will be given. ``functions`` are there where the model calls
-    natively. ``offered`` are the tools that all chats of the
-    adapter have, ``changes`` says how far the chat's history had come when it was read."""
+    """A request to the model, and what the run that it leads to will be given.
+
+    ``tools`` are those that this chat may use now, ``offered`` those that all chats of its adapter
+    have. ``functions`` are there if the model calls natively. ``changes`` is how often the chat's
+    history had changed when it was read.
+    """
 
     run_id: str
     offered: ToolSet
@@ -29,61 +32,62 @@ class PreparedStep:
     changes: int
     functions: FunctionSet | None = None
 
-    def holds(self, ports: Ports) -> bool:
-        """Whether it would be made the same now."""
+    def is_current(self, services: PromptServices) -> bool:
+        """Whether it would be prepared the same now."""
         chat_key = self.ctx.chat
         return (
-            ports.store.messages.changes(chat_key) == self.changes
-            and ports.plugins.tools_for(chat_key) is self.offered
+            services.store.messages.changes(chat_key) == self.changes
+            and services.plugins.tools_for(chat_key) is self.offered
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTurn:
-    """The beginning of a turn that has not begun."""
+    """A turn's first step, prepared before the turn begins."""
 
-    task: TurnRequest
-    known: TurnContext
+    request: TurnRequest
+    context: TurnContext
     files: LazyBox
-    asking: PreparedStep
+    step: PreparedStep
 
 
-def uses_native_calls(ports: Ports, chat_key: ChatKey) -> bool:
-    """Whether the model calls functions in this chat, instead of writing code. One that cannot
-    call writes code whatever the settings say."""
-    manner = ports.policies.of(chat_key)
-    return manner.mode == "tools" and manner.model.profile.functions
+def uses_native_calls(services: PromptServices, chat_key: ChatKey) -> bool:
+    """Whether the model calls functions in this chat instead of writing code. A model that cannot
+    call functions writes code whatever the settings say."""
+    policy = services.policies.of(chat_key)
+    return policy.mode == "tools" and policy.model.profile.functions
 
 
 async def prepare_step(
-    ports: Ports,
-    task: TurnRequest,
-    known: TurnContext,
+    services: PromptServices,
+    context: TurnContext,
     files: LazyBox,
     outgoing: MessageSender | None = None,
 ) -> PreparedStep:
-    """Look at the chat and write the next request. Plugins that look at ``files`` open the chat's
-    box; nothing else here does. Raises `StoreError`."""
-    changes = ports.store.messages.changes(task.chat_key)
+    """Read the chat and write the next request. Code sends through ``outgoing`` where it is given.
+    Plugins that look at ``files`` open the chat's box; nothing else here does. Raises
+    `StoreError`."""
+    chat_key, trigger = context.chat_key, context.request.trigger_record
+    changes = services.store.messages.changes(chat_key)
     run_id = uuid.uuid4().hex
-    offered = ports.plugins.tools_for(task.chat_key)
-    ctx = ports.plugins.context_for(
-        task.chat_key,
-        user_id=task.trigger_record.sender.user_id,
-        user_name=task.trigger_record.sender.name,
-        message_id=task.trigger_record.message_id,
+    offered = services.plugins.tools_for(chat_key)
+    ctx = services.plugins.context_for(
+        chat_key,
+        user_id=trigger.sender.user_id,
+        user_name=trigger.sender.name,
+        message_id=trigger.message_id,
         run_id=run_id,
         box=files,
     )
     if outgoing is not None:
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
-    natively = uses_native_calls(ports, task.chat_key)
-    tools = ports.discovery.with_search_tool(await ports.plugins.tools_in(ctx), natively=natively)
-    await ports.discovery.recall(task.chat_key, tools)
-    await known.look()
-    files.media = known.media
-    functions = ports.discovery.functions(task.chat_key, tools) if natively else None
-    request, bare_code = await known.prompt(tools, ctx, functions)
+    natively, discovery = uses_native_calls(services, chat_key), services.discovery
+    tools = discovery.with_search_tool(await services.plugins.tools_in(ctx), natively=natively)
+    await discovery.recall(chat_key, tools)
+    await context.read_history()
+    files.media = context.media
+    functions = discovery.functions(chat_key, tools) if natively else None
+    request, bare_code = await context.write_prompt(tools, ctx, functions)
     return PreparedStep(
         run_id=run_id,
         offered=offered,
@@ -96,10 +100,11 @@ async def prepare_step(
     )
 
 
-async def prepare_turn(ports: Ports, task: TurnRequest) -> PreparedTurn:
-    """Everything that a turn's first request needs. Raises as `prepare_step`."""
-    known, files = TurnContext(ports, task), LazyBox(ports.boxes, task.chat_key)
+async def prepare_turn(services: PromptServices, request: TurnRequest) -> PreparedTurn:
+    """Prepare everything that a turn's first request needs. Raises as `prepare_step`."""
+    context, files = TurnContext(services, request), LazyBox(services.boxes, request.chat_key)
     try:
-        return PreparedTurn(task, known, files, await prepare_step(ports, task, known, files))
+        step = await prepare_step(services, context, files)
+        return PreparedTurn(request, context, files, step)
     finally:
         await files.close()

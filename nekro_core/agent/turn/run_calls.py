@@ -1,10 +1,10 @@
-"""The calls of one run: each to its tool, and what it means for the run and the turn."""
+"""The calls of one run: which tool each calls, what came of it, and the log of them all."""
 
 import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from nekro_core.chat import ChatKey, Receipt, Segment
@@ -17,7 +17,7 @@ from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.discovery import is_search
 from nekro_core.tools.media import indexed_text, media_content
-from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.names import ToolSet
 from nekro_core.tools.outcome import (
     BehaviorReturn,
     Observation,
@@ -27,40 +27,48 @@ from nekro_core.tools.outcome import (
     ToolReturn,
     ToolReturnMedia,
 )
-from nekro_core.tools.stub import doc, parameters_text, stub
+from nekro_core.tools.stub import doc, parameters_text
 from nekro_core.tools.tool import Visibility
 
 _ARGUMENT_CHARS = 2000
-"""Of one text among the arguments that are kept for people to read."""
+"""Characters of one text among the arguments that are logged for people to read."""
 _ARGUMENT_ITEMS = 100
-"""Of one list or dict among them."""
+"""Items of one list or dict among them."""
 _ARGUMENTS_CHARS = 16_000
-"""Of all arguments of a call together. A thousand calls of 16 MB each would else be in memory until
-the run is over."""
+"""Characters of all arguments of a call together. Otherwise a thousand calls of 16 MB each would be
+in memory until the run is over."""
 
-_KEPT_S = 0.02
-"""How long after its begin or end a call is written down at the latest, so that a restart knows of
-it; those of that time together, since a loop makes a thousand calls in a moment."""
+_SAVED_WITHIN_S = 0.02
+"""Seconds. A call is written to the store this long after its beginning and after its end, so that
+a restart knows of it. Calls of the same 20 ms are written together: a loop makes a thousand calls
+in a moment."""
 IN_PROGRESS = ""
 """`ToolCall.outcome` of a call that is not over."""
 
 Note = Callable[[str], Awaitable[object]]
 """Puts a system line into the chat's record."""
-Keep = Callable[[Sequence[ToolCall]], object]
-"""Writes down calls; their place in line is taken before it returns."""
+SaveCalls = Callable[[Sequence[ToolCall]], object]
+"""Writes calls to the store. Their place in the queue of writes is taken before it returns."""
 
 
-def _nowhere(_: Sequence[ToolCall]) -> None:
+def _save_nowhere(_: Sequence[ToolCall]) -> None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What came of a call. ``sent`` says whether a message of it left, or may have."""
+
+    outcome: Outcome
+    sent: bool = False
+
+
 class CallSender:
-    """The way out (`MessageSender`) of one call: others run beside it, and send what is not its
-    own."""
+    """The `MessageSender` of one call. Other calls run at the same time and send messages too."""
 
     def __init__(self, outgoing: MessageSender) -> None:
         self._outgoing = outgoing
-        self.left = False
+        self.sent = False
         """Whether a message of it left, or may have."""
 
     async def send(
@@ -68,12 +76,13 @@ class CallSender:
     ) -> tuple[Receipt, ...]:
         """See `MessageSender.send`."""
         receipts = await self._outgoing.send(chat_key, segments, run_id=run_id)
-        self.left = self.left or any(receipt.state.left for receipt in receipts)
+        self.sent = self.sent or any(receipt.state.left for receipt in receipts)
         return receipts
 
 
 class RunCalls:
-    """Answers a run's calls. Identity comes from ``ctx``, never from arguments."""
+    """Carries out a run's calls and logs them. Who asks and in which chat comes from ``ctx``, never
+    from arguments. ``save`` writes the log; without it, whoever made this writes `finished`."""
 
     def __init__(
         self,
@@ -83,90 +92,64 @@ class RunCalls:
         note: Note,
         clock: Callable[[], float],
         wall: Callable[[], float],
-        keep: Keep = _nowhere,
+        save: SaveCalls = _save_nowhere,
     ) -> None:
-        self._keep = keep
-        self._positions = itertools.count()
-        self._at_work: dict[int, Callable[[], ToolCall]] = {}
-        self._kept = 0
-        self._due: asyncio.TimerHandle | None = None
-        self._tools = tools
         self.ctx = ctx
-        """What tools are called with, but for each call's own way out."""
-        self._note = note
-        self._clock = clock
-        self._wall = wall
-        self.made: list[ToolCall] = []
+        """The context of every call. Each call gets a copy with a sender of its own."""
+        self.finished: list[ToolCall] = []
+        """The log: calls that are over, and those that were skipped."""
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
+        """What the model is to see next, each with the name of the function that gave it."""
         self.recorded = False
         """Whether a ``BEHAVIOR`` did something of which the chat's record tells."""
         self.unread = ""
         """What a search found, until one of the finds is called: the model has yet to see it."""
+        self._tools = tools
+        self._note = note
+        self._clock = clock
+        self._wall = wall
+        self._save = save
+        self._saved = 0
+        self._save_timer: asyncio.TimerHandle | None = None
+        self._positions = itertools.count()
+        self._in_progress: dict[int, Callable[[], ToolCall]] = {}
 
-    async def answer(self, call: GuestCall) -> Answer:
-        """See `nekro_core.sandbox.box.CallHandler`. What the code prints before a call that sent
-        something needs no further step: such an answer is a checkpoint."""
-        services = self.ctx.services
-        sends = CallSender(services.outgoing)
-        ctx = replace(self.ctx, services=replace(services, outgoing=sends))
-        outcome = await self.outcome(call.name, call.args, call.kwargs, ctx)
-        sent = sends.left
-        match outcome:
-            case ToolReturn(value):
-                return CallReturn(value, checkpoint=sent)
-            case ToolReturnMedia(text, media):
-                index = f"{self.ctx.run_id[:8]}_{len(self.made)}"
-                shown = tuple(map(model_part, media_content(media, index)))
-                self.observed.append((call.name, shown))
-                return CallReturn(indexed_text(text, media, index), checkpoint=sent)
-            case BehaviorReturn(text):
-                # The chat's record has it.
-                return CallReturn(text, shown=False, checkpoint=sent)
-            case Observation(text):
-                self.observed.append((call.name, (TextPart(text),)))
-                return EndRun()
-            case RichObservation(parts):
-                self.observed.append((call.name, tuple(map(model_part, parts))))
-                return EndRun()
-            case ToolCallFailed(message):
-                return CallFailure(message, checkpoint=sent)
-            case _:
-                assert_never(outcome)
-
-    async def outcome(
+    async def call(
         self,
-        name: str,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        ctx: AgentCtx | None = None,
+        call: GuestCall,
+        *,
         position: int | None = None,
-    ) -> Outcome:
-        """Call a tool by name. Whatever becomes of it is written down, and what a ``BEHAVIOR`` said
-        in the chat's record too. ``position`` is the call's place among those of its reply."""
+        outgoing: MessageSender | None = None,
+    ) -> CallResult:
+        """Carry out one call and log it, whatever comes of it. What a ``BEHAVIOR`` did is noted in
+        the chat's record too. ``position`` is the call's place among those of its reply. Messages
+        leave through ``outgoing``, if given."""
         began, started = self._clock(), self._wall()
-        told = "cut off: the run ended before the tool did"
-        place = next(self._positions) if position is None else position
+        outcome_text = "cut off: the run ended before the tool did"
+        index = next(self._positions) if position is None else position
 
-        def made(outcome: str, seconds: float) -> ToolCall:
+        def logged(outcome: str, seconds: float) -> ToolCall:
             return ToolCall(
-                position=place,
-                name=name,
-                arguments=arguments_text(args, kwargs),
+                position=index,
+                name=call.name,
+                arguments=arguments_text(call.args, call.kwargs),
                 outcome=outcome,
                 started=started,
                 seconds=seconds,
             )
 
-        self._at_work[place] = lambda: made(IN_PROGRESS, 0.0)
-        self._keep_soon()
+        self._in_progress[index] = lambda: logged(IN_PROGRESS, 0.0)
+        self._save_soon()
         try:
-            tool = self._tools.resolve(name)
+            tool = self._tools.resolve(call.name)
             if tool is None:
-                close = ", ".join(self._tools.similar_names(name))
-                told = f"there is no function {name!r}" + (f"; there is {close}" if close else "")
-                return ToolCallFailed(told)
-            outcome = await call_tool(tool, ctx or self.ctx, args, kwargs)
-            told = outcome.message if isinstance(outcome, ToolCallFailed) else "ok"
+                outcome_text = self._unknown_function(call.name)
+                return CallResult(ToolCallFailed(outcome_text))
+            services = self.ctx.services
+            sender = CallSender(outgoing or services.outgoing)
+            ctx = replace(self.ctx, services=replace(services, outgoing=sender))
+            outcome = await call_tool(tool, ctx, call.args, call.kwargs)
+            outcome_text = outcome.message if isinstance(outcome, ToolCallFailed) else "ok"
             if isinstance(outcome, BehaviorReturn):
                 self.recorded = True
                 await self._note(outcome.text)
@@ -174,37 +157,67 @@ class RunCalls:
                 self.unread = str(outcome.value)
             elif tool.visibility is Visibility.DEFERRED:
                 self.unread = ""
-            return outcome
+            return CallResult(outcome, sent=sender.sent)
         finally:
-            self._at_work.pop(place, None)
-            self.made.append(made(told, self._clock() - began))
-            self._keep_soon()
+            self._in_progress.pop(index, None)
+            self.finished.append(logged(outcome_text, self._clock() - began))
+            self._save_soon()
+
+    def _unknown_function(self, name: str) -> str:
+        similar = ", ".join(self._tools.similar_names(name))
+        return f"there is no function {name!r}" + (f"; there is {similar}" if similar else "")
+
+    def code_answer(self, name: str, result: CallResult) -> Answer:
+        """What the code gets back from its call of this function. What the code prints before a
+        call that sent something needs no further step: such an answer is a checkpoint."""
+        match result.outcome:
+            case ToolReturn(value):
+                return CallReturn(value, checkpoint=result.sent)
+            case ToolReturnMedia(text, media):
+                index = f"{self.ctx.run_id[:8]}_{len(self.finished)}"
+                self.observed.append((name, tuple(map(model_part, media_content(media, index)))))
+                return CallReturn(indexed_text(text, media, index), checkpoint=result.sent)
+            case BehaviorReturn(text):
+                # The chat's record has it.
+                return CallReturn(text, shown=False, checkpoint=result.sent)
+            case Observation(text):
+                self.observed.append((name, (TextPart(text),)))
+                return EndRun()
+            case RichObservation(parts):
+                self.observed.append((name, tuple(map(model_part, parts))))
+                return EndRun()
+            case ToolCallFailed(message):
+                return CallFailure(message, checkpoint=result.sent)
+            case _:
+                assert_never(result.outcome)
 
     def take_unsaved(self) -> list[ToolCall]:
-        """Calls that are over and not written down yet; whoever asks writes them down."""
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
-        rest = self.made[self._kept :]
-        self._kept = len(self.made)
-        return rest
+        """Finished calls that are not in the store yet. The caller writes them."""
+        if self._save_timer is not None:
+            self._save_timer.cancel()
+            self._save_timer = None
+        unsaved = self.finished[self._saved :]
+        self._saved = len(self.finished)
+        return unsaved
 
-    def _keep_soon(self) -> None:
-        if self._due is None and self._keep is not _nowhere:
-            self._due = asyncio.get_running_loop().call_later(_KEPT_S, self._keep_now)
+    def _save_soon(self) -> None:
+        if self._save_timer is None and self._save is not _save_nowhere:
+            self._save_timer = asyncio.get_running_loop().call_later(
+                _SAVED_WITHIN_S, self._save_now
+            )
 
-    def _keep_now(self) -> None:
-        self._due = None
-        begun = [at_work() for at_work in self._at_work.values()]
-        self._at_work.clear()
+    def _save_now(self) -> None:
+        self._save_timer = None
+        begun = [logged() for logged in self._in_progress.values()]
+        self._in_progress.clear()
         if calls := [*self.take_unsaved(), *begun]:
-            self._keep(calls)
+            self._save(calls)
 
     def record_skipped(
         self, position: int, name: str, arguments: Mapping[str, Any], why: str
     ) -> None:
-        """Write down a call that was asked for and not carried out."""
-        self.made.append(
+        """Log a call that was asked for and not carried out."""
+        self.finished.append(
             ToolCall(
                 position=position,
                 name=name,
@@ -222,21 +235,6 @@ def guest_functions(tools: ToolSet) -> list[GuestFunction]:
         GuestFunction(names=named.names, signature=parameters_text(named.tool), doc=doc(named.tool))
         for named in tools.named
     ]
-
-
-def tools_text(tools: ToolSet) -> str:
-    """The visible tools as the model reads them."""
-    visible = (each for each in tools.named if each.tool.visibility is Visibility.VISIBLE)
-    return "\n\n".join(map(tool_text, visible))
-
-
-def tool_text(named: NamedTool) -> str:
-    """One tool as the model reads it."""
-    mark = "  # ends the run" if named.tool.kind.ends_run else ""
-    # A tool that has no bare name is written as it must be called.
-    dotted = f"# call it as {named.name}\n" if "." in named.name else ""
-    head, _, body = stub(named.tool, named.name).partition("\n")
-    return f"{dotted}{head}{mark}\n{body}"
 
 
 def model_part(content: Content) -> Part:

@@ -1,4 +1,4 @@
-"""The bot's tools for those who are no model of its own: over HTTP, and through it over MCP."""
+"""The bot's tools for programs that are not its own model: over HTTP, and through it over MCP."""
 
 import uuid
 from collections.abc import Mapping
@@ -7,12 +7,13 @@ from typing import Any, assert_never
 import anyio
 
 from nekro_core.agent.prompt.functions import FunctionSet
+from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.turn.boxes import LazyBox
-from nekro_core.agent.turn.native_calls import CallAnswer, NativeCalls
+from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import calls_text
-from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.recorder import ANSWERED
 from nekro_core.agent.turn.run_calls import RunCalls, arguments_text
+from nekro_core.agent.turn.services import TurnServices
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.llm.model import AudioPart, FunctionCall, ImagePart, Part, TextPart
 from nekro_core.sandbox.tools import TOOL_NAMES, mcp_tools
@@ -28,11 +29,11 @@ _LAST_WORDS_S = 5.0
 
 
 class AgentToolService:
-    """See `nekro_core.delivery.host.ToolService`. Calls are written down as runs that no turn asked
-    for, with arguments and times."""
+    """See `nekro_core.delivery.host.ToolService`. Each call is stored as a run without a turn, with
+    its arguments and times, before it is carried out."""
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+    def __init__(self, services: TurnServices) -> None:
+        self._services = services
         self._slots = anyio.CapacityLimiter(_AT_ONCE)
         self._chatless: tuple[ToolSet, ToolSet] | None = None
 
@@ -59,30 +60,30 @@ class AgentToolService:
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolAnswer:
         """Carry a call out; cancelled, it ends what runs. Raises `StoreError`."""
-        store, clock = self._ports.store, self._ports.clock
+        store, clock = self._services.store, self._services.clock
         tools, functions = await self._functions(chat_key)
         call = FunctionCall(call_id="1", name=name, arguments=arguments)
         run_id = uuid.uuid4().hex
-        made: list[ToolCall] = []
+        log: list[ToolCall] = []
         async with self._slots:
             await store.runs.begin(run_id, chat_key or NO_CHAT, code=calls_text([call]))
             began, stop = clock(), "cancelled"
             try:
                 if name in TOOL_NAMES or name not in functions.names:
-                    answer = await self._on_boxes(chat_key, call, made)
+                    answer = await self._on_boxes(chat_key, call, log)
                 else:
                     tool = tools.name_of(functions.names[name])
-                    answer = await self._by_plugin(chat_key, tools, tool, call, run_id, made)
+                    answer = await self._by_plugin(chat_key, tools, tool, call, run_id, log)
                 stop = ANSWERED
             finally:
                 with anyio.move_on_after(_LAST_WORDS_S, shield=True):
-                    if made:
-                        await store.runs.add_calls(run_id, made)
+                    if log:
+                        await store.runs.add_calls(run_id, log)
                     await store.runs.end(run_id, output="", stop=stop, seconds=clock() - began)
         return answer
 
     async def _functions(self, chat_key: ChatKey | None) -> tuple[ToolSet, FunctionSet]:
-        plugins = self._ports.plugins
+        plugins = self._services.plugins
         if chat_key is not None:
             tools = await plugins.tools_in(plugins.context_for(chat_key))
         else:
@@ -91,30 +92,30 @@ class AgentToolService:
                 free = tool_set(each.tool for each in tools.named if not each.tool.needs_chat)
                 self._chatless = (tools, free)
             tools = self._chatless[1]
-        discovery = self._ports.discovery
+        discovery = self._services.discovery
         await discovery.recall(chat_key or NO_CHAT, tools)
         tools = discovery.with_search_tool(tools, natively=True)
         return tools, discovery.functions(chat_key or NO_CHAT, tools)
 
     async def _on_boxes(
-        self, chat_key: ChatKey | None, call: FunctionCall, made: list[ToolCall]
+        self, chat_key: ChatKey | None, call: FunctionCall, log: list[ToolCall]
     ) -> ToolAnswer:
-        began, started = self._ports.clock(), self._ports.wall()
-        told = "cut off: nobody waited for it any more"
+        began, started = self._services.clock(), self._services.wall()
+        outcome = "cut off: nobody waited for it any more"
         try:
             chat = chat_key or NO_CHAT
-            result = await self._ports.boxes.call(chat, call.name, call.arguments)
-            told = "failed" if result.is_error else "ok"
+            result = await self._services.boxes.call(chat, call.name, call.arguments)
+            outcome = "failed" if result.is_error else "ok"
             return ToolAnswer(content=(TextContent(result.content),), is_error=result.is_error)
         finally:
-            made.append(
+            log.append(
                 ToolCall(
                     position=0,
                     name=call.name,
                     arguments=arguments_text((), dict(call.arguments)),
-                    outcome=told,
+                    outcome=outcome,
                     started=started,
-                    seconds=self._ports.clock() - began,
+                    seconds=self._services.clock() - began,
                 )
             )
 
@@ -125,30 +126,30 @@ class AgentToolService:
         tool: str,
         call: FunctionCall,
         run_id: str,
-        made: list[ToolCall],
+        log: list[ToolCall],
     ) -> ToolAnswer:
-        ports, chat = self._ports, chat_key or NO_CHAT
-        files = LazyBox(ports.boxes, chat)
-        ctx = ports.plugins.context_for(chat, run_id=run_id, box=files)
+        services, chat = self._services, chat_key or NO_CHAT
+        files = LazyBox(services.boxes, chat)
+        ctx = services.plugins.context_for(chat, run_id=run_id, box=files)
 
         async def note(text: str) -> None:
             if chat_key is not None:
-                await ports.inbox.note(chat_key, text, run_id=run_id)
+                await services.inbox.note(chat_key, text, run_id=run_id)
 
-        calls = RunCalls(tools, ctx, note=note, clock=ports.clock, wall=ports.wall)
-        chars = ports.settings.turn.result_chars
-        native = NativeCalls(calls, lambda _: tool, at_once=1, result_chars=chars)
+        calls = RunCalls(tools, ctx, note=note, clock=services.clock, wall=services.wall)
+        chars = services.settings.turn.result_chars
+        native = NativeCalls(calls, calls.call, lambda _: tool, at_once=1, result_chars=chars)
         try:
-            (answered,) = await native.carry_out([call])
+            (answer,) = await native.carry_out([call])
         finally:
-            made += calls.made
+            log += calls.finished
             await files.close()
-        return _answer(answered)
+        return _tool_answer(answer)
 
 
-def _answer(answered: CallAnswer) -> ToolAnswer:
-    media = tuple(map(_content, answered.media))
-    return ToolAnswer(content=(TextContent(answered.text), *media), is_error=answered.failed)
+def _tool_answer(answer: CallAnswer) -> ToolAnswer:
+    media = tuple(map(_content, answer.media))
+    return ToolAnswer(content=(TextContent(answer.text), *media), is_error=answer.failed)
 
 
 def _content(part: Part) -> Content:

@@ -11,8 +11,8 @@ from typing import TextIO
 
 from loguru import logger
 
+from nekro_core.agent.prompt.functions import tools_text
 from nekro_core.agent.prompt.small_prompt import small_tools
-from nekro_core.agent.turn.run_calls import tools_text
 from nekro_core.chat import ChatKey
 from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
 from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice

@@ -40,7 +40,7 @@ async def test_a_member_has_themselves_forgotten(folder: Path, boxes: Shelf) -> 
 
         done = await command(bot, "/erase me sure", user=USER)
         assert done.startswith("Forgotten: 4 messages in 1 chats, 1 answers"), done
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
         left = await texts(bot)
         assert "vermilion" not in left
         assert USER not in left
@@ -59,14 +59,14 @@ async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: She
             "You were forgotten a moment ago. It can be done again in 10 min",
         ):
             assert (await command(bot, "/erase me sure", user=USER)).startswith(said)
-            await until(lambda: bot.ports.commands.at_work == 0)
+            await until(lambda: bot.commands.at_work == 0)
         # What was used of a quota is forgotten too.
         (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 2 }\n")
-        bot.ports.policies.conduct.look()
+        bot.services.policies.conduct.look()
         assert "again in 1440 min" in await command(bot, "/erase me sure", user=USER)
         assert (await command(bot, "/erase me", user=USER)).startswith("I would forget")
         assert (await command(bot, f"/erase {USER} sure", user="boss")).startswith("Forgotten")
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
 
 
 async def test_an_operator_has_anybody_forgotten_in_private_too(folder: Path, boxes: Shelf) -> None:
@@ -75,7 +75,7 @@ async def test_an_operator_has_anybody_forgotten_in_private_too(folder: Path, bo
         assert await bot.ask("hello", private, user=USER) == ["hi"]
         await command(bot, f"/erase {USER}", user="boss")
         assert "1 messages" in (await command(bot, f"/erase {USER} sure", user="boss"))
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
         assert private not in await bot.store.chats.all()
         assert USER not in await texts(bot), "nor in what the operator typed"
         with anyio.fail_after(30):
@@ -87,7 +87,7 @@ async def test_what_was_erased_is_not_fetched_again(folder: Path, boxes: Shelf) 
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         old = message(GROUP, "vermilion", user=USER, message_id="old", from_history=True, time=9.0)
         await command(bot, "/erase me sure", user=USER)
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
         picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")
         assert await bot.inbox.accept(old) is None
         shown = message(

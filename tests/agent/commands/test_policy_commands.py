@@ -64,14 +64,16 @@ async def test_the_file_is_read_while_the_bot_runs(folder: Path, boxes: Shelf) -
         await bot.ask("hello")
         path = folder / "conduct.toml"
         path.write_text('[accounts.fake]\npersona = "You are a dog."\nnames = ["Rex"]\n')
-        bot.ports.policies.conduct.look()
+        bot.services.policies.conduct.look()
         assert await bot.ask("good Rex", GROUP) == ["woof"], "by the name of this account"
         system = bot.model.requests[-1].messages[0].parts[0].text
         assert "You are a dog." in system
         assert "Your name: Rex." in system
         path.write_text("persona = 7")
-        bot.ports.policies.conduct.look()
-        assert bot.ports.policies.of(GROUP).persona == "You are a dog.", "nonsense changes nothing"
+        bot.services.policies.conduct.look()
+        assert bot.services.policies.of(GROUP).persona == "You are a dog.", (
+            "nonsense changes nothing"
+        )
 
 
 async def test_persona(folder: Path, boxes: Shelf) -> None:
@@ -84,10 +86,10 @@ async def test_persona(folder: Path, boxes: Shelf) -> None:
         assert told == "That is who I am here from now on."
         await bot.ask("hi", GROUP, to_bot=True)
         assert "You are a pirate.\nSay arr." in bot.model.requests[-1].messages[0].parts[0].text
-        assert bot.ports.policies.of(LIN).persona == ""
+        assert bot.services.policies.of(LIN).persona == ""
         assert "pirate" in await command(bot, "/persona", user="boss")
         await command(bot, "/persona default", user="boss")
-        assert bot.ports.policies.of(GROUP).persona == ""
+        assert bot.services.policies.of(GROUP).persona == ""
 
 
 async def test_a_command_is_permitted_in_one_chat(folder: Path, boxes: Shelf) -> None:
@@ -138,7 +140,7 @@ async def test_a_thread_is_no_way_round_a_quota(folder: Path, boxes: Shelf) -> N
         await command(bot, "/quota chat turns:2", user="boss")
         with (folder / "conduct.toml").open("a") as file:
             file.write(f'[chats."{GROUP}#own"]\nchat_quota = {{ turns = 1 }}\n')
-        bot.ports.policies.conduct.look()
+        bot.services.policies.conduct.look()
         first, second, third, own = (
             ChatKey.parse(f"{GROUP}#{thread}") for thread in ("1", "12", "2", "own")
         )

@@ -84,19 +84,21 @@ async def forgetting(
     *,
     media: Any = None,
     erasers: Iterable[Eraser] = (),
-    **ports: Any,
+    **services: Any,
 ) -> AsyncIterator[Forgetting]:
     async with (
         running_bot(folder, shelf, model or ScriptedModel([]), trigger=IN_GROUPS) as bot,
         TimerService.open(bot.store, bot.journal, wall=time.time) as timers,
     ):
-        known: dict[str, Any] = {"timers": timers} | ports
+        known = {"boxes": bot.services.boxes, "timers": timers} | services
         erasing = PersonErasure(
-            replace(bot.ports, **known),
+            bot.store,
             ErasureMarks(folder / "marks.json", lambda: "secret", time.time),
+            outbox=bot.outbox.desk,
             media=media or bot.media,
             data=folder,
             erasers=tuple(erasers),
+            **known,
         )
         yield Forgetting(bot, erasing, timers)
 
@@ -251,7 +253,7 @@ async def test_boxes_go_where_code_ran_for_them_or_files_of_theirs_are(
             (path / "a.txt").write_text("figures")
         assert (await forget.erase()).boxes == 2
         assert [path.exists() for path in copies.values()] == [False, False, True]
-        running = {used.owner for used in bot.ports.boxes.named.running}
+        running = {used.owner for used in bot.services.boxes.named.running}
         assert running == {str(third)}
 
 

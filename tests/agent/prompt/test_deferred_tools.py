@@ -13,7 +13,7 @@ from nekro_core.agent.prompt.discovery import (
     deferred_functions_text,
     deferred_tools_text,
 )
-from nekro_core.agent.turn.run_calls import tools_text
+from nekro_core.agent.prompt.functions import tools_text
 from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.chat import ChatKey
 from nekro_core.cli.plugin_kit.check import token_counter
@@ -183,7 +183,7 @@ async def test_natively_what_was_not_searched_for_is_called_all_the_same(
 
 async def test_other_agents_search_too(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), tools=TOOLS) as bot:
-        desk = AgentToolService(bot.ports)
+        desk = AgentToolService(bot.services)
         before = [tool.name for tool in await desk.tools(LIN)]
         assert before[-1] == "tool_search"
         await desk.call(LIN, "tool_search", {"query": "translate"})

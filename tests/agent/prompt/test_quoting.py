@@ -11,10 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import nekro_core.agent
-from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
+from nekro_core.agent.prompt.prompt import CallAnswer, FinishedStep, PromptView, build_prompt
 from nekro_core.agent.prompt.quoting import OWN_MARKS, PromptLines, QuotedText, escape_own_marks
 from nekro_core.agent.settings import AgentSettings, PromptSettings
-from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.agent.turn.report import done_lines, sent_lines
 from nekro_core.chat import (
     Author,

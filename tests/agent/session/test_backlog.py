@@ -20,7 +20,7 @@ def said(seq: int, user: str) -> PendingMessage:
     return PendingMessage(record, float(seq))
 
 
-@pytest.mark.parametrize("way", [Backlog.on_record, Backlog.keep])
+@pytest.mark.parametrize("way", [Backlog.on_record, Backlog.add_pending])
 def test_who_floods_the_chat_drops_no_one_elses_question(
     way: Callable[[Backlog, PendingMessage], None],
 ) -> None:
@@ -28,7 +28,7 @@ def test_who_floods_the_chat_drops_no_one_elses_question(
     way(backlog, said(1, "99999"))
     for seq in range(2, 2 * MAX_PENDING):
         way(backlog, said(seq, "10001"))
-    kept = [each.record.seq for each in (*backlog.fresh, *backlog.heard)]
+    kept = [each.record.seq for each in (*backlog.fresh, *backlog.pending)]
     assert len(kept) == MAX_PENDING
     assert kept[0] == 1, "hers still waits"
     assert kept[1:] == [*range(MAX_PENDING + 1, 2 * MAX_PENDING)], "of his the newest"

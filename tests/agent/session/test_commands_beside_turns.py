@@ -20,7 +20,7 @@ def count_calls(bot: Bot) -> list[str]:
         calls.append(f"{context.chat_key} {context.user_id}: {text}")
         return f"you said {text}"
 
-    bot.ports.commands.book.add_builtin(Command(name="echo", handler=echo, description="Say it."))
+    bot.commands.book.add_builtin(Command(name="echo", handler=echo, description="Say it."))
     return calls
 
 
@@ -70,7 +70,7 @@ async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: S
         calls = count_calls(bot)
         await bot.say("/echo quiet")
         await until(lambda: len(bot.said()) == 1)
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
         await bot.say("what is this?")
         await bot.say("/echo busy")
         await until(lambda: len(calls) == 2)

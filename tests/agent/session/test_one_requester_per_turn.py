@@ -206,7 +206,7 @@ async def test_a_quota_is_that_of_who_asked(folder: Path, boxes: Shelf) -> None:
         folder, boxes, model, tools=tools, trigger=LONG, command=OPERATOR
     ) as bot:
         (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 1 }\n")
-        bot.ports.policies.conduct.look()
+        bot.services.policies.conduct.look()
         for expected in (3, 6):
             await bot.say("hello", GROUP, user="99999", to_bot=True)
             await bot.say("a long story", GROUP, user="10001", to_bot=True)
@@ -239,11 +239,11 @@ async def test_what_a_turn_left_goes_with_who_asked(folder: Path, boxes: Shelf) 
         assert "vermilion" not in runs["99999"][0].code
         assert "vermilion" in runs["10001"][0].code
         await command(bot, "/erase me sure", user="99999")
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
         assert await bot.store.runs.get(runs["99999"][0].run_id) is None
         assert await bot.store.runs.get(runs["10001"][0].run_id) is not None
         await command(bot, "/erase me sure", user="10001")
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
         assert await bot.store.runs.get(runs["10001"][0].run_id) is None
 
 
@@ -371,7 +371,7 @@ async def test_who_was_erased_waits_no_more(folder: Path, boxes: Shelf) -> None:
         await _one_at_work_and_one_who_waits(bot)
         await bot.say("I wait too", GROUP, user="mei", to_bot=True)
         await command(bot, "/erase me sure", user="10001")
-        await until(lambda: bot.ports.commands.at_work == 0)
+        await until(lambda: bot.commands.at_work == 0)
         await until(lambda: "two" in bot.said(GROUP))
         await quiet(bot)
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "mei"]

@@ -180,7 +180,7 @@ async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: Shel
                     await bot.say(f"ask {chat.native_id}.{number}", chat)
         for chat in chats:
             assert bot.said(chat) == [f"answer {chat.native_id}.{n}" for n in range(2)]
-        assert bot.sessions._ports.boxes.warm <= 2
+        assert bot.sessions._services.boxes.warm <= 2
 
 
 async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: Shelf) -> None:
@@ -285,7 +285,7 @@ async def test_stop_while_plugins_still_look_at_the_message(folder: Path, boxes:
         looked = bot.plugins.looked = anyio.Event()
         await bot.say("do it")
         await bot.say("/stop")
-        await until(lambda: bool(bot.sessions._sessions[LIN]._stops))
+        await until(lambda: bool(bot.sessions._sessions[LIN]._stop_requests))
         looked.set()
         await until(lambda: bool(bot.said()))
         assert bot.said() == ["Stopped."]

@@ -67,9 +67,9 @@ async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxe
     ear = FakeTranscriber("So what do you think?")
     model = ScriptedModel(["Yes, Lin?"])
     async with running_bot(folder, boxes, model, transcriber=ear) as bot:
-        name = bot.ports.settings.names[0]
+        name = bot.services.settings.names[0]
         await bot.say("", GROUP, segments=(await voice(bot, wav(), "a.wav", GROUP),))
-        await bot.ports.hearing.settled(GROUP)
+        await bot.services.transcriber.settled(GROUP)
         ear.text = f"Hey {name}, are you there?"
         said = await bot.ask("", GROUP, segments=(await voice(bot, wav(), "b.wav", GROUP),))
         assert said == ["Yes, Lin?"]

@@ -74,10 +74,10 @@ async def test_a_chat_that_only_got_words_has_no_box(folder: Path, boxes: Shelf)
     model = ScriptedModel(["Four.", fence("send_channel_message('4')"), "Five."])
     async with running_bot(folder, boxes, model, trigger=EARLY) as bot:
         assert await bot.ask("2+2?") == ["Four."]
-        assert bot.ports.boxes.warm == 0
+        assert bot.services.boxes.warm == 0
         assert await bot.ask("and in code?") == ["4"]
         assert await bot.ask("2+3?", MEI) == ["Five."]
-        assert [named.owner for named in bot.ports.boxes.named.running] == [str(LIN)]
+        assert [named.owner for named in bot.services.boxes.named.running] == [str(LIN)]
 
 
 async def test_a_plugin_that_looks_at_files_while_the_prompt_is_made_gets_uploads_too(

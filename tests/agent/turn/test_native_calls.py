@@ -210,7 +210,7 @@ async def test_whenever_it_is_stopped_each_call_is_written_down_once(
     calls = RunCalls(
         tool_set([described.tool]), ctx, note=note, clock=lambda: 0.0, wall=lambda: 0.0
     )
-    native = NativeCalls(calls, lambda name: name, at_once=at_once, result_chars=1000)
+    native = NativeCalls(calls, calls.call, lambda name: name, at_once=at_once, result_chars=1000)
     made = [FunctionCall(call_id=str(n), name="work", arguments={"steps": n}) for n in range(7)]
     answered = []
 
@@ -222,9 +222,9 @@ async def test_whenever_it_is_stopped_each_call_is_written_down_once(
         for _ in range(cancel_after):
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
-    assert sorted(call.position for call in calls.made) == list(range(7))
-    begun = [call for call in calls.made if not call.outcome.startswith("not carried out")]
+    assert sorted(call.position for call in calls.finished) == list(range(7))
+    begun = [call for call in calls.finished if not call.outcome.startswith("not carried out")]
     assert len(begun) == len(ended)
     if answered:
         assert [each.call.call_id for each in answered] == [call.call_id for call in made]
-        assert all(call.outcome == "ok" for call in calls.made)
+        assert all(call.outcome == "ok" for call in calls.finished)

@@ -38,7 +38,7 @@ async def test_words_without_calls_are_the_answer(folder: Path, boxes: Shelf) ->
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("2+2?") == ["Four."]
         assert (await bot.last_turn()).stop == "finished"
-        assert not bot.ports.boxes.warm  # nobody wanted one
+        assert not bot.services.boxes.warm  # nobody wanted one
     (request,) = model.requests
     assert "You act by calling functions" in text_of(request)
     assert "```" not in text_of(request)

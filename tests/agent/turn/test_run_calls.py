@@ -38,9 +38,9 @@ async def test_of_arguments_only_so_much_as_people_read(
 ) -> None:
     """The guest chooses them: 1,000 calls of 16 MB were 17 GB of the host's memory."""
     calls = RunCalls(ToolSet(()), context(), note=None, clock=float, wall=float)  # type: ignore[arg-type]
-    answer = await calls.answer(GuestCall(name="nothing", args=args, kwargs=kwargs))
-    assert isinstance(answer, CallFailure)
-    (made,) = calls.made
+    result = await calls.call(GuestCall(name="nothing", args=args, kwargs=kwargs))
+    assert isinstance(calls.code_answer("nothing", result), CallFailure)
+    (made,) = calls.finished
     assert len(made.arguments) < 16_384
     if kept is not None:
         assert made.arguments == kept
@@ -80,7 +80,8 @@ async def test_a_call_is_not_taken_to_have_sent_what_another_one_sent_meanwhile(
     answers: dict[str, Answer] = {}
 
     async def call(name: str) -> None:
-        answers[name] = await calls.answer(GuestCall(name=name, args=(), kwargs={}))
+        result = await calls.call(GuestCall(name=name, args=(), kwargs={}))
+        answers[name] = calls.code_answer(name, result)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(call, "look")

@@ -47,7 +47,7 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
 ) -> None:
     model = ScriptedModel([NOTHING])
     async with running_bot(folder, boxes, model, tools=[*TOOLS, double, think]) as bot:
-        desk = AgentToolService(bot.ports)
+        desk = AgentToolService(bot.services)
         assert [tool.name for tool in await desk.tools(None)] == [*EIGHT, "double", "think"]
         in_chat = [tool.name for tool in await desk.tools(LIN)]
         assert in_chat[:9] == [*EIGHT, "send_channel_message"]
@@ -62,7 +62,7 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
 
 async def test_boxes_of_a_chat_and_of_nobody_are_two(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
-        desk = AgentToolService(bot.ports)
+        desk = AgentToolService(bot.services)
         written = await desk.call(LIN, "write_file", {"path": "a.txt", "content": "of Lin"})
         assert not written.is_error
         assert '"of Lin"' in text_of(await desk.call(LIN, "read_file", {"path": "a.txt"}))
@@ -73,7 +73,7 @@ async def test_boxes_of_a_chat_and_of_nobody_are_two(folder: Path, boxes: Shelf)
 
 async def test_calls_in_a_chat_are_written_down(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=TOOLS) as bot:
-        desk = AgentToolService(bot.ports)
+        desk = AgentToolService(bot.services)
         said = await desk.call(LIN, "send_channel_message", {"text": "hello"})
         assert text_of(said) == "sent"
         assert bot.said() == ["hello"]
@@ -90,7 +90,7 @@ async def test_calls_in_a_chat_are_written_down(folder: Path, boxes: Shelf) -> N
 
 async def test_a_picture_comes_as_one(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=[look]) as bot:
-        words, picture = (await AgentToolService(bot.ports).call(LIN, "look", {})).content
+        words, picture = (await AgentToolService(bot.services).call(LIN, "look", {})).content
         assert words == TextContent("here it is")
         assert isinstance(picture, ImageContent)
         assert picture.mime == "image/png"
@@ -108,7 +108,7 @@ async def test_a_call_that_nobody_waits_for_any_more_ends(folder: Path, boxes: S
         return ""
 
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=[endless]) as bot:
-        desk = AgentToolService(bot.ports)
+        desk = AgentToolService(bot.services)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(desk.call, LIN, "endless", {})
             await begun.wait()
@@ -121,7 +121,7 @@ async def test_a_call_that_nobody_waits_for_any_more_ends(folder: Path, boxes: S
 
 async def test_calls_on_boxes_are_written_down_too(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
-        await AgentToolService(bot.ports).call(None, "shell", {"command": "exit 3"})
+        await AgentToolService(bot.services).call(None, "shell", {"command": "exit 3"})
     async with aiosqlite.connect(folder / "nekro.sqlite3") as database:
         query = "SELECT r.chat_key, code, stop, name, arguments, outcome FROM runs r, tool_calls"
         assert await database.execute_fetchall(query) == [

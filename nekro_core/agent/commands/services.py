@@ -1,0 +1,49 @@
+"""What the bot's own commands share: the services that they use, and their texts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nekro_core.chat.catalogue import Catalogue
+from nekro_core.chat.catalogue.languages import SupportedLang
+from nekro_core.delivery.outbound.admin import OutboxAdmin
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.commands.router import CommandRouter
+from nekro_core.policy.resolver import PolicyResolver
+from nekro_core.policy.settings import PolicyDefaults
+from nekro_core.store import Store
+
+
+class ErasingPlugins(Protocol):
+    """What plugins do for ``/erase`` (`nekro_core.plugins.host.registry.PluginRegistry`)."""
+
+    async def on_user_erase(
+        self, ctx: AgentCtx, adapter: str, user_id: str
+    ) -> tuple[int, list[str]]:
+        """Have plugins forget a person: how many things went, and who failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandServices:
+    """What the bot's own commands use. ``clock`` is monotonic, ``wall`` counts seconds since
+    1970."""
+
+    router: CommandRouter
+    catalogue: Catalogue
+    store: Store
+    outbox: OutboxAdmin
+    plugins: ErasingPlugins
+    policies: PolicyResolver
+    settings: PolicyDefaults
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+
+
+def command_texts(catalogue: Catalogue, name: str) -> dict[str, Any]:
+    """A command's aliases and descriptions from the catalogue, as arguments of `Command`."""
+    words = {str(lang): catalogue.say(f"own.{name}.does", lang) for lang in SupportedLang}
+    aliases = (catalogue.say(f"own.{name}.alias", lang) for lang in SupportedLang)
+    return {
+        "i18n_description": words,
+        "aliases": tuple(dict.fromkeys(alias for alias in aliases if alias != name)),
+    }

@@ -1,0 +1,225 @@
+"""How the turns of chats are run: when there is a slot, when the store can write, to their end."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from loguru import logger
+
+from nekro_core.agent.session.backlog import Backlog
+from nekro_core.agent.session.services import SessionServices
+from nekro_core.agent.turn.context import TurnRequest
+from nekro_core.agent.turn.native_turn import NativeTurn
+from nekro_core.agent.turn.prepared_step import PreparedTurn, uses_native_calls
+from nekro_core.agent.turn.recorder import TurnRecorder
+from nekro_core.agent.turn.turn import Turn
+from nekro_core.chat import ChatKey
+from nekro_core.delivery.activity import Working
+from nekro_core.store import StoreUnavailable
+
+STORE_PAUSE_S = 1.0
+"""How long until the store is tried again after it could not write."""
+_NORMAL_STOPS = ("finished", "stopped", "recalled")
+"""Why a turn ends if nothing is wrong."""
+_Written = TypeVar("_Written")
+
+
+class TurnSlots:
+    """How many turns run at once, over all chats. Of the turns that were cut off again and again
+    only one runs: if it is one of them that ends the process, the others have not begun, and are
+    not given up with it."""
+
+    def __init__(self, count: int, longest_queue_s: float) -> None:
+        """``longest_queue_s`` is how long a turn waits: later an answer would surprise people."""
+        self._free = anyio.CapacityLimiter(count)
+        self._suspects = anyio.Lock()
+        self._longest_queue_s = longest_queue_s
+
+    @asynccontextmanager
+    async def acquire(self, *, exclusive: bool) -> AsyncIterator[bool]:
+        """Have a slot for one turn. An ``exclusive`` turn also waits for every other exclusive one.
+        False if no slot becomes free in time."""
+        async with self._suspects if exclusive else nullcontext():
+            with anyio.move_on_after(self._longest_queue_s) as waiting:
+                await self._free.acquire()
+            if waiting.cancelled_caught:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                self._free.release()
+
+
+class StoreOutage:
+    """What one chat knows of a store that cannot write for a while: a disk is full for minutes."""
+
+    def __init__(self, chat_key: ChatKey) -> None:
+        self._chat_key = chat_key
+        self.lasts = False
+        """Whether the store could not write when it was last asked to."""
+
+    def on_error(self, error: StoreUnavailable) -> None:
+        """Log it once, and again after the store worked in between."""
+        if not self.lasts:
+            logger.error("{}: a turn waits until the store can write: {}", self._chat_key, error)
+        self.lasts = True
+
+    async def retry(self, write: Callable[[], Awaitable[_Written]]) -> _Written:
+        """Write until the store can: a turn that is not closed there would let no other begin."""
+        while True:
+            try:
+                written = await write()
+            except StoreUnavailable as error:
+                self.on_error(error)
+                await anyio.sleep(STORE_PAUSE_S)
+            else:
+                self.lasts = False
+                return written
+
+
+class TurnRunner:
+    """Runs the turns of one chat, one at a time. All but `run` may be called from other tasks."""
+
+    def __init__(
+        self, chat_key: ChatKey, services: SessionServices, slots: TurnSlots, backlog: Backlog
+    ) -> None:
+        self._chat_key = chat_key
+        self._services = services
+        self._slots = slots
+        self._backlog = backlog
+        self._outage = StoreOutage(chat_key)
+        self._scope: anyio.CancelScope | None = None
+        self._idle = anyio.Event()
+        self._trigger_seq = 0
+        """The record that woke the running turn."""
+        self._stopped_at: int | None = None
+        """If the turn was stopped: the record before which all is dropped."""
+
+    @property
+    def working(self) -> bool:
+        """Whether a turn runs, or waits for a slot."""
+        return self._scope is not None
+
+    async def wait_until_idle(self) -> None:
+        """Wait until no turn runs."""
+        while self.working:
+            await self._idle.wait()
+
+    def stop(self, seq: int = 0) -> bool:
+        """End the running turn at once, and forget what was asked before record ``seq``. False if
+        none runs."""
+        if self._scope is None:
+            return False
+        self._stopped_at = seq
+        self._scope.cancel()
+        return True
+
+    def on_recall(self, seq: int) -> None:
+        """End the running turn at once if this record woke it."""
+        if self._scope is not None and self._trigger_seq == seq:
+            self._scope.cancel()
+
+    async def run(
+        self,
+        request: TurnRequest,
+        begin: Callable[[], TurnRecorder],
+        prepared: PreparedTurn | None = None,
+        *,
+        exclusive: bool = False,
+    ) -> bool:
+        """Run one turn to its end, however it ends. A turn that the end of the process cuts off
+        stays open in the store, and is found at the next start. False if the store could not even
+        write that it begins: then nothing was done, and what was asked still waits."""
+        self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
+        self._scope, self._idle = anyio.CancelScope(), anyio.Event()
+        self._services.activity.publish(Working(self._chat_key, busy=True))
+        try:
+            recorder, stop = await self._run_turn(
+                request, begin, prepared, self._scope, exclusive=exclusive
+            )
+            self._set_idle()
+            if recorder is None:
+                recorder = begin()  # It still waited for a slot. Its row is closed below.
+            if stop == "internal" and not await recorder.is_begun():
+                return False
+            await self._close(request, recorder, stop)
+        finally:
+            self._set_idle()
+            self._services.activity.publish(Working(self._chat_key, busy=False))
+        return True
+
+    def _set_idle(self) -> None:
+        self._scope = None
+        self._idle.set()
+
+    async def _run_turn(
+        self,
+        request: TurnRequest,
+        begin: Callable[[], TurnRecorder],
+        prepared: PreparedTurn | None,
+        scope: anyio.CancelScope,
+        *,
+        exclusive: bool,
+    ) -> tuple[TurnRecorder | None, str]:
+        """The recorder, if the turn began, and why the turn is over."""
+        recorder: TurnRecorder | None = None
+        stop = "stopped"
+        try:
+            with scope:
+                async with self._slots.acquire(exclusive=exclusive) as acquired:
+                    if not acquired:
+                        return begin(), "too_busy"
+                    recorder = begin()
+                    if self._outage.lasts:
+                        await recorder.turn_id()  # No model is paid for what is in vain.
+                        self._outage.lasts = False
+                    natively = uses_native_calls(self._services, self._chat_key)
+                    turn = NativeTurn if natively else Turn
+                    stop = await turn(self._services, request, recorder, prepared).run()
+            if scope.cancelled_caught and self._stopped_at is None:
+                stop = "recalled"
+        except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
+            stop = "internal"
+            if (store_error := _store_error_in(error)) is not None:
+                self._outage.on_error(store_error)
+            else:
+                logger.exception("{}: the turn failed", self._chat_key)
+        return recorder, stop
+
+    async def _close(self, request: TurnRequest, recorder: TurnRecorder, stop: str) -> None:
+        """Drop what the turn has dealt with, close its row, and tell the chat what it must know."""
+        trigger, notices = request.trigger_record, self._services.notices
+        through = max(recorder.through_seq, trigger.seq)
+        only_asked = stop == "recalled" and not await _has_sent(recorder)
+        if only_asked:  # `on_recall` dropped it. What else its person asked still waits.
+            through = trigger.seq - 1
+        asker = trigger.sender.user_id
+        self._backlog.drop_answered(asker, through, stopped_at=self._stopped_at or 0)
+        if await recorder.is_begun():
+            waiting = self._backlog.oldest_waiting(asker)
+            await self._outage.retry(partial(recorder.end, stop, waiting, only_asked=only_asked))
+            if stop == "internal" and not await self._outage.retry(recorder.sent):
+                await notices.send(self._chat_key, [trigger], "turn.internal")
+        level = "INFO" if stop in _NORMAL_STOPS else "WARNING"
+        logger.log(level, "{}: the turn ended: {}", self._chat_key, stop)
+        if stop == "too_busy":
+            await notices.send(self._chat_key, [trigger], "turn.too_busy")
+        if self._stopped_at is not None:
+            mark = self._services.store.chats.mark_handled
+            await self._outage.retry(partial(mark, self._chat_key, self._stopped_at))
+            await notices.send(self._chat_key, [trigger], "turn.stopped")
+
+
+async def _has_sent(recorder: TurnRecorder) -> bool:
+    """Whether people have got something of the turn."""
+    return await recorder.is_begun() and any(row.state.left for row in await recorder.sent())
+
+
+def _store_error_in(error: Exception) -> StoreUnavailable | None:
+    """The store's own error, also if a task group has wrapped it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, StoreUnavailable) else None

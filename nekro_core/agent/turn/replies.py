@@ -1,0 +1,82 @@
+"""What a turn says in words: what the model wrote for the chat, and the bot's own sentences."""
+
+import uuid
+
+from loguru import logger
+
+from nekro_core.agent.prompt.transcript import shortened
+from nekro_core.agent.turn.boxes import TurnBox
+from nekro_core.agent.turn.context import TurnContext
+from nekro_core.agent.turn.recorder import SAID, TurnRecorder
+from nekro_core.agent.turn.reply import End
+from nekro_core.agent.turn.services import TurnServices
+from nekro_core.chat import Record, Text
+from nekro_core.delivery.errors import DeliveryError, TooManySends
+from nekro_core.plugins.authoring.services import MessageSender
+
+_UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_short"}
+"""What is said below words whose end is missing."""
+
+
+class TurnReplies:
+    """Sends the words of one turn. ``sent`` says whether people have got something of the turn, by
+    words or by code; ``outgoing`` is replaced where a turn is resumed."""
+
+    def __init__(
+        self, services: TurnServices, context: TurnContext, recorder: TurnRecorder, box: TurnBox
+    ) -> None:
+        self.sent = False
+        self.outgoing: MessageSender = services.outbox
+        self._notices = services.notices
+        self._prose_chars = services.settings.turn.prose_chars
+        self._context = context
+        self._recorder = recorder
+        self._box = box
+
+    async def send_prose(
+        self, prose: str, *, stop: str = SAID, code: str = "", end: End = "whole"
+    ) -> None:
+        """Send words that the model wrote for the chat. They get a run of their own, so that a turn
+        resumed after a crash knows of them: ``stop`` is why that run is over, ``code`` what it is
+        shown with. Where ``end`` says that their end is missing, the chat is told so."""
+        run_id = uuid.uuid4().hex
+        await self._recorder.begin_run(run_id, code)
+        self._context.runs.add(run_id)
+        notice = _UNFINISHED.get(end)
+        tail = f"\n\n{self._notices.text(self._people_said(), notice)}" if notice else ""
+        try:
+            await self._send_whole(prose, tail, run_id)
+            self.sent = True
+        except DeliveryError as error:
+            logger.warning("a reply to {} was not sent: {}", self._context.chat_key, error)
+            await self.notify("turn.failed")
+        await self._recorder.said(run_id, stop)
+
+    async def _send_whole(self, prose: str, tail: str, run_id: str) -> None:
+        """Send all of the words, in parts or as a file where they are long. Only where the platform
+        has no files and they are more messages than a run may send is their middle left out."""
+        chat_key = self._context.chat_key
+        try:
+            await self.outgoing.send(chat_key, (Text(prose + tail),), run_id=run_id)
+        except TooManySends:
+            text = shortened(prose, self._prose_chars)
+            await self.outgoing.send(chat_key, (Text(text + tail),), run_id=run_id)
+
+    async def notify(self, key: str, **values: object) -> None:
+        """Send a sentence of the catalogue, unless people have got something already. After code
+        that ran in vain it has a run of its own, by which people find that code."""
+        if self.sent:
+            return
+        run_id = uuid.uuid4().hex if self._box.has_run else ""
+        if run_id:
+            await self._recorder.begin_run(run_id)
+            self._context.runs.add(run_id)
+        await self._notices.send(
+            self._context.chat_key, self._people_said(), key, run_id=run_id, **values
+        )
+        if run_id:
+            await self._recorder.said(run_id)
+
+    def _people_said(self) -> list[Record]:
+        """What people said, for the language that they speak."""
+        return [self._context.request.trigger_record, *self._context.records]

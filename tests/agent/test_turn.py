@@ -1,0 +1,72 @@
+"""A turn's steps: what is stored before anything else happens."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+from tests.agent.test_store_fails import unwritable
+
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.plugins.authoring.context import AgentCtx
+from tests.agent.bot import Bot, running_bot, until
+from tests.agent.conftest import Shelf
+from tests.agent.native import NOTHING, TOOLS_MODE, call, calls
+
+_HELD_S = 0.5
+"""How long no run can be stored. A call from a box arrives within 0.02 s."""
+
+
+class RunReader:
+    """A tool that reads in the database itself whether the run that calls it is stored."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "nekro.sqlite3"
+        self.was_stored: list[bool] = []
+
+    async def act(self, _ctx: AgentCtx) -> str:
+        """Do it."""
+        with closing(sqlite3.connect(self._path)) as database:
+            query = "SELECT count(*) FROM runs WHERE run_id = ?"
+            ((rows,),) = database.execute(query, (_ctx.run_id,))
+        self.was_stored.append(bool(rows))
+        return "done"
+
+
+async def test_no_call_of_code_is_carried_out_before_its_run_is_stored(
+    folder: Path, boxes: Shelf
+) -> None:
+    """The code itself starts at once: here its first call comes while nothing can be stored."""
+    reader, bots, order = RunReader(folder), list[Bot](), list[str]()
+
+    async def reply() -> AsyncIterator[str]:
+        (bot,) = bots
+        while not await bot.turns():
+            await anyio.sleep(0.005)
+        with unwritable(folder):
+            yield "```python\nact()\n"
+            await anyio.sleep(_HELD_S)
+            order.append(f"{len(reader.was_stored)} calls while nothing could be stored")
+        await until(lambda: bool(reader.was_stored))
+        order.append("a call while the model still wrote")
+        yield "send_channel_message('well')\n```"
+
+    async with running_bot(folder, boxes, ScriptedModel([reply()]), tools=[reader.act]) as bot:
+        bots.append(bot)
+        assert await bot.ask("go") == ["well"]
+    assert reader.was_stored == [True]
+    assert order == [
+        "0 calls while nothing could be stored",
+        "a call while the model still wrote",
+    ]
+
+
+async def test_no_native_call_is_carried_out_before_its_run_is_stored(
+    folder: Path, boxes: Shelf
+) -> None:
+    reader = RunReader(folder)
+    model = ScriptedModel([calls(call("act", "1"), call("act", "2")), NOTHING, "well"])
+    async with running_bot(folder, boxes, model, tools=[reader.act], settings=TOOLS_MODE) as bot:
+        assert await bot.ask("go") == ["well"]
+    assert reader.was_stored == [True, True]
