@@ -63,4 +63,4 @@ def test_an_extra_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.M
     with as_nonebots(driver):
         maker = load_adapter(FOUND["onebot_v12"], wanted)
         with pytest.raises(RuntimeError, match=r"pip install 'nekro-core\[onebot-v12\]'"):
-            maker.create(MemoryHost(tmp_path), driver)
+            maker.create(MemoryHost(tmp_path), driver, None)

@@ -112,7 +112,7 @@ from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conformance_streams import fill_sockets, serve_echo
 from tests.sandbox.conftest import SMALL
-from tests.sandbox.play import play
+from tests.sandbox.run_code import play
 
 async def main():
     async with anyio.create_task_group() as tasks:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
-from tests.agent.test_store_fails import unwritable
+from tests.agent.session.test_store_trouble import unwritable
 
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
