@@ -6,13 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
-from tests.agent.session.test_store_trouble import unwritable
 
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from tests.agent.bot import Bot, running_bot, until
 from tests.agent.conftest import Shelf
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls
+from tests.agent.session.test_store_trouble import unwritable
 
 _HELD_S = 0.5
 """How long no run can be stored. A call from a box arrives within 0.02 s."""
