@@ -16,7 +16,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format bench mutants crash upgrade soak peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit test test-python fresh long check format bench compare mutants crash upgrade soak peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -27,6 +27,7 @@ help:
 	@echo "make long     the rest: containers, every attack, a broken world, whole programs, the real model"
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
+	@echo "make compare  the same of an older commit (BASE=e6237b0) and of this code, in turn"
 	@echo "make peers    the same questions to this bot, AstrBot and LangBot; half an hour, 2.5 GB of disk"
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
 	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
@@ -85,6 +86,10 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m bench $(ARGS)
+
+BASE ?= e6237b0
+compare: $(VENV)/.installed-dev
+	$(BIN)/python -m bench.compare $(BASE) $(ARGS)
 
 # Resumable; ARGS="split ledger" tries two modules, ARGS=--show prints what is known.
 mutants: $(VENV)/.installed-dev $(MUTMUT)/.installed

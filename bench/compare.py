@@ -1,0 +1,145 @@
+"""The figures of an older commit and of this code, measured in turn: ``make compare BASE=e6237b0``.
+
+A machine is faster in one minute than in the next, so the two take turns, round by round, and the
+medians of the rounds are printed side by side. The older code comes out of git and uses the
+packages that are installed here. A figure counts as worse when its median is more than ``--noise``
+worse and no round of this code was as good as the older code's worst round::
+
+    make compare BASE=e6237b0 ARGS="--rounds 3 bot store"
+    make compare BASE=e6237b0 ARGS="--database postgres bot"
+"""
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from tests.e2e.upgrade import ROOT, old_code
+from tests.peers.postgres import PostgresServer
+
+_NUMBER = re.compile(r"-?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+Samples = Mapping[str, Sequence[float]]
+"""By the name of a figure, its value in each round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure in both: medians of the rounds, and whether this code is worse beyond noise."""
+
+    name: str
+    unit: str
+    before: float
+    now: float
+    worse: bool
+
+    def __str__(self) -> str:
+        ratio = self.now / self.before if self.before else float("nan")
+        figures = f"{self.name:60} {self.before:>10.3g} {self.now:>10.3g} {ratio:>6.2f}x"
+        return f"{figures}  {self.unit}{'  WORSE' if self.worse else ''}"
+
+
+def read_table(text: str) -> Iterator[tuple[str, str, float, float | None]]:
+    """Name, unit, p50 and p99 of each figure in what ``python -m bench`` printed."""
+    columns: list[int] = []
+    for line in text.splitlines():
+        if line.startswith("figure "):
+            columns = [line.index(each) for each in ("figure", "p50", "p99", "to reach")]
+        elif not line.strip():
+            columns = []
+        elif columns:
+            name, middle, slow, _ = (
+                line[start:end].strip()
+                for start, end in zip(columns, [*columns[1:], None], strict=True)
+            )
+            value, _, unit = middle.partition(" ")
+            yield name, unit, float(value.replace(",", "")), _number(slow)
+
+
+def compare(
+    before: Samples, now: Samples, units: Mapping[str, str], noise: float
+) -> Iterator[Compared]:
+    """Each figure that both have. A unit with ``/s`` is a rate: the more the better."""
+    for name in before:
+        if name not in now:
+            continue
+        old, new = list(before[name]), list(now[name])
+        if rate := units[name].endswith("/s"):
+            old, new = [-each for each in old], [-each for each in new]
+        was, is_ = statistics.median(old), statistics.median(new)
+        worse = is_ - was > noise * abs(was) and min(new) > max(old)
+        sign = -1 if rate else 1
+        yield Compared(name, units[name], sign * was, sign * is_, worse)
+
+
+async def main() -> int:
+    """Parse the command line and measure; 1 where a figure is worse."""
+    parser = argparse.ArgumentParser(
+        prog="make compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("base", help="the older commit")
+    parser.add_argument("rooms", nargs="*", default=["bot", "store", "sandbox"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--noise", type=float, default=0.1, help="share of the older figure")
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        places = {"before": old_code(options.base, folder / "old"), "now": ROOT}
+        server = stack.enter_context(PostgresServer()) if options.database == "postgres" else None
+        found: dict[str, dict[str, list[float]]] = {each: defaultdict(list) for each in places}
+        units: dict[str, str] = {}
+        for number in range(options.rounds):
+            for which, place in places.items():
+                url = await server.empty_database() if server else ""
+                for name, unit, p50, p99 in read_table(_measure(place, options.rooms, url)):
+                    units[name] = units[f"{name}, p99"] = unit
+                    found[which][name].append(p50)
+                    if p99 is not None:
+                        found[which][f"{name}, p99"].append(p99)
+            print(f"round {number + 1} of {options.rounds} is measured", flush=True)
+    rows = list(compare(found["before"], found["now"], units, options.noise))
+    print(f"\n{'medians on ' + options.database:60} {options.base:>10} {'now':>10}")
+    print(*rows, sep="\n")
+    only = sorted(set(found["before"]) ^ set(found["now"]))
+    print(*(f"{name}: measured by one of the two only" for name in only), sep="\n")
+    worse = [each.name for each in rows if each.worse]
+    print(f"{len(rows)} figures, {len(worse)} worse beyond noise")
+    return 1 if worse else 0
+
+
+def _measure(place: Path, rooms: Sequence[str], database_url: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    if database_url:
+        environment["NEKRO_DATABASE_URL"] = database_url
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench", *rooms],
+        cwd=place,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if "figures," not in ran.stdout:
+        raise SystemExit(f"the bench of {place} printed no table:\n{ran.stdout[-4000:]}")
+    return ran.stdout
+
+
+def _number(text: str) -> float | None:
+    found = _NUMBER.match(text)
+    return float(found[0].replace(",", "")) if found else None
+
+
+if __name__ == "__main__":
+    raise SystemExit(anyio.run(main))
