@@ -1,34 +1,14 @@
 """The names of a context that existing plugins use, beside `AgentCtx`'s own."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Self, cast
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import effective_binding
-from nekro_core.plugins.authoring.host_files import CallFiles
+from nekro_core.plugins.authoring.call import CallFiles, running_call
 from nekro_core.plugins.authoring.services import LegacyServices, Services
 from nekro_core.plugins.authoring.web import WebhookRequest, no_chat_key
 from nekro_core.tools.outcome import ToolFailure
-
-_calling: ContextVar[Any] = ContextVar("nekro_calling", default=None)
-
-
-@contextmanager
-def call_scope(ctx: Any) -> Iterator[None]:
-    """In here a tool runs for the run of this context."""
-    token = _calling.set(ctx)
-    try:
-        yield
-    finally:
-        _calling.reset(token)
-
-
-def current_context() -> Any:
-    """The context of the tool that runs, if one does."""
-    return _calling.get()
 
 
 class LegacyContext:
@@ -190,7 +170,7 @@ class LegacyContext:
                 "a command, a task)"
             )
         make = cast(Any, cls)
-        calls = current_context()
+        calls = cast(Any, running_call())
         made = make(
             services=binding.services,
             chat=chat,

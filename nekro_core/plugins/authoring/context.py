@@ -25,10 +25,11 @@ from nekro_core.compat.nekro_agent.context import LegacyContext
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.media.errors import MediaError
+from nekro_core.plugins.authoring.call import CallFiles
 from nekro_core.plugins.authoring.chat_network import fetch_scope, host_named_by_code, with_fetched
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
 from nekro_core.plugins.authoring.find_in_chat import find_message, find_person
-from nekro_core.plugins.authoring.host_files import CallFiles, HostFiles
+from nekro_core.plugins.authoring.host_files import HostFiles
 from nekro_core.plugins.authoring.live_message import FollowableValue, LiveMessage, Render
 from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
 from nekro_core.plugins.authoring.web import is_no_chat

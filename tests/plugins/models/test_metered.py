@@ -22,12 +22,12 @@ from nekro_core.api.llm import (
     get_model_group_info,
     model_groups,
 )
-from nekro_core.compat.nekro_agent.context import call_scope
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ImagePart, RequestUsage, TextPart
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import loading
+from nekro_core.plugins.authoring.call import call_scope
 from nekro_core.plugins.authoring.current import NoCurrentBot
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
