@@ -13,6 +13,7 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
+from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
@@ -118,6 +119,7 @@ class Extensions:
                         PluginRouter: pages.put,
                         Webhook: webhooks.put,
                     },
+                    make_context=LegacyAgentCtx,
                 )
             )
             older.plugins = plugins

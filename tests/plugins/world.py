@@ -19,7 +19,7 @@ from nekro_core.chat import (
 from nekro_core.plugins.authoring.binding import PluginBinding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.host.kinds import NO_REGISTRARS, PluginKind, Registrars
+from nekro_core.plugins.host.kinds import NO_REGISTRARS, ContextFactory, PluginKind, Registrars
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.sandbox.box import BoxFileError
@@ -171,7 +171,8 @@ class Mute:
 class World:
     """Everything that a plugin can reach, under ``data_dir``."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, make_context: ContextFactory = AgentCtx) -> None:
+        self.make_context = make_context
         self.data_dir = data_dir
         self.outgoing = MemoryOutgoing()
         self.editor = MemoryEditor()
@@ -194,7 +195,7 @@ class World:
 
     def ctx(self, **fields: Any) -> AgentCtx:
         """The context of a run that Lin asked for."""
-        context = AgentCtx(
+        context = self.make_context(
             services=self.services,
             chat=GROUP,
             from_user_id="10001",
@@ -228,6 +229,7 @@ class World:
             builtin=builtin or self.data_dir / "no-builtin",
             kinds=kinds,
             registrars=registrars,
+            make_context=self.make_context,
         ) as registry:
             yield registry
 

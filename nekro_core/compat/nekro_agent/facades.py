@@ -97,7 +97,13 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.api.plugin": (f"{_API}.plugin",),
         "nekro_agent.api.recurring_timer": (f"{_API}.recurring_timer",),
-        "nekro_agent.api.schemas": (f"{_API}.schemas", *_AGENT_SEGMENTS, *_CHAT_MESSAGE),
+        "nekro_agent.api.schemas": (
+            f"{_COMPAT}.context:LegacyAgentCtx as AgentCtx",
+            "nekro_core.plugins.authoring.files:BoxFileSystem",
+            "nekro_core.plugins.authoring.web:WebhookRequest",
+            *_AGENT_SEGMENTS,
+            *_CHAT_MESSAGE,
+        ),
         "nekro_agent.api.signal": (f"{_API}.signal",),
         "nekro_agent.api.timer": (f"{_API}.timer",),
         "nekro_agent.core": (
@@ -122,7 +128,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.core.vector_db": _VECTOR_CLIENT,
         "nekro_agent.schemas": (),
         "nekro_agent.schemas.agent_ctx": (
-            f"{_API}.schemas:AgentCtx",
+            f"{_COMPAT}.context:LegacyAgentCtx as AgentCtx",
             f"{_API}.schemas:WebhookRequest",
         ),
         "nekro_agent.schemas.agent_message": _AGENT_SEGMENTS,

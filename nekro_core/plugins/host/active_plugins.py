@@ -18,6 +18,7 @@ from nekro_core.plugins.host.hooks import (
     prompt_injections,
     system_message_signal,
 )
+from nekro_core.plugins.host.kinds import ContextFactory
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.toolsets import ToolSetCache
 from nekro_core.tools.names import ToolSet
@@ -27,10 +28,13 @@ from nekro_core.tools.tool import Tool
 class ActivePlugins:
     """Who keeps the entries is `nekro_core.plugins.host.registry`. No plugin's fault is raised."""
 
-    def __init__(self, services: Services, settings: PluginSettings) -> None:
+    def __init__(
+        self, services: Services, settings: PluginSettings, make_context: ContextFactory = AgentCtx
+    ) -> None:
         asking = HookedJournal(services.journal, self._system_signal)
         self._services = replace(services, journal=asking)
         self._settings = settings
+        self._make_context = make_context
         self._entries: dict[str, PluginEntry] = {}
         self._sets = ToolSetCache(self._loaded, settings)
 
@@ -64,7 +68,7 @@ class ActivePlugins:
         box: BoxFiles | None = None,
     ) -> AgentCtx:
         """The context of one run, or with less of it of one prompt or message."""
-        return AgentCtx(
+        return self._make_context(
             services=self._services,
             chat=chat_key,
             from_user_id=user_id,

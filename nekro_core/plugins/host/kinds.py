@@ -29,6 +29,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.loader import DiscoveredPlugin
@@ -57,6 +58,10 @@ Registrar = Callable[[NekroPlugin, Any], None]
 Registrars = Mapping[type, Registrar]
 """By the exact type of the declared value. One whose type is not there has no effect."""
 NO_REGISTRARS: Registrars = MappingProxyType({})
+
+
+ContextFactory = Callable[..., AgentCtx]
+"""Makes a context from `AgentCtx`'s fields. A subclass may have the names of another host."""
 
 
 class DeclarationRefused(NekroError):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.testing import Bot
 from tests.plugins.world import World
 
@@ -17,7 +18,7 @@ OpenBot = Callable[..., AbstractAsyncContextManager[Bot]]
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+    return World(tmp_path, LegacyAgentCtx)
 
 
 @pytest.fixture

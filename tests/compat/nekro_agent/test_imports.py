@@ -20,7 +20,9 @@ def test_one_class_under_both_names() -> None:
         assert theirs.NekroPlugin is plugin.NekroPlugin
         assert theirs is not plugin
         assert plugin.__spec__.name == "nekro_core.api.plugin"
-        assert importlib.import_module("nekro_agent.api.schemas").AgentCtx is schemas.AgentCtx
+        legacy = importlib.import_module("nekro_agent.api.schemas").AgentCtx
+        assert issubclass(legacy, schemas.AgentCtx)
+        assert importlib.import_module("nekro_agent.schemas.agent_ctx").AgentCtx is legacy
 
 
 def test_from_package_import_module() -> None:

@@ -35,7 +35,7 @@ def convert_to_host_path(
     del container_key
     ctx = current_call()
     if ctx is not None:
-        if chat_key and chat_key not in (ctx.chat_key, ctx.from_chat_key):
+        if chat_key and chat_key != ctx.chat_key:
             raise ToolFailure(f"{chat_key} is another chat than {ctx.chat_key}: its files are its")
         return ctx.fs.get_file(str(sandbox_path))
     copy, _ = _mirror(chat_key).host_path(str(sandbox_path))
