@@ -16,6 +16,7 @@ from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.llm.model import ChatModel
@@ -24,6 +25,7 @@ from nekro_core.plugins.authoring.commands import Command, CommandFamily
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.plugins.commands.book import CommandRegistry
+from nekro_core.plugins.host.kinds import LegacySupport
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
@@ -119,7 +121,9 @@ class Extensions:
                         PluginRouter: pages.put,
                         Webhook: webhooks.put,
                     },
-                    make_context=LegacyAgentCtx,
+                    legacy=LegacySupport(
+                        make_context=LegacyAgentCtx, message_form=LegacyChatMessage.of
+                    ),
                 )
             )
             older.plugins = plugins

@@ -19,7 +19,13 @@ from nekro_core.chat import (
 from nekro_core.plugins.authoring.binding import PluginBinding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.host.kinds import NO_REGISTRARS, ContextFactory, PluginKind, Registrars
+from nekro_core.plugins.host.kinds import (
+    NO_LEGACY_SUPPORT,
+    NO_REGISTRARS,
+    LegacySupport,
+    PluginKind,
+    Registrars,
+)
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.sandbox.box import BoxFileError
@@ -171,8 +177,12 @@ class Mute:
 class World:
     """Everything that a plugin can reach, under ``data_dir``."""
 
-    def __init__(self, data_dir: Path, make_context: ContextFactory = AgentCtx) -> None:
-        self.make_context = make_context
+    def __init__(
+        self,
+        data_dir: Path,
+        legacy: LegacySupport = NO_LEGACY_SUPPORT,
+    ) -> None:
+        self.legacy = legacy
         self.data_dir = data_dir
         self.outgoing = MemoryOutgoing()
         self.editor = MemoryEditor()
@@ -195,7 +205,7 @@ class World:
 
     def ctx(self, **fields: Any) -> AgentCtx:
         """The context of a run that Lin asked for."""
-        context = self.make_context(
+        context = self.legacy.make_context(
             services=self.services,
             chat=GROUP,
             from_user_id="10001",
@@ -229,7 +239,7 @@ class World:
             builtin=builtin or self.data_dir / "no-builtin",
             kinds=kinds,
             registrars=registrars,
-            make_context=self.make_context,
+            legacy=self.legacy,
         ) as registry:
             yield registry
 

@@ -3,12 +3,14 @@ routes; and the signals that a hook answers with.
 
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from nekro_core.chat import ChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.tasks import TaskType
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
@@ -122,6 +124,9 @@ class Mounting:
         self.init_method: Lifecycle | None = None
         self.cleanup_method: Lifecycle | None = None
         self.on_user_message_method: MessageMethod | None = None
+        self.wants_chat_message = False
+        """Whether the message hook's second parameter is annotated `nekro_core.chat.ChatMessage`.
+        Any other hook gets the form that plugins of other hosts know, where the bot has one."""
         self.on_system_message_method: SystemMethod | None = None
         self.on_channel_reset_method: ResetMethod | None = None
         self.on_user_erase_method: EraseMethod | None = None
@@ -202,7 +207,11 @@ class Mounting:
         return mount
 
     def mount_on_user_message(self) -> Callable[[Function], Function]:
-        """``async (ctx, message) -> MsgSignal | None``: asked before a message can trigger. One.
+        """``async (ctx, message: ChatMessage) -> MsgSignal | None``: asked before a message can
+        trigger. One.
+
+        The annotation `nekro_core.api.chat.ChatMessage` says that the hook takes that class. A hook
+        without it gets the message in the form of `nekro_core.api.message.ChatMessage`.
 
         Returns:
             A decorator that gives the function back.
@@ -210,6 +219,7 @@ class Mounting:
 
         def mount(function: Function) -> Function:
             self.on_user_message_method = function
+            self.wants_chat_message = _second_annotation(function) is ChatMessage
             return function
 
         return mount
@@ -271,6 +281,23 @@ class Mounting:
             return function
 
         return mount
+
+
+def _second_annotation(function: Callable[..., Any]) -> Any:
+    """The class that annotates a function's second parameter; None where nothing tells it."""
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+    annotation = parameters[1].annotation if len(parameters) > 1 else None
+    if not isinstance(annotation, str):
+        return annotation
+    # Written under ``from __future__ import annotations``, or in quotation marks.
+    first, *rest = annotation.strip("'\"").split(".")
+    named = getattr(inspect.unwrap(function), "__globals__", {}).get(first)
+    for each in rest:
+        named = getattr(named, each, None)
+    return named
 
 
 class MountsTasks(SupportsDeclare):

@@ -18,7 +18,7 @@ from nekro_core.plugins.host.hooks import (
     prompt_injections,
     system_message_signal,
 )
-from nekro_core.plugins.host.kinds import ContextFactory
+from nekro_core.plugins.host.kinds import NO_LEGACY_SUPPORT, LegacySupport
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.toolsets import ToolSetCache
 from nekro_core.tools.names import ToolSet
@@ -29,12 +29,15 @@ class ActivePlugins:
     """Who keeps the entries is `nekro_core.plugins.host.registry`. No plugin's fault is raised."""
 
     def __init__(
-        self, services: Services, settings: PluginSettings, make_context: ContextFactory = AgentCtx
+        self,
+        services: Services,
+        settings: PluginSettings,
+        legacy: LegacySupport = NO_LEGACY_SUPPORT,
     ) -> None:
         asking = HookedJournal(services.journal, self._system_signal)
         self._services = replace(services, journal=asking)
         self._settings = settings
-        self._make_context = make_context
+        self._legacy = legacy
         self._entries: dict[str, PluginEntry] = {}
         self._sets = ToolSetCache(self._loaded, settings)
 
@@ -68,7 +71,7 @@ class ActivePlugins:
         box: BoxFiles | None = None,
     ) -> AgentCtx:
         """The context of one run, or with less of it of one prompt or message."""
-        return self._make_context(
+        return self._legacy.make_context(
             services=self._services,
             chat=chat_key,
             from_user_id=user_id,
@@ -92,7 +95,9 @@ class ActivePlugins:
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Ask the message hooks, one after another; who is late or fails has no opinion."""
         plugins = self._plugins_of(ctx)
-        signal = await message_signal(plugins, ctx, message, self._settings.message_s)
+        signal = await message_signal(
+            plugins, ctx, message, self._settings.message_s, self._legacy.message_form
+        )
         older = self._services.older
         if older and older.keeps_silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
             return MsgSignal.BLOCK_TRIGGER
