@@ -28,6 +28,7 @@ from nekro_core.plugins.host.kinds import (
 )
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import BoxFileError
 from nekro_core.speech.speaker import Speech, VoiceInfo
 
@@ -198,6 +199,7 @@ class World:
             speaker=Mute(),
             data_dir=data_dir,
             editor=self.editor,
+            tasks=TaskRunner(),
         )
         self.binding = PluginBinding(
             data_dir=data_dir, plugin_data=self.plugin_data, changed=lambda: None

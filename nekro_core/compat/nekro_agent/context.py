@@ -9,8 +9,9 @@ from typing import Any
 
 from nekro_core.chat import ChatKey, Receipt
 from nekro_core.compat.nekro_agent import message_functions
+from nekro_core.compat.nekro_agent.host import NekroAgentHost
+from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import LegacyServices
 from nekro_core.plugins.authoring.web import WebhookRequest, no_chat_key
 from nekro_core.tools.outcome import ToolFailure
 
@@ -209,9 +210,9 @@ class LegacyAgentCtx(AgentCtx):
         return cls.for_chat(no_chat_key(req.endpoint), webhook_request=req)
 
     @property
-    def _host(self) -> LegacyServices:
-        host = self.services.older
-        if host is None:
+    def _host(self) -> NekroAgentServices:
+        host = self.services.extension(NekroAgentHost)
+        if not isinstance(host, NekroAgentServices):
             raise ToolFailure(
                 "this bot has no names for existing plugins (nekro_core.compat.nekro_agent)"
             )

@@ -88,8 +88,7 @@ class ActivePlugins:
         whose keys are ``asleep`` are not asked."""
         plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
         given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
-        older = self._services.older
-        persona = await older.persona(ctx) if older else ""
+        persona = await self._legacy.persona(ctx) if self._legacy.persona else ""
         return (PromptInjection("preset", persona), *given) if persona else given
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
@@ -98,8 +97,8 @@ class ActivePlugins:
         signal = await message_signal(
             plugins, ctx, message, self._settings.message_s, self._legacy.message_form
         )
-        older = self._services.older
-        if older and older.keeps_silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
+        silent = self._legacy.keeps_silent
+        if silent and silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
             return MsgSignal.BLOCK_TRIGGER
         return signal
 

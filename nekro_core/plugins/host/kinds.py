@@ -24,7 +24,7 @@ what is left.
 
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -85,10 +85,14 @@ class LegacySupport:
     Attributes:
         make_context: Makes the contexts that handlers get first.
         message_form: Makes what message hooks get that do not ask for `ChatMessage`.
+        keeps_silent: Whether a plugin wants nobody answered in this chat, or not this person.
+        persona: Who the bot is in this chat, where a plugin has said so; else an empty text.
     """
 
     make_context: ContextFactory = AgentCtx
     message_form: MessageForm = native_message
+    keeps_silent: Callable[[AgentCtx], bool] | None = None
+    persona: Callable[[AgentCtx], Awaitable[str]] | None = None
 
 
 NO_LEGACY_SUPPORT = LegacySupport()
