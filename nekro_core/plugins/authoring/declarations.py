@@ -4,11 +4,10 @@ routes; and the signals that a hook answers with.
 """
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from nekro_core.chat import ChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -17,10 +16,9 @@ from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.tools.tool import ToolKind, Visibility
 
 
-class SupportsDeclare(ABC):
-    """Can say that it has something."""
+class SupportsDeclare(Protocol):
+    """What a declaration is registered with (`NekroPlugin`)."""
 
-    @abstractmethod
     def declare(self, value: object) -> None:
         """See `NekroPlugin.declare`."""
 
@@ -300,71 +298,71 @@ def _second_annotation(function: Callable[..., Any]) -> Any:
     return named
 
 
-class MountsTasks(SupportsDeclare):
-    """Mixed into `NekroPlugin`."""
+def mount_async_task(plugin: SupportsDeclare, task_type: str) -> Callable[[Function], Function]:
+    """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
+    `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`.
 
-    def mount_async_task(self, task_type: str) -> Callable[[Function], Function]:
-        """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
-        `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`.
+    Args:
+        plugin: The plugin; given by the call as a method.
+        task_type: The name to start it by.
 
-        Args:
-            task_type: The name to start it by.
+    Returns:
+        A decorator that gives the function back.
+    """
 
-        Returns:
-            A decorator that gives the function back.
-        """
+    def mount(function: Function) -> Function:
+        plugin.declare(TaskType(task_type, function))
+        return function
 
-        def mount(function: Function) -> Function:
-            self.declare(TaskType(task_type, function))
-            return function
-
-        return mount
+    return mount
 
 
-class MountsWeb(SupportsDeclare):
-    """Mixed into `NekroPlugin`."""
+def mount_router(plugin: SupportsDeclare) -> Callable[[Function], Function]:
+    """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
+    page's login. Called once the plugin is in force; its routes are gone when it is not.
 
-    def mount_router(self) -> Callable[[Function], Function]:
-        """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
-        page's login. Called once the plugin is in force; its routes are gone when it is not.
+    Args:
+        plugin: The plugin; given by the call as a method.
 
-        Returns:
-            A decorator that gives the function back.
-        """
+    Returns:
+        A decorator that gives the function back.
+    """
 
-        def mount(function: Function) -> Function:
-            self.declare(PluginRouter(function))
-            return function
+    def mount(function: Function) -> Function:
+        plugin.declare(PluginRouter(function))
+        return function
 
-        return mount
+    return mount
 
-    def mount_webhook_method(
-        self, endpoint: str, name: str = "", description: str = ""
-    ) -> Callable[[Function], Function]:
-        """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
 
-        The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
-        shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
-        that asks, so what is sent names its chat. A dict or list that is returned is the answer.
+def mount_webhook_method(
+    plugin: SupportsDeclare, endpoint: str, name: str = "", description: str = ""
+) -> Callable[[Function], Function]:
+    """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
 
-        Args:
-            endpoint: The part of the address that the author chooses.
-            name: The name for people; empty for ``endpoint``.
-            description: What it is for.
+    The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
+    shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
+    that asks, so what is sent names its chat. A dict or list that is returned is the answer.
 
-        Returns:
-            A decorator that gives the function back.
-        """
+    Args:
+        plugin: The plugin; given by the call as a method.
+        endpoint: The part of the address that the author chooses.
+        name: The name for people; empty for ``endpoint``.
+        description: What it is for.
 
-        def mount(function: Function) -> Function:
-            self.declare(
-                Webhook(
-                    endpoint=endpoint,
-                    name=name or endpoint,
-                    description=description,
-                    handler=function,
-                )
+    Returns:
+        A decorator that gives the function back.
+    """
+
+    def mount(function: Function) -> Function:
+        plugin.declare(
+            Webhook(
+                endpoint=endpoint,
+                name=name or endpoint,
+                description=description,
+                handler=function,
             )
-            return function
+        )
+        return function
 
-        return mount
+    return mount
