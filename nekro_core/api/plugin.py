@@ -12,11 +12,10 @@ from nekro_core.plugins.authoring.config import ConfigBase, ConfigError, ExtraFi
 from nekro_core.plugins.authoring.declarations import SandboxMethod, SandboxMethodType
 from nekro_core.plugins.authoring.plugin import NekroPlugin, NotLoaded
 from nekro_core.plugins.authoring.plugin_store import PluginStore
-from nekro_core.plugins.authoring.tasks import TaskCtl, TaskSignal
+from nekro_core.plugins.authoring.tasks import AsyncTaskHandle, TaskCtl, TaskSignal, WaitCancelled
 from nekro_core.plugins.commands.arguments import Arg
 from nekro_core.plugins.host.dynamic_import import PackageWanted, dynamic_import_pkg
 from nekro_core.plugins.tasks.functions import task
-from nekro_core.plugins.tasks.handle import AsyncTaskHandle, WaitCancelled
 from nekro_core.plugins.tasks.runner import TaskRefused, TaskRunner
 from nekro_core.policy.permissions import CommandPermission
 from nekro_core.system.errors import NekroError

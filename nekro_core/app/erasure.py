@@ -14,7 +14,7 @@ from nekro_core.agent.erasure.erasure import Eraser
 from nekro_core.app.adapters import erase_from_adapters
 from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.compat.nekro_agent.host import FactsFile, NekroAgentHost
-from nekro_core.compat.qdrant.home import VectorStore
+from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
 
@@ -25,7 +25,7 @@ _TERMINAL_LOG = "chat.log"
 
 
 def personal_data(
-    data: Path, *, vectors: VectorStore, older: NekroAgentHost, conduct: PolicyFile
+    data: Path, *, vectors: EmbeddedVectorStore, older: NekroAgentHost, conduct: PolicyFile
 ) -> Sequence[Eraser]:
     """All of them, for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
@@ -40,7 +40,7 @@ def personal_data(
 
 
 async def _from_vectors(
-    vectors: VectorStore, _person: Person, _traces: PersonTraces, forgotten: RedactionTarget
+    vectors: EmbeddedVectorStore, _person: Person, _traces: PersonTraces, forgotten: RedactionTarget
 ) -> int:
     return await vectors.forget(forgotten)
 

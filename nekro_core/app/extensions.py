@@ -13,16 +13,20 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
-from nekro_core.compat.nekro_agent.host import use_host
+from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
-from nekro_core.compat.qdrant.home import VectorStore
+from nekro_core.compat.nekro_agent.models.groups import ModelGroups
+from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.commands import Command, CommandFamily
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.plugins.commands.book import CommandRegistry
+from nekro_core.plugins.host.kinds import LegacySupport
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
@@ -45,7 +49,7 @@ class Extensions:
     commands: CommandRegistry
     pages: PluginPages
     webhooks: Webhooks
-    vectors: VectorStore
+    vectors: EmbeddedVectorStore
     older: NekroAgentServices
     maibot: MaiBotHost
 
@@ -68,7 +72,7 @@ class Extensions:
         """
         store, outbox = ways.store, ways.outbox
         async with AsyncExitStack() as stack:
-            vectors = VectorStore(data / "vectors")
+            vectors = EmbeddedVectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
             older = _older_host(settings, data, ways)
             stack.enter_context(install_facades())
@@ -118,6 +122,12 @@ class Extensions:
                         PluginRouter: pages.put,
                         Webhook: webhooks.put,
                     },
+                    legacy=LegacySupport(
+                        make_context=LegacyAgentCtx,
+                        message_form=LegacyChatMessage.of,
+                        keeps_silent=older.keeps_silent,
+                        persona=older.persona,
+                    ),
                 )
             )
             older.plugins = plugins
@@ -144,7 +154,7 @@ async def _open_services(
     ways: MessageIO,
     boxes: BoxServices,
     model: ChatModel,
-    vectors: VectorStore,
+    vectors: EmbeddedVectorStore,
     older: NekroAgentServices,
     wall: Callable[[], float],
 ) -> AsyncIterator[Services]:
@@ -175,7 +185,12 @@ async def _open_services(
             model=models.own,
             fetcher=PluginFetcher(ways.fetcher, boxes.network),
             packages=packages,
-            older=older,
+            extensions={
+                NekroAgentHost: older,
+                ModelGroups: ModelGroups.of(
+                    settings.nekro_llm, settings.nekro_models, embedded=model.profile.name
+                ),
+            },
             timers=ways.timers,
             models=models,
             vectors=vectors,

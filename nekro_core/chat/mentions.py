@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nekro_core.chat.segments import EVERYONE, Mention, Segment, Text
+
 _MARKUP = re.compile(
     r"[\[【(（]\s*[@＠]\s*"
     r"(?:(?:id|qq|user_?id|uid)\s*[:：=]\s*)?"
@@ -51,3 +53,17 @@ def normalize_at_markup(text: str) -> str:
     return "".join(
         piece if isinstance(piece, str) else piece.markup for piece in split_at_markup(text)
     )
+
+
+def text_segments(text: str) -> tuple[Segment, ...]:
+    """The text as segments, its mentions among them. A mention of everybody becomes the words
+    ``@all`` and calls nobody, because a stranger may have written the text."""
+    segments: list[Segment] = []
+    for piece in split_at_markup(text):
+        if isinstance(piece, str):
+            segments.append(Text(piece))
+        elif piece.user_id == EVERYONE:
+            segments.append(Text("@all"))
+        else:
+            segments.append(Mention(piece.user_id, piece.name))
+    return tuple(segments)

@@ -95,7 +95,8 @@ def _definitions(tree: Tree, place: Place) -> Iterator[tuple[Documented, tuple[s
         line = _line_of_descent(tree, place)
         seen: set[str] = set()
         for at, (owner, each) in enumerate(line):
-            for method in each.body:
+            for statement in each.body:
+                method = _assigned(tree, owner, statement) or statement
                 if not isinstance(method, Function) or _is_private(method.name):
                     continue
                 if method.name in seen or _decorated(method, "overload") or _is_setter(method):
@@ -106,6 +107,15 @@ def _definitions(tree: Tree, place: Place) -> Iterator[tuple[Documented, tuple[s
                 name = f"{each.name}.{method.name}"
                 lacks = _function_lacks(method, is_method=not _decorated(method, "staticmethod"))
                 yield _judged(owner, method, name, lacks), (owner.path, method.lineno)
+
+
+def _assigned(tree: Tree, owner: Module, statement: ast.stmt) -> Function | None:
+    """The function that a class makes its method: ``mount = module.mount``."""
+    match statement:
+        case ast.Assign(targets=[ast.Name()], value=ast.Name() | ast.Attribute() as value):
+            place = tree.follow(owner, value)
+            return place.node if place and isinstance(place.node, Function) else None
+    return None
 
 
 def _is_private(name: str) -> bool:

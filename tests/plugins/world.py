@@ -19,9 +19,16 @@ from nekro_core.chat import (
 from nekro_core.plugins.authoring.binding import PluginBinding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.host.kinds import NO_REGISTRARS, PluginKind, Registrars
+from nekro_core.plugins.host.kinds import (
+    NO_LEGACY_SUPPORT,
+    NO_REGISTRARS,
+    LegacySupport,
+    PluginKind,
+    Registrars,
+)
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import BoxFileError
 from nekro_core.speech.speaker import Speech, VoiceInfo
 
@@ -171,7 +178,12 @@ class Mute:
 class World:
     """Everything that a plugin can reach, under ``data_dir``."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        legacy: LegacySupport = NO_LEGACY_SUPPORT,
+    ) -> None:
+        self.legacy = legacy
         self.data_dir = data_dir
         self.outgoing = MemoryOutgoing()
         self.editor = MemoryEditor()
@@ -187,6 +199,7 @@ class World:
             speaker=Mute(),
             data_dir=data_dir,
             editor=self.editor,
+            tasks=TaskRunner(),
         )
         self.binding = PluginBinding(
             data_dir=data_dir, plugin_data=self.plugin_data, changed=lambda: None
@@ -194,7 +207,7 @@ class World:
 
     def ctx(self, **fields: Any) -> AgentCtx:
         """The context of a run that Lin asked for."""
-        context = AgentCtx(
+        context = self.legacy.make_context(
             services=self.services,
             chat=GROUP,
             from_user_id="10001",
@@ -228,6 +241,7 @@ class World:
             builtin=builtin or self.data_dir / "no-builtin",
             kinds=kinds,
             registrars=registrars,
+            legacy=self.legacy,
         ) as registry:
             yield registry
 

@@ -10,7 +10,6 @@ from nekro_core.compat.maibot.commands import MaiBotCommands, find
 from nekro_core.compat.maibot.hooks import HookRunner
 from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
 from nekro_core.compat.maibot.wire import event_message_of
-from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 
@@ -60,15 +59,15 @@ class InboundMessages:
     def mount(self, plugin: MaiBotPlugin) -> None:
         """Give a plugin its message method and its prompt method."""
 
-        async def on_message(ctx: AgentCtx, message: LegacyChatMessage) -> MsgSignal | None:
+        async def on_message(ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
             first = self._plugins.is_first(plugin)
-            return await self.receive(ctx, message.source) if first else None
+            return await self.receive(ctx, message) if first else None
 
         async def prompt(ctx: AgentCtx) -> str:
             first = self._plugins.is_first(plugin)
             return self._changed.prompt_lines(ctx.chat_key) if first else ""
 
-        plugin.native.on_user_message_method = on_message
+        plugin.native.mount_on_user_message()(on_message)
         plugin.native.prompt_inject_method = prompt
 
     async def receive(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:

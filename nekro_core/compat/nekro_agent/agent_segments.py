@@ -4,9 +4,6 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from nekro_core.chat import EVERYONE, Mention, Segment, Text
-from nekro_core.chat.mentions import split_at_markup
-
 
 class AgentMessageSegmentType(StrEnum):
     """The kinds of pieces."""
@@ -48,17 +45,3 @@ def pieces_of(content: MessageContent) -> list[AgentMessageSegment]:
     if isinstance(content, str):
         return [AgentMessageSegment(type=AgentMessageSegmentType.TEXT, content=content)]
     return list(content)
-
-
-def text_segments(text: str) -> tuple[Segment, ...]:
-    """A text with its mentions. Everybody at once is only written, not called: the text may be a
-    stranger's."""
-    found: list[Segment] = []
-    for piece in split_at_markup(text):
-        if isinstance(piece, str):
-            found.append(Text(piece))
-        elif piece.user_id == EVERYONE:
-            found.append(Text("@all"))
-        else:
-            found.append(Mention(piece.user_id, piece.name))
-    return tuple(found)

@@ -1,70 +1,97 @@
-"""The names of a context that existing plugins use, beside `AgentCtx`'s own."""
+"""`LegacyAgentCtx`: a context with the names that plugins written for nekro-agent use.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+The app gives this class to the plugin host as the factory of contexts.
+"""
+
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Self, cast
+from typing import Any
 
-from nekro_core.chat import ChatKey
-from nekro_core.plugins.authoring.binding import effective_binding
-from nekro_core.plugins.authoring.host_files import CallFiles
-from nekro_core.plugins.authoring.services import LegacyServices, Services
+from nekro_core.chat import ChatKey, Receipt
+from nekro_core.compat.nekro_agent import message_functions
+from nekro_core.compat.nekro_agent.host import NekroAgentHost
+from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.web import WebhookRequest, no_chat_key
 from nekro_core.tools.outcome import ToolFailure
 
-_calling: ContextVar[Any] = ContextVar("nekro_calling", default=None)
 
-
-@contextmanager
-def call_scope(ctx: Any) -> Iterator[None]:
-    """In here a tool runs for the run of this context."""
-    token = _calling.set(ctx)
-    try:
-        yield
-    finally:
-        _calling.reset(token)
-
-
-def current_context() -> Any:
-    """The context of the tool that runs, if one does."""
-    return _calling.get()
-
-
-class LegacyContext:
-    """Mixed into `AgentCtx`. What it gives that is no plain value is
-    `nekro_core.compat.nekro_agent`'s."""
+class LegacyAgentCtx(AgentCtx):
+    """`AgentCtx` with the older names. Parameters that existing plugins give and that change
+    nothing here are taken: ``record`` for one, since what is sent is always in the record."""
 
     __slots__ = ()
 
-    services: Services
+    @property
+    def from_chat_key(self) -> str:
+        """The same as ``chat_key``."""
+        return self.chat_key
+
+    @property
+    def from_platform_userid(self) -> str:
+        """The same as ``from_user_id``."""
+        return self.from_user_id
 
     @property
     def container_key(self) -> str:
         """What names the box of the chat: its folder's name."""
-        return cast(ChatKey, self.chat).file_name  # type: ignore[attr-defined]  # AgentCtx's
+        return self.chat.file_name
 
     @property
     def db_chat_channel(self) -> Any:
         """The row of the chat (``DBChatChannel``)."""
-        return self._older.chat_channel(self)
+        return self._host.chat_channel(self)
 
     @property
     def db_user(self) -> Any:
         """The row of who asks (``DBUser``); None where nobody does."""
-        return self._older.user(self)
+        return self._host.user(self)
 
     @property
     def adapter(self) -> Any:
         """The adapter of the chat."""
-        return self._older.adapter(self)
+        return self._host.adapter(self)
 
     @property
     def ms(self) -> ModuleType:
         """The sending functions: `nekro_core.compat.nekro_agent.message_functions`."""
-        from nekro_core.compat.nekro_agent import message_functions  # noqa: PLC0415 - it needs AgentCtx, which needs this
-
         return message_functions
+
+    async def send_text(
+        self,
+        content: str,
+        *,
+        record: bool = True,
+        chat_key: ChatKey | str | None = None,
+        reply_to: str = "",
+    ) -> tuple[Receipt, ...]:
+        """As `AgentCtx.send_text`; ``record`` has no effect."""
+        del record
+        return await AgentCtx.send_text(self, content, chat_key=chat_key, reply_to=reply_to)
+
+    async def send_image(
+        self,
+        file_path: str | bytes | Path,
+        *,
+        record: bool = True,
+        chat_key: ChatKey | str | None = None,
+        reply_to: str = "",
+    ) -> tuple[Receipt, ...]:
+        """As `AgentCtx.send_image`; ``record`` has no effect."""
+        del record
+        return await AgentCtx.send_image(self, file_path, chat_key=chat_key, reply_to=reply_to)
+
+    async def send_file(
+        self,
+        file_path: str | bytes | Path,
+        *,
+        record: bool = True,
+        name: str = "",
+        chat_key: ChatKey | str | None = None,
+    ) -> tuple[Receipt, ...]:
+        """As `AgentCtx.send_file`; ``record`` has no effect."""
+        del record
+        return await AgentCtx.send_file(self, file_path, name=name, chat_key=chat_key)
 
     async def get_core_config(self) -> Any:
         """Get the bot's configuration.
@@ -72,7 +99,7 @@ class LegacyContext:
         Returns:
             An object with the names that plugins for nekro-agent read.
         """
-        return self._older.core_config()
+        return self._host.core_config()
 
     async def get_bound_workspace(self) -> None:
         """None: a chat has named boxes (`AgentCtx.sandbox_tool`) and no workspace besides."""
@@ -85,7 +112,7 @@ class LegacyContext:
         Returns:
             The ``Bot``.
         """
-        return await self._older.onebot_bot(self)
+        return await self._host.onebot_bot(self)
 
     async def get_preset_by_id(self, preset_id: int) -> Any:
         """Look up a preset.
@@ -96,7 +123,7 @@ class LegacyContext:
         Returns:
             The row (``DBPreset``), or None where there is none.
         """
-        return await self._older.preset(preset_id)
+        return await self._host.preset(preset_id)
 
     async def get_effective_preset_by_id(self, preset_id: int = -1) -> Any:
         """Look up a preset, else the one of the chat.
@@ -107,8 +134,8 @@ class LegacyContext:
         Returns:
             The row (``DBPreset``) of that number, else the chat's.
         """
-        found = await self._older.preset(preset_id)
-        return found or await self._older.current_preset(self)
+        found = await self._host.preset(preset_id)
+        return found or await self._host.current_preset(self)
 
     async def current_preset(self) -> Any:
         """Get the preset of the chat.
@@ -116,7 +143,7 @@ class LegacyContext:
         Returns:
             The row (``DBPreset``); the bot's own where the chat has none.
         """
-        return await self._older.current_preset(self)
+        return await self._host.current_preset(self)
 
     async def set_preset(self, preset_id: int | None = None) -> bool:
         """Give the chat another preset.
@@ -127,7 +154,7 @@ class LegacyContext:
         Returns:
             False where there is no such preset, and nothing has changed.
         """
-        return await self._older.set_preset(self, preset_id)
+        return await self._host.set_preset(self, preset_id)
 
     @classmethod
     async def create_by_chat_key(
@@ -136,7 +163,7 @@ class LegacyContext:
         container_key: str | None = None,
         from_chat_key: str | None = None,
         webhook_request: Any = None,
-    ) -> Self:
+    ) -> AgentCtx:
         """Make a context of a chat in which nobody asks: for timers, routes and hooks. Raises
         `ChatKeyError` for what is no chat key, and `RuntimeError` outside of a plugin's code.
 
@@ -151,12 +178,12 @@ class LegacyContext:
             may.
         """
         del container_key, from_chat_key
-        return cls._made(ChatKey.parse(chat_key), webhook_request)
+        return cls.for_chat(ChatKey.parse(chat_key), webhook_request=webhook_request)
 
     @classmethod
     def create_by_db_chat_channel(
         cls, db_chat_channel: Any, *_: Any, webhook_request: Any = None, **__: Any
-    ) -> Self:
+    ) -> AgentCtx:
         """Make a context of a chat from its row. It raises as `create_by_chat_key` does.
 
         Args:
@@ -166,10 +193,11 @@ class LegacyContext:
         Returns:
             The context.
         """
-        return cls._made(ChatKey.parse(db_chat_channel.chat_key), webhook_request)
+        chat = ChatKey.parse(db_chat_channel.chat_key)
+        return cls.for_chat(chat, webhook_request=webhook_request)
 
     @classmethod
-    async def create_by_webhook(cls, req: WebhookRequest) -> Self:
+    async def create_by_webhook(cls, req: WebhookRequest) -> AgentCtx:
         """Make the context of a webhook's handler. It is in no chat, so what is sent names one.
         Raises `RuntimeError` outside of a plugin's code.
 
@@ -179,34 +207,13 @@ class LegacyContext:
         Returns:
             The context.
         """
-        return cls._made(no_chat_key(req.endpoint), req)
-
-    @classmethod
-    def _made(cls, chat: ChatKey, webhook_request: Any) -> Self:
-        binding = effective_binding()
-        if binding is None or binding.services is None:
-            raise RuntimeError(
-                "no bot runs here: make a context in a function that a bot calls (a tool, a hook, "
-                "a command, a task)"
-            )
-        make = cast(Any, cls)
-        calls = current_context()
-        made = make(
-            services=binding.services,
-            chat=chat,
-            webhook_request=webhook_request,
-            # A tool's code may name any chat: it must not write there by way of another context.
-            owner=calls.owner if calls else "",
-            asked_in=calls.asked_in or calls.chat if calls else None,
-            files=calls.files if calls else CallFiles.now(),
-        )
-        return cast(Self, made)
+        return cls.for_chat(no_chat_key(req.endpoint), webhook_request=req)
 
     @property
-    def _older(self) -> LegacyServices:
-        older = self.services.older
-        if older is None:
+    def _host(self) -> NekroAgentServices:
+        host = self.services.extension(NekroAgentHost)
+        if not isinstance(host, NekroAgentServices):
             raise ToolFailure(
                 "this bot has no names for existing plugins (nekro_core.compat.nekro_agent)"
             )
-        return older
+        return host

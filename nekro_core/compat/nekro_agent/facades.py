@@ -8,48 +8,41 @@ module itself.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-_API = "nekro_core.api"
-_RESPONSE = "nekro_core.plugins.authoring.command_response"
+
+def _of(module: str, names: str) -> tuple[str, ...]:
+    """One line for each of several names of a module."""
+    return tuple(f"{module}:{name}" for name in names.split())
+
+
+_AUTHORING = "nekro_core.plugins.authoring"
+_RESPONSE = f"{_AUTHORING}.command_response"
+_TASKS = f"{_AUTHORING}.tasks"
 _COMPAT = "nekro_core.compat.nekro_agent"
 _SEGMENTS = "nekro_core.compat.nekro_agent.agent_segments"
 _LEGACY_MESSAGE = "nekro_core.compat.nekro_agent.legacy_segments"
-_CORE_CONFIG = (
-    f"{_COMPAT}.core:CoreConfig",
-    f"{_COMPAT}.core:config",
-    f"{_API}.llm:ModelConfigGroup",
-)
-_LOGGERS = (f"{_COMPAT}.core:get_sub_logger", f"{_COMPAT}.core:logger")
-_MATCHERS = tuple(
-    f"{_COMPAT}.onebot:{name}"
-    for name in ("command_guard", "finish_with", "on_command", "reset_command_guard")
-)
-_ONEBOT_UTIL = tuple(
-    f"{_COMPAT}.onebot:{name}"
-    for name in ("get_user_avatar", "get_user_group_card_name", "get_user_name")
-)
+_MODELS = f"{_COMPAT}.models"
+_VECTORS = "nekro_core.compat.qdrant"
+_VECTOR_CLASS = f"{_VECTORS}.client:AsyncQdrantClient"
+_CONTEXT = f"{_COMPAT}.context:LegacyAgentCtx as AgentCtx"
+_TIMER = "nekro_core.plugins.timers.functions"
+_RECURRING_TIMER = "nekro_core.plugins.timers.recurring_functions"
+_I18N = _of("nekro_core.chat.catalogue.languages", "I18nDict SupportedLang get_text i18n_text")
+_SIGNAL = (f"{_AUTHORING}.declarations:MsgSignal",)
+_CORE_CONFIG = (*_of(f"{_COMPAT}.core", "CoreConfig config"), f"{_MODELS}.groups:ModelConfigGroup")
+_LOGGERS = _of(f"{_COMPAT}.core", "get_sub_logger logger")
+_MATCHERS = _of(f"{_COMPAT}.onebot", "command_guard finish_with on_command reset_command_guard")
+_ONEBOT_UTIL = _of(f"{_COMPAT}.onebot", "get_user_avatar get_user_group_card_name get_user_name")
 _SEND_SEGMENTS = (
     f"{_LEGACY_MESSAGE}:ChatType",
-    *(
-        f"{_COMPAT}.platform:{name}"
-        for name in (
-            "PlatformAtSegment",
-            "PlatformChannel",
-            "PlatformSendRequest",
-            "PlatformSendResponse",
-            "PlatformSendSegment",
-            "PlatformSendSegmentType",
-        )
+    *_of(
+        f"{_COMPAT}.platform",
+        "PlatformAtSegment PlatformChannel PlatformSendRequest PlatformSendResponse "
+        "PlatformSendSegment PlatformSendSegmentType",
     ),
 )
-_VECTOR_CLIENT = (
-    f"{_API}.vectors:get_qdrant_client",
-    f"{_API}.vectors:get_qdrant_config",
-)
+_VECTOR_CLIENT = _of(f"{_VECTORS}.functions", "get_qdrant_client get_qdrant_config")
 _PLATFORM_NAMES = ("PlatformUser", "LegacyAdapter as BaseAdapter")
-_AGENT_SEGMENTS = tuple(
-    f"{_SEGMENTS}:{name}"
-    for name in ("AgentMessageSegment", "AgentMessageSegmentType", "MessageContent")
-)
+_AGENT_SEGMENTS = _of(_SEGMENTS, "AgentMessageSegment AgentMessageSegmentType MessageContent")
 _CHAT_MESSAGE = (
     "nekro_core.compat.nekro_agent.legacy_message:LegacyChatMessage as ChatMessage",
     *(
@@ -70,13 +63,33 @@ _CHAT_MESSAGE = (
     ),
 )
 _BASE = (
-    f"{_API}.plugin:NekroPlugin",
-    f"{_API}.plugin:ConfigBase",
-    f"{_API}.plugin:ExtraField",
-    f"{_API}.plugin:SandboxMethod",
-    f"{_API}.plugin:SandboxMethodType",
-    f"{_API}.plugin:PluginStore",
+    f"{_AUTHORING}.plugin:NekroPlugin",
+    f"{_AUTHORING}.config:ConfigBase",
+    f"{_AUTHORING}.config:ExtraField",
+    f"{_AUTHORING}.declarations:SandboxMethod",
+    f"{_AUTHORING}.declarations:SandboxMethodType",
+    f"{_AUTHORING}.plugin_store:PluginStore",
     f"{_COMPAT}.core:CoreConfig",
+)
+
+_PLUGIN = (
+    *_of(
+        _RESPONSE,
+        "CmdCtl CommandOutputSegment CommandOutputType CommandResponse CommandStatus",
+    ),
+    *_of(f"{_AUTHORING}.commands", "CommandExecutionContext CommandGroup"),
+    *_of(f"{_AUTHORING}.config", "ConfigBase ConfigError ExtraField"),
+    *_of(f"{_AUTHORING}.declarations", "SandboxMethod SandboxMethodType"),
+    *_of(f"{_AUTHORING}.plugin", "NekroPlugin NotLoaded"),
+    f"{_AUTHORING}.plugin_store:PluginStore",
+    *_of(_TASKS, "AsyncTaskHandle TaskCtl TaskSignal WaitCancelled"),
+    "nekro_core.plugins.commands.arguments:Arg",
+    *_of("nekro_core.plugins.host.dynamic_import", "PackageWanted dynamic_import_pkg"),
+    "nekro_core.plugins.tasks.functions:task",
+    *_of("nekro_core.plugins.tasks.runner", "TaskRefused TaskRunner"),
+    "nekro_core.policy.permissions:CommandPermission",
+    "nekro_core.system.errors:NekroError",
+    "nekro_core.tools.outcome:ToolFailure",
 )
 
 FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -84,22 +97,31 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent": (),
         "nekro_agent.api": (),
         "nekro_agent.api.core": (
-            f"{_API}.core",
             *_CORE_CONFIG,
             *_LOGGERS,
             *_VECTOR_CLIENT,
         ),
-        "nekro_agent.api.i18n": (f"{_API}.i18n",),
+        "nekro_agent.api.i18n": _I18N,
         "nekro_agent.api.message": (
-            f"{_API}.message",
+            *_of(
+                f"{_COMPAT}.message_functions",
+                "download_from_url push_system send_file send_image send_text",
+            ),
+            f"{_COMPAT}.legacy_message:LegacyChatMessage as ChatMessage",
             f"{_COMPAT}.message_service:message_service",
             *_AGENT_SEGMENTS,
         ),
-        "nekro_agent.api.plugin": (f"{_API}.plugin",),
-        "nekro_agent.api.recurring_timer": (f"{_API}.recurring_timer",),
-        "nekro_agent.api.schemas": (f"{_API}.schemas", *_AGENT_SEGMENTS, *_CHAT_MESSAGE),
-        "nekro_agent.api.signal": (f"{_API}.signal",),
-        "nekro_agent.api.timer": (f"{_API}.timer",),
+        "nekro_agent.api.plugin": _PLUGIN,
+        "nekro_agent.api.recurring_timer": (_RECURRING_TIMER,),
+        "nekro_agent.api.schemas": (
+            _CONTEXT,
+            f"{_AUTHORING}.files:BoxFileSystem",
+            f"{_AUTHORING}.web:WebhookRequest",
+            *_AGENT_SEGMENTS,
+            *_CHAT_MESSAGE,
+        ),
+        "nekro_agent.api.signal": _SIGNAL,
+        "nekro_agent.api.timer": (_TIMER,),
         "nekro_agent.core": (
             f"{_COMPAT}.core:logger",
             f"{_COMPAT}.core:config",
@@ -107,38 +129,29 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.core.bot": (f"{_COMPAT}.platform:get_bot",),
         "nekro_agent.core.config": _CORE_CONFIG,
-        "nekro_agent.core.core_utils": (f"{_API}.plugin:ConfigBase", f"{_API}.plugin:ExtraField"),
+        "nekro_agent.core.core_utils": _of(f"{_AUTHORING}.config", "ConfigBase ExtraField"),
         "nekro_agent.core.logger": _LOGGERS,
-        "nekro_agent.core.os_env": tuple(
-            f"{_COMPAT}.core:{name}"
-            for name in (
-                "DATA_DIR",
-                "OsEnv",
-                "PLUGIN_DATA_DIR",
-                "USER_UPLOAD_DIR",
-                "WORKDIR_PLUGIN_DIR",
-            )
+        "nekro_agent.core.os_env": _of(
+            f"{_COMPAT}.core", "DATA_DIR OsEnv PLUGIN_DATA_DIR USER_UPLOAD_DIR WORKDIR_PLUGIN_DIR"
         ),
         "nekro_agent.core.vector_db": _VECTOR_CLIENT,
         "nekro_agent.schemas": (),
         "nekro_agent.schemas.agent_ctx": (
-            f"{_API}.schemas:AgentCtx",
-            f"{_API}.schemas:WebhookRequest",
+            _CONTEXT,
+            f"{_AUTHORING}.web:WebhookRequest",
         ),
         "nekro_agent.schemas.agent_message": _AGENT_SEGMENTS,
         "nekro_agent.schemas.chat_message": _CHAT_MESSAGE,
-        "nekro_agent.schemas.i18n": (f"{_API}.i18n",),
-        "nekro_agent.schemas.signal": (f"{_API}.signal",),
+        "nekro_agent.schemas.i18n": _I18N,
+        "nekro_agent.schemas.signal": _SIGNAL,
         "nekro_agent.services": (),
         "nekro_agent.services.agent": (),
-        "nekro_agent.services.agent.creator": (
-            f"{_API}.llm:ContentSegment",
-            f"{_API}.llm:OpenAIChatMessage",
+        "nekro_agent.services.agent.creator": _of(
+            f"{_MODELS}.messages", "ContentSegment OpenAIChatMessage"
         ),
-        "nekro_agent.services.agent.openai": (
-            f"{_API}.llm:OpenAIResponse",
-            f"{_API}.llm:gen_openai_chat_response",
-            f"{_API}.llm:gen_openai_embeddings",
+        "nekro_agent.services.agent.openai": _of(
+            f"{_MODELS}.functions",
+            "OpenAIResponse gen_openai_chat_response gen_openai_embeddings",
         ),
         "nekro_agent.services.command": (),
         "nekro_agent.services.command.base": (
@@ -163,27 +176,23 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.services.message_service": (f"{_COMPAT}.message_service",),
         "nekro_agent.services.plugin": (),
         "nekro_agent.services.plugin.base": _BASE,
-        "nekro_agent.services.plugin.collector": (
-            f"{_COMPAT}.core:PluginCollector",
-            f"{_COMPAT}.core:plugin_collector",
+        "nekro_agent.services.plugin.collector": _of(
+            f"{_COMPAT}.core", "PluginCollector plugin_collector"
         ),
-        "nekro_agent.services.plugin.packages": (f"{_API}.plugin:dynamic_import_pkg",),
+        "nekro_agent.services.plugin.packages": (
+            "nekro_core.plugins.host.dynamic_import:dynamic_import_pkg",
+        ),
         "nekro_agent.services.plugin.schema": _BASE,
         "nekro_agent.services.plugin.task": (
-            f"{_API}.plugin:AsyncTaskHandle",
-            f"{_API}.plugin:TaskCtl",
-            f"{_API}.plugin:TaskRunner",
-            f"{_API}.plugin:TaskSignal",
-            f"{_API}.plugin:task",
+            *_of(_TASKS, "AsyncTaskHandle TaskCtl TaskSignal"),
+            "nekro_core.plugins.tasks.runner:TaskRunner",
+            "nekro_core.plugins.tasks.functions:task",
         ),
         "nekro_agent.services.timer": (),
-        "nekro_agent.services.timer.timer_service": (
-            f"{_API}.timer",
-            f"{_API}.timer as timer_service",
-        ),
+        "nekro_agent.services.timer.timer_service": (_TIMER, f"{_TIMER} as timer_service"),
         "nekro_agent.services.timer.recurring_timer_service": (
-            f"{_API}.recurring_timer",
-            f"{_API}.recurring_timer as recurring_timer_service",
+            _RECURRING_TIMER,
+            f"{_RECURRING_TIMER} as recurring_timer_service",
         ),
         "nekro_agent.models": (),
         "nekro_agent.models.db_chat_channel": (
@@ -233,11 +242,13 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
         # Our own store behind the names of Qdrant's client. Where the real package is installed, it
         # goes first: our store takes its objects too.
-        "qdrant_client": (f"{_API}.vectors:AsyncQdrantClient", f"{_API}.vectors:models"),
-        "qdrant_client.async_qdrant_client": (f"{_API}.vectors:AsyncQdrantClient",),
-        "qdrant_client.http": (f"{_API}.vectors:models",),
-        "qdrant_client.http.exceptions": (f"{_API}.vectors:VectorError as UnexpectedResponse",),
-        "qdrant_client.http.models": ("nekro_core.compat.qdrant.models",),
-        "qdrant_client.models": ("nekro_core.compat.qdrant.models",),
+        "qdrant_client": (_VECTOR_CLASS, f"{_VECTORS}.models as models"),
+        "qdrant_client.async_qdrant_client": (_VECTOR_CLASS,),
+        "qdrant_client.http": (f"{_VECTORS}.models as models",),
+        "qdrant_client.http.exceptions": (
+            "nekro_core.store.vectors:VectorError as UnexpectedResponse",
+        ),
+        "qdrant_client.http.models": (f"{_VECTORS}.models",),
+        "qdrant_client.models": (f"{_VECTORS}.models",),
     }
 )

@@ -93,7 +93,7 @@ class NekroAgentHost:
     ``run_seconds`` is the longest run of code.
 
     What plugins keep of users, chats and presets, and what has no table, is in three JSON files
-    of the data folder.
+    of the data folder. The host is among the extensions of the bot's `Services`.
     """
 
     store: Store
@@ -145,9 +145,9 @@ def use_host(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
 def current_host() -> NekroAgentHost:
     """The bot that is meant in this call. Raises `NoBot`."""
     binding = effective_binding()
-    older: object = binding.services.older if binding and binding.services else None
-    if isinstance(older, NekroAgentHost):
-        return older
+    services = binding.services if binding is not None else None
+    if services is not None and (host := services.extension(NekroAgentHost)) is not None:
+        return host
     if not _open:
         raise NoBot("no bot runs here: use this in a function that the bot calls")
     return _open[-1]

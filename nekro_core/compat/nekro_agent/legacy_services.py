@@ -13,45 +13,42 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class NekroAgentServices(NekroAgentHost):
-    """One bot, with what its contexts give to plugins written for nekro-agent.
-
-    Implements `nekro_core.plugins.authoring.services.LegacyServices`.
-    """
+    """One bot, with what its contexts give to plugins written for nekro-agent."""
 
     def chat_channel(self, ctx: AgentCtx) -> Any:
-        """See `LegacyServices`."""
+        """The row of the chat (``DBChatChannel``)."""
         return DBChatChannel.made(self, ctx.chat)
 
     def user(self, ctx: AgentCtx) -> Any:
-        """See `LegacyServices`."""
+        """The row of who asks (``DBUser``); None where nobody does."""
         if not ctx.from_user_id:
             return None
         return DBUser.made(self, ctx.chat.instance, ctx.from_user_id, ctx.from_user_name)
 
     def adapter(self, ctx: AgentCtx) -> Any:
-        """See `LegacyServices`."""
+        """The adapter of the chat."""
         return LegacyAdapter(ctx.adapter_key, self.adapters.get(ctx.adapter_key))
 
     def core_config(self) -> Any:
-        """See `LegacyServices`."""
+        """The bot's configuration."""
         return config
 
     async def onebot_bot(self, ctx: AgentCtx) -> Any:
-        """See `LegacyServices`."""
+        """NoneBot's ``Bot`` of the chat's account. Raises `ToolFailure` where there is none."""
         account = self.store.accounts.of(ctx.chat.instance)
         if ctx.adapter_key != "onebot_v11" or account is None:
             raise ToolFailure(f"{ctx.chat_key} is no chat of OneBot v11: it has no such bot")
         return bot_of(account.account)
 
     def keeps_silent(self, ctx: AgentCtx) -> bool:
-        """See `LegacyServices`."""
+        """Whether a plugin wants nobody answered in this chat, or not this person."""
         if not self.extra_chats.get(ctx.chat_key).get("is_active", True):
             return True
         known = self.extra_users.get(f"{ctx.chat.instance}:{ctx.from_user_id}")
         return bool(known) and self.user(ctx).is_prevent_trigger
 
     async def persona(self, ctx: AgentCtx) -> str:
-        """See `LegacyServices`."""
+        """Who the bot is in this chat, where a plugin gave it a preset; else an empty text."""
         if not self.extra_chats.get(ctx.chat_key).get("preset_id"):
             return ""
         preset = await self.chat_channel(ctx).get_preset()
@@ -60,15 +57,15 @@ class NekroAgentServices(NekroAgentHost):
         return f"Who you are in this chat: {preset.name}.\n{preset.content}"
 
     async def preset(self, preset_id: int) -> Any:
-        """See `LegacyServices`."""
+        """One preset (``DBPreset``); None where there is none of that id."""
         return await DBPreset.get_or_none(id=preset_id)
 
     async def current_preset(self, ctx: AgentCtx) -> Any:
-        """See `LegacyServices`."""
+        """The preset of the chat."""
         return await self.chat_channel(ctx).get_preset()
 
     async def set_preset(self, ctx: AgentCtx, preset_id: int | None) -> bool:
-        """See `LegacyServices`."""
+        """Give the chat another preset; None for the bot's own. False where there is none."""
         if preset_id is not None and await self.preset(preset_id) is None:
             return False
         row = self.chat_channel(ctx)

@@ -3,11 +3,8 @@
 from typing import Any
 
 from nekro_core.chat import ChatKey
-from nekro_core.compat.nekro_agent.agent_segments import (
-    MessageContent,
-    pieces_of,
-    text_segments,
-)
+from nekro_core.chat.mentions import text_segments
+from nekro_core.compat.nekro_agent.agent_segments import MessageContent, pieces_of
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.outcome import ToolFailure

@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.compat.qdrant.filters import matches_filter
-from nekro_core.compat.qdrant.home import FILE_NAME, PayloadRedactor
+from nekro_core.compat.qdrant.home import FILE_NAME
 from nekro_core.compat.qdrant.models import (
     CollectionConfig,
     CollectionDescription,
@@ -27,6 +27,7 @@ from nekro_core.compat.qdrant.models import (
     UpdateResult,
     VectorParams,
 )
+from nekro_core.plugins.authoring.services import PayloadRedactor
 from nekro_core.store.vectors import Distance, PointId, VectorError
 
 if TYPE_CHECKING:
@@ -441,7 +442,7 @@ class AsyncQdrantClient:
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
         """Erase a person from all collections. See
-        `nekro_core.compat.qdrant.home.VectorStore.forget`.
+        `nekro_core.compat.qdrant.home.EmbeddedVectorStore.forget`.
 
         Args:
             forgotten: Tells which payloads are about the person, and what the others are without

@@ -36,7 +36,8 @@ async def get_qdrant_client() -> AsyncQdrantClient:
     home = current_services().vectors
     if home is None:
         raise NoCurrentBot("this bot has no vector store")
-    return await home.client()
+    client: AsyncQdrantClient = await home.client()
+    return client
 
 
 def get_qdrant_config() -> QdrantConfig:

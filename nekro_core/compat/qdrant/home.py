@@ -2,10 +2,12 @@
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
+
+from nekro_core.plugins.authoring.services import PayloadRedactor
 
 if TYPE_CHECKING:
     from nekro_core.compat.qdrant.client import AsyncQdrantClient
@@ -14,17 +16,7 @@ if TYPE_CHECKING:
 FILE_NAME = "vectors.sqlite3"
 
 
-class PayloadRedactor(Protocol):
-    """What becomes of payloads where a person is forgotten."""
-
-    def is_about(self, payload: dict[str, Any]) -> bool:
-        """Whether it is about the person, and goes."""
-
-    def value(self, payload: Any) -> Any:
-        """The payload without them."""
-
-
-class VectorStore:
+class EmbeddedVectorStore:
     """A folder, and one client for it. Most bots have no plugin that keeps vectors: nothing is
     loaded for them."""
 
@@ -43,7 +35,7 @@ class VectorStore:
                 self._client = module.AsyncQdrantClient(path=self.folder)
             return self._client
 
-    async def forget(self, forgotten: "PayloadRedactor") -> int:
+    async def forget(self, forgotten: PayloadRedactor) -> int:
         """Forget points that are about a person, and the person in those of others; how many were
         changed. The file is written anew."""
         if not (self.folder / FILE_NAME).exists():

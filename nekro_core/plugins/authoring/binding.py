@@ -27,6 +27,7 @@ class PluginBinding:
 
     ``changed`` is called when a plugin that is in force registers another tool, ``put`` with it and
     what it declares then. ``services`` is what functions without a context work with.
+    ``make_context`` makes contexts from `AgentCtx`'s fields; None for `AgentCtx` itself.
     """
 
     data_dir: Path
@@ -34,6 +35,7 @@ class PluginBinding:
     changed: Callable[[], None]
     put: Callable[[Any, object], None] = _nothing
     services: Services | None = None
+    make_context: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

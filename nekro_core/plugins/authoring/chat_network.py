@@ -27,12 +27,11 @@ from nekro_core.chat import (
     Video,
     Voice,
 )
-from nekro_core.compat.nekro_agent.context import current_context
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import ChatFetchPolicy, public_internet
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.plugins.authoring.host_files import CallFiles, texts_of
+from nekro_core.plugins.authoring.call import CallFiles, running_call, texts_of
 from nekro_core.sandbox.egress.rules import EgressRules
 
 Spend = Callable[[int], None]
@@ -60,7 +59,7 @@ def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
 
 def _who_asks() -> Iterator[_Asked]:
     """The tool that runs, and whoever said for which call something is fetched."""
-    if ctx := current_context():
+    if ctx := running_call():
         yield _Asked(ctx.asked_in or ctx.chat, ctx.files)
     if asked := _asked.get():
         yield asked

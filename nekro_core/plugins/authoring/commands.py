@@ -16,11 +16,22 @@ Handler = Callable[..., Awaitable[Any] | Any]
 
 
 class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Who runs a command, and where; nothing of it but the name is a person's own word.
+    """Who runs a command, and where. The bot fills it in; only ``username`` and ``text`` are words
+    of a person.
 
-    ``ctx`` is the way to the chat and ``record`` the whole message, pictures included; both are
-    None in a plugin's own test. ``text`` is what stood behind the name. ``context_data`` is what
-    `CmdCtl.wait` was given, in the command that gets the answer.
+    Attributes:
+        user_id: The platform's id of the person.
+        chat_key: The text form of the chat's key.
+        username: The name that the chat shows.
+        adapter_key: The name of the chat's adapter.
+        is_super_user: Whether the operator named the person as a super user.
+        is_advanced_user: Whether the operator named the person as an advanced user.
+        is_chat_admin: Whether the person may administer this chat.
+        lang: The language of answers, a BCP 47 tag.
+        text: What stands behind the command's name.
+        context_data: What `CmdCtl.wait` was given; only in the command that gets the answer.
+        ctx: The way to the chat; None in a plugin's own test.
+        record: The whole message, pictures included; None in a plugin's own test.
     """
 
     user_id: str = ""
@@ -38,7 +49,7 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def standing(self) -> CommandPermission:
-        """What the person is."""
+        """The highest permission that the person has."""
         if self.is_super_user:
             return CommandPermission.SUPER_USER
         if self.is_advanced_user:
@@ -85,8 +96,76 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Permission = CommandPermission | str | None
 
 
+def mount_command(
+    plugin: SupportsDeclare,
+    name: str,
+    description: str = "",
+    aliases: Sequence[str] | None = None,
+    permission: Permission = None,
+    usage: str = "",
+    category: str = "plugin",
+    tags: Sequence[str] | None = None,
+    internal: bool = False,
+    i18n_description: I18nDict | None = None,
+    i18n_usage: I18nDict | None = None,
+    i18n_category: I18nDict | None = None,
+) -> Callable[[Function], Function]:
+    """Let people run an ``async def f(context, ...) -> CommandResponse`` as ``/name``; an async
+    generator may answer several times. The function stays as it is.
+
+    ``context`` is a `CommandExecutionContext`; the other parameters are what people give, see
+    `Arg`. Everybody may run it where there is no ``permission``. ``-`` and ``_`` in names are
+    the same. A name that two plugins have is neither's until the operator ranks them
+    (``NEKRO_PLUGIN__ORDER``); ``module:name`` works always. What is wrong with the function is
+    reported when the plugin has been loaded.
+
+    Args:
+        plugin: The plugin; given by the call as a method.
+        name: What people type behind the prefix.
+        description: What it does; empty for the function's first line.
+        aliases: Other names for it.
+        permission: What a person must be to run it; None for anybody.
+        usage: How it is used, in its author's words.
+        category: What it is listed under.
+        tags: Words to find it by.
+        internal: Whether nobody can type it: it gets the answers that another command waits
+            for.
+        i18n_description: The description by BCP 47 tag.
+        i18n_usage: The usage by BCP 47 tag.
+        i18n_category: The category by BCP 47 tag.
+
+    Returns:
+        A decorator that gives the function back.
+
+    Raises:
+        ValueError: There is no such permission.
+    """
+    wanted = CommandPermission(permission) if permission else CommandPermission.PUBLIC
+
+    def mount(function: Function) -> Function:
+        plugin.declare(
+            Command(
+                name=name,
+                handler=function,
+                description=description or _first_line(function),
+                aliases=tuple(aliases or ()),
+                permission=wanted,
+                usage=usage,
+                category=category,
+                tags=tuple(tags or ()),
+                internal=internal,
+                i18n_description=i18n_description,
+                i18n_usage=i18n_usage,
+                i18n_category=i18n_category,
+            )
+        )
+        return function
+
+    return mount
+
+
 class CommandGroup:
-    """Commands that are called ``/group sub``; made by `MountsCommands.mount_command_group`.
+    """Commands that are called ``/group sub``; made by `NekroPlugin.mount_command_group`.
 
     Args:
         plugin: The plugin that the commands are mounted on.
@@ -98,7 +177,7 @@ class CommandGroup:
 
     def __init__(
         self,
-        plugin: "MountsCommands",
+        plugin: SupportsDeclare,
         family: CommandFamily,
         *,
         permission: Permission,
@@ -124,7 +203,7 @@ class CommandGroup:
         internal: bool = False,
         **i18n: I18nDict | None,
     ) -> Callable[[Function], Function]:
-        """As `MountsCommands.mount_command`, with the group's permission, category and tags where
+        """As `NekroPlugin.mount_command`, with the group's permission, category and tags where
         none are given. Aliases are those of ``sub``.
 
         Args:
@@ -145,7 +224,8 @@ class CommandGroup:
         Raises:
             ValueError: There is no such permission.
         """
-        return self._plugin.mount_command(
+        return mount_command(
+            self._plugin,
             f"{self.name}.{name}",
             description,
             aliases=[f"{self.name}.{alias}" for alias in aliases or ()],
@@ -158,99 +238,31 @@ class CommandGroup:
         )
 
 
-class MountsCommands(SupportsDeclare):
-    """Mixed into `NekroPlugin`."""
+def mount_command_group(
+    plugin: SupportsDeclare,
+    name: str,
+    description: str = "",
+    permission: Permission = None,
+    category: str = "plugin",
+    tags: Sequence[str] | None = None,
+) -> CommandGroup:
+    """Commands that belong together: ``@group.command("sub")`` is called ``/name sub``, and
+    ``/name`` alone lists them.
 
-    def mount_command(
-        self,
-        name: str,
-        description: str = "",
-        aliases: Sequence[str] | None = None,
-        permission: Permission = None,
-        usage: str = "",
-        category: str = "plugin",
-        tags: Sequence[str] | None = None,
-        internal: bool = False,
-        i18n_description: I18nDict | None = None,
-        i18n_usage: I18nDict | None = None,
-        i18n_category: I18nDict | None = None,
-    ) -> Callable[[Function], Function]:
-        """Let people run an ``async def f(context, ...) -> CommandResponse`` as ``/name``; an async
-        generator may answer several times. The function stays as it is.
+    Args:
+        plugin: The plugin; given by the call as a method.
+        name: What people type behind the prefix.
+        description: What the group is for.
+        permission: What a person must be where a command says nothing; None for anybody.
+        category: The category where a command gives none.
+        tags: Tags that every command of the group has.
 
-        ``context`` is a `CommandExecutionContext`; the other parameters are what people give, see
-        `Arg`. Everybody may run it where there is no ``permission``. ``-`` and ``_`` in names are
-        the same. A name that two plugins have is neither's until the operator ranks them
-        (``NEKRO_PLUGIN__ORDER``); ``module:name`` works always. What is wrong with the function is
-        reported when the plugin has been loaded.
-
-        Args:
-            name: What people type behind the prefix.
-            description: What it does; empty for the function's first line.
-            aliases: Other names for it.
-            permission: What a person must be to run it; None for anybody.
-            usage: How it is used, in its author's words.
-            category: What it is listed under.
-            tags: Words to find it by.
-            internal: Whether nobody can type it: it gets the answers that another command waits
-                for.
-            i18n_description: The description by BCP 47 tag.
-            i18n_usage: The usage by BCP 47 tag.
-            i18n_category: The category by BCP 47 tag.
-
-        Returns:
-            A decorator that gives the function back.
-
-        Raises:
-            ValueError: There is no such permission.
-        """
-        wanted = CommandPermission(permission) if permission else CommandPermission.PUBLIC
-
-        def mount(function: Function) -> Function:
-            self.declare(
-                Command(
-                    name=name,
-                    handler=function,
-                    description=description or _first_line(function),
-                    aliases=tuple(aliases or ()),
-                    permission=wanted,
-                    usage=usage,
-                    category=category,
-                    tags=tuple(tags or ()),
-                    internal=internal,
-                    i18n_description=i18n_description,
-                    i18n_usage=i18n_usage,
-                    i18n_category=i18n_category,
-                )
-            )
-            return function
-
-        return mount
-
-    def mount_command_group(
-        self,
-        name: str,
-        description: str = "",
-        permission: Permission = None,
-        category: str = "plugin",
-        tags: Sequence[str] | None = None,
-    ) -> CommandGroup:
-        """Commands that belong together: ``@group.command("sub")`` is called ``/name sub``, and
-        ``/name`` alone lists them.
-
-        Args:
-            name: What people type behind the prefix.
-            description: What the group is for.
-            permission: What a person must be where a command says nothing; None for anybody.
-            category: The category where a command gives none.
-            tags: Tags that every command of the group has.
-
-        Returns:
-            The group, whose ``command`` mounts its commands.
-        """
-        family = CommandFamily(name=name, description=description)
-        self.declare(family)
-        return CommandGroup(self, family, permission=permission, category=category, tags=tags)
+    Returns:
+        The group, whose ``command`` mounts its commands.
+    """
+    family = CommandFamily(name=name, description=description)
+    plugin.declare(family)
+    return CommandGroup(plugin, family, permission=permission, category=category, tags=tags)
 
 
 def _first_line(function: Callable[..., Any]) -> str:

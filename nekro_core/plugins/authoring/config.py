@@ -21,12 +21,35 @@ class ConfigError(NekroError):
 
 
 class ExtraField(BaseModel):
-    """Hints for whoever shows a configuration field:
+    """Hints on a field of a configuration, for a page that shows it and for the loader:
     ``Field(json_schema_extra=ExtraField(is_secret=True).model_dump())``.
 
-    ``load_to_sysenv`` puts the value into the process's environment while the plugin is loaded,
-    as ``load_sysenv_as`` or under the field's own name; ``load_to_nonebot_env`` into NoneBot's
-    configuration.
+    Attributes:
+        is_hidden: Whether a page leaves the field out.
+        is_secret: Whether a page hides the value.
+        placeholder: What a form shows in the empty field.
+        is_textarea: Whether a form gives it several lines.
+        ref_model_groups: Whether the value is the name of a model group.
+        ref_email_accounts_send_enabled: Whether the value is a mail account that can send.
+        model_type: Which kind of model group is meant; empty for any.
+        required: Whether the field must be filled in.
+        overridable: Whether a chat may have a value of its own.
+        sub_item_name: What a form calls one item of a list.
+        load_to_sysenv: Whether the value is in the process's environment while the plugin is
+            loaded.
+        load_sysenv_as: The variable's name there; empty for the field's. Given alone, it means
+            ``load_to_sysenv`` too.
+        load_to_nonebot_env: Whether the value is in NoneBot's configuration while the plugin is
+            loaded.
+        load_nbenv_as: The name there, in lower case; empty for the field's. Given alone, it means
+            ``load_to_nonebot_env`` too.
+        is_need_restart: Whether a change needs a restart of the bot.
+        ref_presets: Whether the value is the id of a preset.
+        ref_presets_no_default: Whether the bot's own preset cannot be chosen.
+        ref_presets_multiple: Whether several presets can be chosen.
+        i18n_category: The category by BCP 47 tag.
+        i18n_title: The title by BCP 47 tag.
+        i18n_description: The description by BCP 47 tag.
     """
 
     is_hidden: bool = False
@@ -64,7 +87,20 @@ class ConfigBase(BaseModel):
 
     @classmethod
     def load_config(cls, file_path: Path | None = None, auto_register: bool = True) -> Self:
-        """Read a file; without one, the defaults. Raises `ConfigError`."""
+        """Read a configuration from a file.
+
+        Args:
+            file_path: A ``.json`` file is read as JSON, any other as YAML. None, or a file that is
+                missing, gives the defaults.
+            auto_register: Has no effect; existing plugins give it.
+
+        Returns:
+            The configuration.
+
+        Raises:
+            ConfigError: The file cannot be read, or a value in it is wrong; the text names the
+                line or key.
+        """
         del auto_register  # what existing plugins give: here nothing has to be registered
         if file_path is None:
             return cls()
@@ -81,7 +117,12 @@ class ConfigBase(BaseModel):
         return cls._made(data or {}, path)
 
     def dump_config(self, file_path: Path) -> None:
-        """Write the file in one step, so that a crash leaves the old one or the new one."""
+        """Write the configuration to a file that only the bot's user can read. A crash leaves the
+        old file or the new one.
+
+        Args:
+            file_path: A ``.json`` file is written as JSON, any other as YAML.
+        """
         path = Path(file_path)
         values = self.model_dump(mode="json")
         if _is_json(path):
@@ -98,23 +139,45 @@ class ConfigBase(BaseModel):
 
     @classmethod
     def set_config_key(cls, key: str) -> None:
-        """Name the configuration, for whoever lists several."""
+        """Name the configuration, for a list of several.
+
+        Args:
+            key: The name.
+        """
         cls._config_key = key
 
     @classmethod
     def get_config_key(cls) -> str:
-        """The name that was set, or the class's."""
+        """Get the name of the configuration.
+
+        Returns:
+            The name that was set, else the class's.
+        """
         return cls._config_key or cls.__name__
 
     @classmethod
     def get_field_title(cls, field_name: str) -> str:
-        """The title of a field, or its name."""
+        """Get the title of a field.
+
+        Args:
+            field_name: The field.
+
+        Returns:
+            The title; the field's name where it has none.
+        """
         field = cls.model_fields.get(field_name)
         return (field.title if field else None) or field_name
 
     @classmethod
     def get_field_extra(cls, field_name: str) -> ExtraField:
-        """The hints of a field. What is no `ExtraField` there counts as none."""
+        """Get the hints of a field.
+
+        Args:
+            field_name: The field.
+
+        Returns:
+            The hints; the defaults where the field has none that make an `ExtraField`.
+        """
         field = cls.model_fields.get(field_name)
         extra = field.json_schema_extra if field else None
         if not isinstance(extra, dict):
@@ -126,11 +189,22 @@ class ConfigBase(BaseModel):
 
     @classmethod
     def get_field_placeholder(cls, field_name: str) -> str:
-        """What a form shows in a field that is empty."""
+        """Get what a form shows in an empty field.
+
+        Args:
+            field_name: The field.
+
+        Returns:
+            The text; may be empty.
+        """
         return cls.get_field_extra(field_name).placeholder
 
     def take_over(self, other: "ConfigBase") -> None:
-        """Have the values of another one of the same class: plugins keep hold of this object."""
+        """Take the values of another configuration, because plugins keep hold of this object.
+
+        Args:
+            other: A configuration of the same class.
+        """
         for name in type(self).model_fields:
             self.__dict__[name] = other.__dict__[name]
 

@@ -1,7 +1,7 @@
 """`AgentCtx`: what a tool's handler is told of who asks and where, and its way back to them."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,16 @@ from nekro_core.chat import (
     Segment,
     Voice,
 )
-from nekro_core.compat.nekro_agent.agent_segments import text_segments
-from nekro_core.compat.nekro_agent.context import LegacyContext
+from nekro_core.chat.mentions import text_segments
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.media.errors import MediaError
+from nekro_core.plugins.authoring.binding import effective_binding
+from nekro_core.plugins.authoring.call import CallFiles, running_call
 from nekro_core.plugins.authoring.chat_network import fetch_scope, host_named_by_code, with_fetched
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
 from nekro_core.plugins.authoring.find_in_chat import find_message, find_person
-from nekro_core.plugins.authoring.host_files import CallFiles, HostFiles
+from nekro_core.plugins.authoring.host_files import HostFiles
 from nekro_core.plugins.authoring.live_message import FollowableValue, LiveMessage, Render
 from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
 from nekro_core.plugins.authoring.web import is_no_chat
@@ -43,9 +44,9 @@ _MAX_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCtx(LegacyContext):
-    """What a handler is told of who asks and where. Made by the host for each run; nothing in it is
-    the model's word.
+class AgentCtx:
+    """Who asks and where, and what a handler can do there. The host makes it for each run; nothing
+    in it is the model's word.
 
     Attributes:
         services: What the host gives to the context; for its own methods.
@@ -83,16 +84,6 @@ class AgentCtx(LegacyContext):
         return str(self.chat)
 
     @property
-    def from_chat_key(self) -> str:
-        """The same."""
-        return str(self.chat)
-
-    @property
-    def from_platform_userid(self) -> str:
-        """The same as ``from_user_id``."""
-        return self.from_user_id
-
-    @property
     def adapter_key(self) -> str:
         """The adapter through which the chat is reached."""
         return self.services.adapter_of(self.chat.instance)
@@ -114,7 +105,57 @@ class AgentCtx(LegacyContext):
         mirror = HostFiles(
             services.data_dir, self.chat, self.owner, self.files, services.shared_bytes
         )
-        return BoxFileSystem(self.box, services.media, self.chat, mirror, self.container_key)
+        return BoxFileSystem(self.box, services.media, self.chat, mirror, self.chat.file_name)
+
+    @classmethod
+    async def create_by_chat_key(cls, chat_key: str, *, webhook_request: Any = None) -> "AgentCtx":
+        """Make a context for a chat in which nobody asks: for timers, routes and tasks.
+
+        Args:
+            chat_key: The text form of the chat's key.
+            webhook_request: The request, where a webhook is called.
+
+        Returns:
+            The context. What the running call may not do elsewhere, it may not do either.
+
+        Raises:
+            ChatKeyError: The text is no chat key.
+            RuntimeError: No bot called the code that asks.
+        """
+        return cls.for_chat(ChatKey.parse(chat_key), webhook_request=webhook_request)
+
+    @classmethod
+    def for_chat(cls, chat: ChatKey, *, webhook_request: Any = None) -> "AgentCtx":
+        """Make a context as `create_by_chat_key` does.
+
+        Args:
+            chat: The chat's key.
+            webhook_request: The request, where a webhook is called.
+
+        Returns:
+            The context.
+
+        Raises:
+            RuntimeError: No bot called the code that asks.
+        """
+        binding = effective_binding()
+        if binding is None or binding.services is None:
+            raise RuntimeError(
+                "no bot runs here: make a context in a function that a bot calls (a tool, a hook, "
+                "a command, a task)"
+            )
+        call = running_call()
+        calling = call if isinstance(call, AgentCtx) else None
+        make: Callable[..., AgentCtx] = binding.make_context or cls
+        return make(
+            services=binding.services,
+            chat=chat,
+            webhook_request=webhook_request,
+            # A tool's code may name any chat: it must not write there through another context.
+            owner=calling.owner if calling else "",
+            asked_in=calling.asked_in or calling.chat if calling else None,
+            files=calling.files if calling else CallFiles.now(),
+        )
 
     def called_for(self, owner: str, given: object = (), *, by_code: bool = False) -> "AgentCtx":
         """Make the same context for one plugin's call.
@@ -163,7 +204,6 @@ class AgentCtx(LegacyContext):
         self,
         content: str,
         *,
-        record: bool = True,
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
@@ -171,8 +211,6 @@ class AgentCtx(LegacyContext):
 
         Args:
             content: The text; ``[@id:10001@]`` in it is a mention.
-            record: Has no effect: what is sent is always in the chat's record. Existing plugins
-                give it.
             chat_key: As for `send`.
             reply_to: The platform's id of the message that is answered; empty for none.
 
@@ -182,7 +220,6 @@ class AgentCtx(LegacyContext):
         Raises:
             ToolFailure: As of `send`, and where the text has no words.
         """
-        del record
         if not content.strip():
             raise ToolFailure("the text is empty: there is nothing to send")
         words = text_segments(content)
@@ -192,7 +229,6 @@ class AgentCtx(LegacyContext):
         self,
         file_path: str | bytes | Path,
         *,
-        record: bool = True,
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
@@ -201,7 +237,6 @@ class AgentCtx(LegacyContext):
         Args:
             file_path: A box path or URL (``str``), the plugin's own bytes, or its own file on the
                 host (`pathlib.Path`: never made from what the model wrote).
-            record: Has no effect, as for `send_text`.
             chat_key: As for `send`.
             reply_to: The platform's id of the message that is answered; empty for none.
 
@@ -211,7 +246,6 @@ class AgentCtx(LegacyContext):
         Raises:
             ToolFailure: As of `send`, and where it is no picture or cannot be had.
         """
-        del record
         medium = await self.medium(file_path, expect="image")
         return await self.send((*_reply(reply_to), Image(medium)), chat_key=chat_key)
 
@@ -219,7 +253,6 @@ class AgentCtx(LegacyContext):
         self,
         file_path: str | bytes | Path,
         *,
-        record: bool = True,
         name: str = "",
         chat_key: ChatKey | str | None = None,
     ) -> tuple[Receipt, ...]:
@@ -227,7 +260,6 @@ class AgentCtx(LegacyContext):
 
         Args:
             file_path: As for `send_image`, of any type.
-            record: Has no effect, as for `send_text`.
             name: What people see; empty for the last part of ``file_path``.
             chat_key: As for `send`.
 
@@ -237,7 +269,6 @@ class AgentCtx(LegacyContext):
         Raises:
             ToolFailure: As of `send`, and where the file cannot be had.
         """
-        del record
         medium = await self.medium(file_path, name=name)
         return await self.send((File(medium),), chat_key=chat_key)
 

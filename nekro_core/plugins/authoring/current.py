@@ -1,8 +1,8 @@
 """What functions without a context work with: the bot and the call in which they are called."""
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.nekro_agent.context import current_context
 from nekro_core.plugins.authoring.binding import effective_binding
+from nekro_core.plugins.authoring.call import running_call
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.system.errors import NekroError
@@ -25,7 +25,7 @@ def current_services() -> Services:
 
 def current_call() -> AgentCtx | None:
     """The context of the tool that runs, if one does."""
-    ctx = current_context()
+    ctx = running_call()
     return ctx if isinstance(ctx, AgentCtx) else None
 
 

@@ -3,22 +3,22 @@ routes; and the signals that a hook answers with.
 
 """
 
-from abc import ABC, abstractmethod
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from nekro_core.chat import ChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.tasks import TaskType
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.tools.tool import ToolKind, Visibility
 
 
-class SupportsDeclare(ABC):
-    """Can say that it has something."""
+class SupportsDeclare(Protocol):
+    """What a declaration is registered with (`NekroPlugin`)."""
 
-    @abstractmethod
     def declare(self, value: object) -> None:
         """See `NekroPlugin.declare`."""
 
@@ -122,6 +122,9 @@ class Mounting:
         self.init_method: Lifecycle | None = None
         self.cleanup_method: Lifecycle | None = None
         self.on_user_message_method: MessageMethod | None = None
+        self.wants_chat_message = False
+        """Whether the message hook's second parameter is annotated `nekro_core.chat.ChatMessage`.
+        Any other hook gets the form that plugins of other hosts know, where the bot has one."""
         self.on_system_message_method: SystemMethod | None = None
         self.on_channel_reset_method: ResetMethod | None = None
         self.on_user_erase_method: EraseMethod | None = None
@@ -202,7 +205,11 @@ class Mounting:
         return mount
 
     def mount_on_user_message(self) -> Callable[[Function], Function]:
-        """``async (ctx, message) -> MsgSignal | None``: asked before a message can trigger. One.
+        """``async (ctx, message: ChatMessage) -> MsgSignal | None``: asked before a message can
+        trigger. One.
+
+        The annotation `nekro_core.api.chat.ChatMessage` says that the hook takes that class. A hook
+        without it gets the message in the form of `nekro_core.api.message.ChatMessage`.
 
         Returns:
             A decorator that gives the function back.
@@ -210,6 +217,7 @@ class Mounting:
 
         def mount(function: Function) -> Function:
             self.on_user_message_method = function
+            self.wants_chat_message = _second_annotation(function) is ChatMessage
             return function
 
         return mount
@@ -273,71 +281,88 @@ class Mounting:
         return mount
 
 
-class MountsTasks(SupportsDeclare):
-    """Mixed into `NekroPlugin`."""
-
-    def mount_async_task(self, task_type: str) -> Callable[[Function], Function]:
-        """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
-        `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`.
-
-        Args:
-            task_type: The name to start it by.
-
-        Returns:
-            A decorator that gives the function back.
-        """
-
-        def mount(function: Function) -> Function:
-            self.declare(TaskType(task_type, function))
-            return function
-
-        return mount
+def _second_annotation(function: Callable[..., Any]) -> Any:
+    """The class that annotates a function's second parameter; None where nothing tells it."""
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+    annotation = parameters[1].annotation if len(parameters) > 1 else None
+    if not isinstance(annotation, str):
+        return annotation
+    # Written under ``from __future__ import annotations``, or in quotation marks.
+    first, *rest = annotation.strip("'\"").split(".")
+    named = getattr(inspect.unwrap(function), "__globals__", {}).get(first)
+    for each in rest:
+        named = getattr(named, each, None)
+    return named
 
 
-class MountsWeb(SupportsDeclare):
-    """Mixed into `NekroPlugin`."""
+def mount_async_task(plugin: SupportsDeclare, task_type: str) -> Callable[[Function], Function]:
+    """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
+    `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`.
 
-    def mount_router(self) -> Callable[[Function], Function]:
-        """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
-        page's login. Called once the plugin is in force; its routes are gone when it is not.
+    Args:
+        plugin: The plugin; given by the call as a method.
+        task_type: The name to start it by.
 
-        Returns:
-            A decorator that gives the function back.
-        """
+    Returns:
+        A decorator that gives the function back.
+    """
 
-        def mount(function: Function) -> Function:
-            self.declare(PluginRouter(function))
-            return function
+    def mount(function: Function) -> Function:
+        plugin.declare(TaskType(task_type, function))
+        return function
 
-        return mount
+    return mount
 
-    def mount_webhook_method(
-        self, endpoint: str, name: str = "", description: str = ""
-    ) -> Callable[[Function], Function]:
-        """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
 
-        The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
-        shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
-        that asks, so what is sent names its chat. A dict or list that is returned is the answer.
+def mount_router(plugin: SupportsDeclare) -> Callable[[Function], Function]:
+    """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
+    page's login. Called once the plugin is in force; its routes are gone when it is not.
 
-        Args:
-            endpoint: The part of the address that the author chooses.
-            name: The name for people; empty for ``endpoint``.
-            description: What it is for.
+    Args:
+        plugin: The plugin; given by the call as a method.
 
-        Returns:
-            A decorator that gives the function back.
-        """
+    Returns:
+        A decorator that gives the function back.
+    """
 
-        def mount(function: Function) -> Function:
-            self.declare(
-                Webhook(
-                    endpoint=endpoint,
-                    name=name or endpoint,
-                    description=description,
-                    handler=function,
-                )
+    def mount(function: Function) -> Function:
+        plugin.declare(PluginRouter(function))
+        return function
+
+    return mount
+
+
+def mount_webhook_method(
+    plugin: SupportsDeclare, endpoint: str, name: str = "", description: str = ""
+) -> Callable[[Function], Function]:
+    """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
+
+    The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
+    shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
+    that asks, so what is sent names its chat. A dict or list that is returned is the answer.
+
+    Args:
+        plugin: The plugin; given by the call as a method.
+        endpoint: The part of the address that the author chooses.
+        name: The name for people; empty for ``endpoint``.
+        description: What it is for.
+
+    Returns:
+        A decorator that gives the function back.
+    """
+
+    def mount(function: Function) -> Function:
+        plugin.declare(
+            Webhook(
+                endpoint=endpoint,
+                name=name or endpoint,
+                description=description,
+                handler=function,
             )
-            return function
+        )
+        return function
 
-        return mount
+    return mount

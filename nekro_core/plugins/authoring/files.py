@@ -32,10 +32,18 @@ def is_url(source: object) -> TypeGuard[str]:
 
 
 class BoxFileSystem:
-    """The box as a handler sees it. Text paths are the box's own, and are resolved inside it.
+    """The files of a box, as a handler sees them. Paths as text are the box's own and are resolved
+    inside it.
 
-    A text that names a file which the plugin itself has on the host is taken for that file: see
-    `HostFiles.own_file`, which says what the model can never name.
+    A text may also name a file that the plugin itself has on the host. `HostFiles.own_file` says
+    which ones; what the model wrote never names a file of the host.
+
+    Args:
+        box: The box; None where there is none: in a hook or a timer.
+        media: Keeps what is fetched from URLs.
+        chat: The chat of the call.
+        mirror: The host's side of the chat's files.
+        container_key: The name of the box's folder.
     """
 
     def __init__(
@@ -54,9 +62,17 @@ class BoxFileSystem:
         self.container_key = container_key
 
     async def read(self, source: str | bytes | Path) -> bytes:
-        """The bytes of a box path (``str``) or of a file of the plugin (`Path`); bytes as they are.
+        """Read a file.
 
-        Raises `ToolFailure` with the reason where there are none, or more than 32 MiB.
+        Args:
+            source: A path of the box (``str``), a file of the plugin (`Path`), or bytes.
+
+        Returns:
+            The file's bytes; given bytes as they are.
+
+        Raises:
+            ToolFailure: There is no such file in the box, or it is larger than 32 MiB.
+            OSError: The plugin's own file cannot be read.
         """
         if isinstance(source, bytes):
             return source
@@ -69,7 +85,18 @@ class BoxFileSystem:
         return await self._read_box(source)
 
     async def write(self, path: str, data: bytes) -> str:
-        """Replace a file of the box; returns its path. Raises `ToolFailure` with the reason."""
+        """Write a file of the box, in the place of one that is there.
+
+        Args:
+            path: The path in the box.
+            data: The bytes, at most 32 MiB.
+
+        Returns:
+            The path.
+
+        Raises:
+            ToolFailure: The file is too large or cannot be written, or there is no box.
+        """
         if len(data) > MAX_FILE_BYTES:
             raise ToolFailure(f"{path!r}: {len(data)} bytes, at most {MAX_FILE_BYTES}")
         try:
@@ -79,11 +106,19 @@ class BoxFileSystem:
         return path
 
     async def mixed_forward_file(self, file: str | bytes | Path, file_name: str = "") -> str:
-        """Put a file into the box, from a URL, a data URL, bytes or the plugin's own `Path`.
+        """Put a file into the box. Where there is no box (a hook, a timer) the file is kept for
+        sending, under the same path.
 
-        Returns its path there; a text that is no URL is taken for a box path and comes back as it
-        is. Where there is no box (a hook, a timer) the file is kept for sending, under the same
-        path. Raises `ToolFailure` with the reason.
+        Args:
+            file: A URL, a data URL, bytes or the plugin's own `Path`. Any other text is taken for a
+                path of the box.
+            file_name: The name in the box; empty for the file's own, or one made of its bytes.
+
+        Returns:
+            The path in the box. A path of the box comes back as it is.
+
+        Raises:
+            ToolFailure: The file cannot be fetched or written; the text says why.
         """
         file = self.meant(file)
         if isinstance(file, str) and not is_url(file):
@@ -105,13 +140,30 @@ class BoxFileSystem:
         return await self._put(f"{HOME}/{plain or 'file'}", data)
 
     def meant(self, source: Source) -> Source:
-        """The same, but a `Path` that a plugin made of the model's own words as a path of the box:
-        on the host the model names nothing."""
+        """Read a `Path` that a plugin made of nothing but the model's words as a path of the box,
+        because the model names no file of the host.
+
+        Args:
+            source: A path, text or bytes.
+
+        Returns:
+            The path as text where that is so, else the source as it is.
+        """
         told = isinstance(source, Path) and self._mirror.is_given_path(source)
         return str(source) if told else source
 
     async def fetch(self, source: str) -> bytes:
-        """The bytes of a box path or a URL. Raises `ToolFailure` with the reason."""
+        """Read a file of the box, or fetch one.
+
+        Args:
+            source: A path of the box or a URL.
+
+        Returns:
+            The file's bytes.
+
+        Raises:
+            ToolFailure: The file cannot be read or fetched; the text says why.
+        """
         if not is_url(source):
             return await self.read(source)
         medium = await self._fetched(source)
@@ -143,11 +195,18 @@ class BoxFileSystem:
         return self
 
     def get_file(self, path: str | Path) -> Path:
-        """A copy on the host of a file of the box, as it is now.
+        """Copy a file of the box to the host, as it is now.
 
-        The path is resolved inside the box; where nothing is, the path that comes back does not
-        exist. Raises `ValueError` for a path outside of the box's folders, `ToolFailure` for what
-        cannot be read, `CannotWait` (see `nekro_core.system.sync_bridge`).
+        Args:
+            path: The path, resolved inside the box.
+
+        Returns:
+            The copy's path on the host. Where the box has no such file, nothing is there.
+
+        Raises:
+            ValueError: The path is outside of the box's folders.
+            ToolFailure: The file cannot be read.
+            CannotWait: Called in a task that the plugin started itself: await `read` there.
         """
         text = str(path)
         own = self._mirror.own_file(text)
@@ -159,9 +218,18 @@ class BoxFileSystem:
         return copy
 
     def forward_file(self, path: str | Path) -> str:
-        """Put a file of the host into the box; its path there. A box path comes back as it is.
+        """Put a file of the host into the box.
 
-        Raises `ToolFailure` with the reason, `CannotWait`.
+        Args:
+            path: A file of the plugin on the host, or a path of the box.
+
+        Returns:
+            The path in the box. A path of the box comes back as it is.
+
+        Raises:
+            ToolFailure: The file cannot be written; the text says why.
+            CannotWait: Called in a task that the plugin started itself: await
+                `mixed_forward_file` there.
         """
         path = self.meant(path)
         if isinstance(path, str):

@@ -6,17 +6,14 @@ no link or race of its making is ever followed on the host; `SharedFolderQuota` 
 ``uploads`` is where the chat's received files lie anyway.
 """
 
-import math
 import os
 import tempfile
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Self
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import current_owner
+from nekro_core.plugins.authoring.call import CallFiles, texts_of
 from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES, SharedFolderQuota
 from nekro_core.tools.outcome import InvalidValue
 
@@ -30,30 +27,6 @@ _KEPT_BACK_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 _CLOCK_S = 0.01
 """How much earlier a new file may be dated: by the kernel's last tick."""
-
-
-@dataclass(slots=True, eq=False)
-class CallFiles:
-    """What one call of a plugin has to do with files. ``given`` is what the model, or who typed a
-    command, wrote, ``began`` when (seconds since 1970, as files are dated); without a call nothing
-    was made during it. ``by_code`` says that the chat's code calls: a host that it names is reached
-    as its boxes reach it."""
-
-    given: Any = ()
-    began: float = math.inf
-    by_code: bool = False
-    shared_used: bool = False
-    handed_in: set[Path] = field(default_factory=set)
-
-    @classmethod
-    def now(cls, given: Any = (), *, by_code: bool = False) -> Self:
-        """Of a call that begins now."""
-        return cls(given, time.time(), by_code)
-
-
-def texts_of(call: CallFiles) -> Iterator[str]:
-    """Every text that was given to a call."""
-    return _texts(call.given)
 
 
 class HostFiles:
@@ -131,7 +104,7 @@ class HostFiles:
             return None
         if self.box_path(real):
             return real
-        if any(text in said for said in _texts(self.call.given)):
+        if any(text in said for said in texts_of(self.call)):
             return None
         return real if self._is_own(real) else None
 
@@ -143,7 +116,7 @@ class HostFiles:
         text = str(path)
         return any(
             text == str(PurePosixPath(said.strip())) or (path.is_absolute() and text in said)
-            for said in _texts(self.call.given)
+            for said in texts_of(self.call)
         )
 
     def _is_own(self, real: Path) -> bool:
@@ -162,19 +135,3 @@ class HostFiles:
         facts = real.stat()
         made_now = facts.st_mtime >= self.call.began - _CLOCK_S and facts.st_uid == os.geteuid()
         return made_now and real.is_relative_to(Path(tempfile.gettempdir()).resolve())
-
-
-def _texts(given: Any) -> Iterator[str]:
-    """Every text among the arguments of a call."""
-    match given:
-        case str():
-            yield given
-        case bytes() | bytearray():
-            yield given.decode("utf-8", "replace")
-        case dict():
-            for key, value in given.items():
-                yield from _texts(key)
-                yield from _texts(value)
-        case list() | tuple() | set() | frozenset():
-            for each in given:
-                yield from _texts(each)

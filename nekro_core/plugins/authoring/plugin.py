@@ -11,14 +11,12 @@ import loguru
 from loguru import logger
 
 from nekro_core.chat.catalogue.languages import SupportedLang, get_text
+from nekro_core.plugins.authoring import commands, declarations
 from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, acting, current_owner
-from nekro_core.plugins.authoring.commands import MountsCommands
 from nekro_core.plugins.authoring.configured import Configured
 from nekro_core.plugins.authoring.declarations import (
     Function,
     Mounting,
-    MountsTasks,
-    MountsWeb,
     SandboxMethod,
     SandboxMethodType,
 )
@@ -35,7 +33,7 @@ class NotLoaded(NekroError, RuntimeError):
     """The plugin object belongs to no bot: its module was imported by hand."""
 
 
-class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
+class NekroPlugin(Mounting, Configured):
     """A plugin: the object that everything is registered with.
 
     Args:
@@ -217,6 +215,12 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
             A context manager to enter around the call.
         """
         return acting(self._owner)
+
+    mount_command = commands.mount_command
+    mount_command_group = commands.mount_command_group
+    mount_async_task = declarations.mount_async_task
+    mount_router = declarations.mount_router
+    mount_webhook_method = declarations.mount_webhook_method
 
     def mount_sandbox_method(
         self,

@@ -1,25 +1,22 @@
 """What a plugin can reach of the bot, as protocols: the app fills them, a test puts its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
-from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.delivery.host import MediaKeeper
-from nekro_core.llm.model import ChatModel, RequestUsage
+from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
 from nekro_core.media.converter import Picture
 from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES
+from nekro_core.plugins.authoring.tasks import TaskService
 from nekro_core.plugins.packages import PackageFolder
-from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
-
-if TYPE_CHECKING:
-    from nekro_core.plugins.models.endpoints import PluginModels
 
 
 class UrlFetcher(Protocol):
@@ -121,56 +118,92 @@ class PluginDataStore(Protocol):
         """Forget a text: 0 where there was one, 1 where there was none."""
 
 
-class LegacyServices(Protocol):
-    """What existing plugins ask of a context beyond its own words
-    (`nekro_core.compat.nekro_agent.host`): the rows of its chat and its user, the platform's own
-    objects, the configuration, presets."""
+class ModelLedger(Protocol):
+    """Counts what plugins ask of models (`nekro_core.plugins.models.metered.UsageLedger`)."""
 
-    def chat_channel(self, ctx: Any) -> Any:
-        """The row of the context's chat."""
+    def check(self) -> None:
+        """Raises `QuotaExceeded` where the turn that asks may use no more."""
 
-    def user(self, ctx: Any) -> Any:
-        """The row of who asks; nothing where nobody does."""
+    def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
+        """Write down a request that was paid for; ``started`` is when, by `now`."""
 
-    def adapter(self, ctx: Any) -> Any:
-        """The adapter of the context's chat."""
+    def now(self) -> float:
+        """Seconds since 1970."""
 
-    def core_config(self) -> Any:
-        """The configuration of the bot."""
 
-    async def onebot_bot(self, ctx: Any) -> Any:
-        """NoneBot's `Bot` of the context's account. Raises `ToolFailure` where there is none."""
+class ModelEndpoints(Protocol):
+    """The models that plugins may ask (`nekro_core.plugins.models.endpoints.PluginModels`)."""
 
-    async def preset(self, preset_id: int) -> Any:
-        """One preset; nothing where there is none of that id."""
+    @property
+    def ledger(self) -> ModelLedger:
+        """Where all requests are counted."""
 
-    async def current_preset(self, ctx: Any) -> Any:
-        """The preset of the context's chat."""
+    async def chat(
+        self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
+    ) -> ChatModel:
+        """The model of this name at this address; without an address the bot's own, whatever the
+        name. Raises `RequestRejected` for what cannot be an endpoint."""
 
-    def keeps_silent(self, ctx: Any) -> bool:
-        """Whether a plugin wants nobody answered in this chat, or not this person."""
+    def price(self, base_url: str, model: str) -> Price:
+        """What the operator says that a model costs; nothing where it is none of theirs."""
 
-    async def persona(self, ctx: Any) -> str:
-        """Who the bot is in this chat, where a plugin gave it a preset; else an empty text."""
 
-    async def set_preset(self, ctx: Any, preset_id: int | None) -> bool:
-        """Give the chat another preset; None gives it the bot's own. False where there is none."""
+class PayloadRedactor(Protocol):
+    """Removes a person from what is stored beside vectors."""
+
+    def is_about(self, payload: dict[str, Any]) -> bool:
+        """Whether a payload is about the person, so that its point is deleted."""
+
+    def value(self, payload: Any) -> Any:
+        """The payload without the person."""
+
+
+class VectorStore(Protocol):
+    """What plugins keep to find by nearness (`nekro_core.compat.qdrant`)."""
+
+    async def client(self) -> Any:
+        """The client through which plugins use the store; one for all of them."""
+
+    async def forget(self, forgotten: PayloadRedactor) -> int:
+        """Delete the points that are about a person and remove the person from others. Returns how
+        many points were changed."""
 
 
 def _adapter_of(instance: str) -> str:
     return instance.partition(".")[0]
 
 
+Extension = TypeVar("Extension")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
-    the plugins that may write to other chats than the one that asks, ``shared_bytes`` how much a
-    chat's shared folder may hold; ``editor`` changes what was
-    sent, where that can be, ``pictures`` makes copies for a model. ``boxes``, ``pool_of`` (a
-    chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
-    ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run,
-    ``timers`` what wakes chats at a time, ``models`` what plugins may ask,
-    ``vectors`` what they keep to find by nearness."""
+    """What a plugin can reach of its bot. What is None, the bot does not have.
+
+    Attributes:
+        outgoing: Sends messages.
+        journal: Reads and adds to chats' records.
+        media: Keeps media.
+        plugin_data: Keeps the texts of ``plugin.store``.
+        speaker: Speaks texts.
+        data_dir: The data folder of the bot.
+        adapter_of: Names the adapter of an instance.
+        may_send_elsewhere: Keys of the plugins that may write to other chats than the one that
+            asks.
+        shared_bytes: How much a chat's shared folder may hold.
+        editor: Changes sent messages.
+        pictures: Makes copies of pictures for a model.
+        boxes: Gives fresh boxes to cells (`nekro_core.reactive`).
+        pool_of: Gives the named boxes of a chat.
+        model: The bot's own model, counted.
+        fetcher: Fetches URLs.
+        packages: The installed packages of plugins.
+        tasks: Runs plugins' tasks.
+        timers: Wakes chats at a time.
+        models: Gives other models.
+        vectors: Keeps vectors.
+        extensions: Objects of rooms above this one, by their class; see `extension`.
+    """
 
     outgoing: MessageSender
     journal: Journal
@@ -188,8 +221,13 @@ class Services:
     model: ChatModel | None = None
     fetcher: UrlFetcher | None = None
     packages: PackageFolder | None = None
-    older: LegacyServices | None = None
-    tasks: TaskRunner = field(default_factory=TaskRunner)
+    extensions: Mapping[type[Any], Any] = field(default_factory=lambda: MappingProxyType({}))
+    tasks: TaskService | None = None
     timers: TimerService | None = None
-    models: "PluginModels | None" = None
+    models: ModelEndpoints | None = None
     vectors: VectorStore | None = None
+
+    def extension(self, kind: type[Extension]) -> Extension | None:
+        """Get what another room has put into ``extensions`` under its class; None where the bot has
+        none."""
+        return self.extensions.get(kind)

@@ -36,11 +36,15 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookRequest:
-    """A call of a webhook, ``ctx.webhook_request`` in its handler.
+    """A call of a webhook, ``ctx.webhook_request`` in its handler. Whoever has the address can send
+    anything: check what it says.
 
-    ``body`` is the JSON or the form that came, else the text. ``raw`` are its bytes, over which
-    senders such as GitHub make their signatures. Names of ``headers`` are found in any case.
-    Whoever has the address can send anything: check what it says.
+    Attributes:
+        endpoint: The part of the address that the author chose.
+        headers: The headers. Names are found in upper and lower case.
+        query: The parameters behind ``?``.
+        body: The JSON or the form that came, else the text.
+        raw: The body's bytes, over which senders such as GitHub make their signatures.
     """
 
     endpoint: str

@@ -18,6 +18,7 @@ from nekro_core.plugins.host.hooks import (
     prompt_injections,
     system_message_signal,
 )
+from nekro_core.plugins.host.kinds import NO_LEGACY_SUPPORT, LegacySupport
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.toolsets import ToolSetCache
 from nekro_core.tools.names import ToolSet
@@ -27,10 +28,16 @@ from nekro_core.tools.tool import Tool
 class ActivePlugins:
     """Who keeps the entries is `nekro_core.plugins.host.registry`. No plugin's fault is raised."""
 
-    def __init__(self, services: Services, settings: PluginSettings) -> None:
+    def __init__(
+        self,
+        services: Services,
+        settings: PluginSettings,
+        legacy: LegacySupport = NO_LEGACY_SUPPORT,
+    ) -> None:
         asking = HookedJournal(services.journal, self._system_signal)
         self._services = replace(services, journal=asking)
         self._settings = settings
+        self._legacy = legacy
         self._entries: dict[str, PluginEntry] = {}
         self._sets = ToolSetCache(self._loaded, settings)
 
@@ -64,7 +71,7 @@ class ActivePlugins:
         box: BoxFiles | None = None,
     ) -> AgentCtx:
         """The context of one run, or with less of it of one prompt or message."""
-        return AgentCtx(
+        return self._legacy.make_context(
             services=self._services,
             chat=chat_key,
             from_user_id=user_id,
@@ -81,16 +88,17 @@ class ActivePlugins:
         whose keys are ``asleep`` are not asked."""
         plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
         given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
-        older = self._services.older
-        persona = await older.persona(ctx) if older else ""
+        persona = await self._legacy.persona(ctx) if self._legacy.persona else ""
         return (PromptInjection("preset", persona), *given) if persona else given
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Ask the message hooks, one after another; who is late or fails has no opinion."""
         plugins = self._plugins_of(ctx)
-        signal = await message_signal(plugins, ctx, message, self._settings.message_s)
-        older = self._services.older
-        if older and older.keeps_silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
+        signal = await message_signal(
+            plugins, ctx, message, self._settings.message_s, self._legacy.message_form
+        )
+        silent = self._legacy.keeps_silent
+        if silent and silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
             return MsgSignal.BLOCK_TRIGGER
         return signal
 

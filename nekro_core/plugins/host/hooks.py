@@ -15,12 +15,12 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage, Record
-from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Journal
+from nekro_core.plugins.host.kinds import MessageForm
 from nekro_core.system.sync_bridge import run_bridged
 
 
@@ -55,15 +55,20 @@ async def prompt_injections(
 
 
 async def message_signal(
-    plugins: Sequence[NekroPlugin], ctx: AgentCtx, message: ChatMessage, limit_s: float
+    plugins: Sequence[NekroPlugin],
+    ctx: AgentCtx,
+    message: ChatMessage,
+    limit_s: float,
+    form: MessageForm,
 ) -> MsgSignal:
-    """Ask one after another, and merge what they say."""
+    """Ask one after another, and merge what they say. A hook that does not ask for `ChatMessage`
+    gets the message in the given form, made anew for each."""
     signals = []
     for plugin in plugins:
         if method := plugin.on_user_message_method:
-            heard = LegacyChatMessage.of(message, ctx.adapter_key)
-            own = ctx.called_for(plugin.key, given=heard.content_text)
-            question = partial(method, own, heard)
+            own = ctx.called_for(plugin.key, given=message.text)
+            given = message if plugin.wants_chat_message else form(message, ctx.adapter_key)
+            question = partial(method, own, given)
             signals.append(await hook_signal(plugin, "its message method", question, limit_s))
     return MsgSignal.merged(signals)
 

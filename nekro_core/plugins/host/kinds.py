@@ -24,11 +24,14 @@ what is left.
 
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from nekro_core.chat import ChatMessage
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.loader import DiscoveredPlugin
@@ -57,6 +60,42 @@ Registrar = Callable[[NekroPlugin, Any], None]
 Registrars = Mapping[type, Registrar]
 """By the exact type of the declared value. One whose type is not there has no effect."""
 NO_REGISTRARS: Registrars = MappingProxyType({})
+
+
+ContextFactory = Callable[..., AgentCtx]
+"""Makes a context from `AgentCtx`'s fields. A subclass may have the names of another host."""
+
+
+MessageForm = Callable[[ChatMessage, str], Any]
+"""Makes what a message hook gets that does not ask for `ChatMessage` by its annotation. Given the
+message and the name of its adapter."""
+
+
+def native_message(message: ChatMessage, adapter_key: str) -> ChatMessage:
+    """The form where no plugins of other hosts are served: the message itself."""
+    del adapter_key
+    return message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacySupport:
+    """What a bot adds so that plugins written for another bot find the forms that they know. The
+    defaults add nothing.
+
+    Attributes:
+        make_context: Makes the contexts that handlers get first.
+        message_form: Makes what message hooks get that do not ask for `ChatMessage`.
+        keeps_silent: Whether a plugin wants nobody answered in this chat, or not this person.
+        persona: Who the bot is in this chat, where a plugin has said so; else an empty text.
+    """
+
+    make_context: ContextFactory = AgentCtx
+    message_form: MessageForm = native_message
+    keeps_silent: Callable[[AgentCtx], bool] | None = None
+    persona: Callable[[AgentCtx], Awaitable[str]] | None = None
+
+
+NO_LEGACY_SUPPORT = LegacySupport()
 
 
 class DeclarationRefused(NekroError):

@@ -19,7 +19,14 @@ from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.entry import PluginEntry, check_declaration_count
 from nekro_core.plugins.host.isolation.adopted_tasks import adopt_plugin_tasks
 from nekro_core.plugins.host.isolation.patches import PatchDetector, by_plugin, patch_problem
-from nekro_core.plugins.host.kinds import NO_REGISTRARS, DeclarationRefused, PluginKind, Registrars
+from nekro_core.plugins.host.kinds import (
+    NO_LEGACY_SUPPORT,
+    NO_REGISTRARS,
+    DeclarationRefused,
+    LegacySupport,
+    PluginKind,
+    Registrars,
+)
 from nekro_core.plugins.host.lifecycle import PluginLifecycle
 from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugins.host.loader import (
@@ -51,8 +58,9 @@ class PluginRegistry(ActivePlugins):
         builtin: Path,
         kinds: Sequence[PluginKind] = (),
         registrars: Registrars = NO_REGISTRARS,
+        legacy: LegacySupport = NO_LEGACY_SUPPORT,
     ) -> None:
-        super().__init__(services, settings)
+        super().__init__(services, settings, legacy)
         services = self._services
         self._kinds = tuple(kinds)
         self._registrars = registrars
@@ -64,6 +72,7 @@ class PluginRegistry(ActivePlugins):
             changed=self._describe_all,
             put=self._put,
             services=services,
+            make_context=legacy.make_context,
         )
         self._told: set[str] = set()
         self._noted = PatchDetector()
@@ -80,12 +89,14 @@ class PluginRegistry(ActivePlugins):
         builtin: Path | None = None,
         kinds: Sequence[PluginKind] = (),
         registrars: Registrars = NO_REGISTRARS,
+        legacy: LegacySupport = NO_LEGACY_SUPPORT,
     ) -> AsyncIterator[Self]:
         """Load every plugin that is on; leaving unloads them. ``builtin`` is where the built-in
         ones lie, where that is not the usual place; ``kinds`` load plugins written for another
-        host, ``registrars`` put in force what plugins declare. No plugin's fault is raised."""
+        host, ``registrars`` put in force what plugins declare, ``legacy`` gives plugins
+        written for another bot the forms that they know. No plugin's fault is raised."""
         folder = builtin or builtin_folder("plugins")
-        registry = cls(services, settings or PluginSettings(), folder, kinds, registrars)
+        registry = cls(services, settings or PluginSettings(), folder, kinds, registrars, legacy)
         with without_bytecode_cache(), adopt_plugin_tasks(), serving(registry._binding):
             async with registry._open():
                 yield registry

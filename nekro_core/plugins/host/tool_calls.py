@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 from loguru import logger
 
-from nekro_core.compat.nekro_agent.context import call_scope
+from nekro_core.plugins.authoring.call import call_scope
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import LoopBlocked, is_cancellation
 from nekro_core.system.sync_bridge import run_bridged

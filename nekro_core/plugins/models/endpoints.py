@@ -9,7 +9,6 @@ import anyio
 from loguru import logger
 from pydantic import ValidationError
 
-from nekro_core.compat.nekro_agent.models.groups import EMBEDDED, ModelGroups
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
 from nekro_core.llm.openai_model import OpenAIChatModel
@@ -35,7 +34,6 @@ class PluginModels:
         self.own = MeteredModel(own, ledger)
         """The bot's own model."""
         self.ledger = ledger
-        self.groups = ModelGroups.of(settings, others, embedded=own.profile.name)
         self._settings = settings
         self._others = others
         self._make = make
@@ -47,7 +45,7 @@ class PluginModels:
         """The model of this name at this address; without an address the bot's own, whatever the
         name. Raises `RequestRejected` for what cannot be an endpoint."""
         base_url = base_url.strip().rstrip("/")
-        if not base_url or base_url == EMBEDDED:
+        if not base_url:
             return self.own
         if (base_url, model, api_key) == self._mine(self._settings):
             return self.own

@@ -1,15 +1,18 @@
 """``task``: the bot's tasks as plain functions, for the plugin whose code runs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nekro_core.plugins.authoring.binding import current_binding
+from nekro_core.plugins.authoring.current import NoCurrentBot
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.authoring.tasks import AwaitableBool, TaskCtl
-from nekro_core.plugins.tasks.handle import AsyncTaskHandle
-from nekro_core.plugins.tasks.runner import OnTerminal, TaskRunner
-
-if TYPE_CHECKING:
-    from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.authoring.tasks import (
+    AsyncTaskHandle,
+    AwaitableBool,
+    OnTerminal,
+    TaskCtl,
+    TaskOwner,
+    TaskService,
+)
 
 
 class TaskFunctions:
@@ -20,7 +23,7 @@ class TaskFunctions:
         task_type: str,
         task_id: str,
         chat_key: str,
-        plugin: "NekroPlugin",
+        plugin: TaskOwner,
         *args: Any,
         on_terminal: OnTerminal | None = None,
         **kwargs: Any,
@@ -44,7 +47,7 @@ class TaskFunctions:
             RuntimeError: No bot called the plugin.
         """
         services = _services()
-        return services.tasks.start(
+        return self.runner().start(
             task_type,
             task_id,
             str(chat_key),
@@ -119,7 +122,7 @@ class TaskFunctions:
         """
         return self.runner().get_running_tasks()
 
-    def runner(self) -> TaskRunner:
+    def runner(self) -> TaskService:
         """Get the tasks of the bot.
 
         Returns:
@@ -128,13 +131,16 @@ class TaskFunctions:
         Raises:
             RuntimeError: No bot called the plugin.
         """
-        return _services().tasks
+        tasks = _services().tasks
+        if tasks is None:
+            raise NoCurrentBot("this bot runs no tasks of plugins")
+        return tasks
 
 
 def _services() -> Services:
     binding = current_binding()
     if binding is None or binding.services is None:
-        raise RuntimeError(
+        raise NoCurrentBot(
             "no bot is known here: use task in a function that the bot calls (a tool, a hook, a "
             "command, a task), not at import or in a thread of your own"
         )

@@ -6,21 +6,24 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import msgspec
 from loguru import logger
 
 from nekro_core.plugins.authoring.faults import is_cancellation
-from nekro_core.plugins.authoring.tasks import AwaitableBool, TaskCtl, TaskType
-from nekro_core.plugins.tasks.handle import AsyncTaskHandle
+from nekro_core.plugins.authoring.tasks import (
+    AsyncTaskHandle,
+    AwaitableBool,
+    NoteWriter,
+    OnTerminal,
+    TaskCtl,
+    TaskOwner,
+    TaskType,
+)
 from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.system.errors import NekroError
-
-if TYPE_CHECKING:
-    from nekro_core.plugins.authoring.plugin import NekroPlugin
-    from nekro_core.plugins.authoring.services import Journal
 
 MAX_RUNNING = 64
 """Tasks of one plugin at one time: more are a leak."""
@@ -29,7 +32,6 @@ _MAX_ENDED = 256
 _TOLD_S = 1.0
 """Longest that ``on_terminal`` of a task that is cancelled may take."""
 
-OnTerminal = Callable[[TaskCtl], Any]
 _Key = tuple[str, str]
 
 
@@ -59,8 +61,8 @@ class TaskRunner:
         task_type: str,
         task_id: str,
         chat_key: str,
-        plugin: "NekroPlugin",
-        journal: "Journal",
+        plugin: TaskOwner,
+        journal: NoteWriter,
         *args: Any,
         on_terminal: OnTerminal | None = None,
         **kwargs: Any,
@@ -201,7 +203,7 @@ class TaskRunner:
         wanted = task_id or task_type  # one argument alone is the id
         return next((key for key in table if key[1] == wanted), None)
 
-    def _keep(self, key: _Key, last: TaskCtl, plugin: "NekroPlugin") -> None:
+    def _keep(self, key: _Key, last: TaskCtl, plugin: TaskOwner) -> None:
         # What the word holds may be of the plugin's own classes: it goes when the plugin goes.
         if old := self._ended.pop(key, None):
             old[1]()

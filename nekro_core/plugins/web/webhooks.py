@@ -16,7 +16,7 @@ import msgspec
 
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook
+from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook, no_chat_key
 from nekro_core.plugins.host.kinds import DeclarationRefused
 from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
 from nekro_core.plugins.web.requests import UnreadableRequest, read_request
@@ -116,7 +116,8 @@ async def _answer(hook: _Hook, scope: Scope, receive: Receive, send: Send) -> No
     if limit.cancelled_caught:
         await refuse(scope, send, 408, "the body did not come in time")
         return
-    ctx = (await AgentCtx.create_by_webhook(request)).called_for(hook.plugin.key)
+    here = AgentCtx.for_chat(no_chat_key(hook.webhook.endpoint), webhook_request=request)
+    ctx = here.called_for(hook.plugin.key)
     with anyio.move_on_after(HANDLER_S) as limit:
         answer = await hook.webhook.handler(ctx)
     if limit.cancelled_caught:

@@ -231,7 +231,7 @@ async def test_who_asks_is_told_by_the_host_and_never_by_arguments(
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("hello", user="mallory")
         ctx = bot.plugins.contexts[-1]
-        assert (ctx.from_user_id, ctx.from_chat_key) == ("mallory", "fake-private_lin")
+        assert (ctx.from_user_id, ctx.chat_key) == ("mallory", "fake-private_lin")
         assert ctx.run_id
         assert ctx.box is not None
 

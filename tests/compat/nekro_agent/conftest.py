@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
+from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
+from nekro_core.plugins.host.kinds import LegacySupport
 from nekro_core.testing import Bot
 from tests.plugins.world import World
 
@@ -17,7 +20,9 @@ OpenBot = Callable[..., AbstractAsyncContextManager[Bot]]
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+    return World(
+        tmp_path, LegacySupport(make_context=LegacyAgentCtx, message_form=LegacyChatMessage.of)
+    )
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ def test_one_class_under_both_names() -> None:
         assert theirs.NekroPlugin is plugin.NekroPlugin
         assert theirs is not plugin
         assert plugin.__spec__.name == "nekro_core.api.plugin"
-        assert importlib.import_module("nekro_agent.api.schemas").AgentCtx is schemas.AgentCtx
+        legacy = importlib.import_module("nekro_agent.api.schemas").AgentCtx
+        assert issubclass(legacy, schemas.AgentCtx)
+        assert importlib.import_module("nekro_agent.schemas.agent_ctx").AgentCtx is legacy
 
 
 def test_from_package_import_module() -> None:
@@ -99,3 +101,14 @@ def test_two_bots_share_and_the_last_one_clears() -> None:
         assert importlib.import_module("nekro_agent.api.plugin") is first
         importlib.import_module("nekro_agent.api.signal")
     assert facades() == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["core", "i18n", "message", "plugin", "recurring_timer", "schemas", "signal", "timer"],
+)
+def test_a_facade_offers_every_name_of_our_module_of_the_same_name(name: str) -> None:
+    ours = importlib.import_module(f"nekro_core.api.{name}")
+    with install_facades():
+        theirs = importlib.import_module(f"nekro_agent.api.{name}")
+        assert not [each for each in ours.__all__ if not hasattr(theirs, each)]

@@ -7,7 +7,7 @@ import pytest
 
 from nekro_core.api import i18n, llm, message, recurring_timer, timer
 from nekro_core.api.plugin import Arg, CmdCtl, NekroPlugin, TaskCtl, dynamic_import_pkg, task
-from nekro_core.api.schemas import AgentCtx
+from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.message_service import message_service
 
 P, ME = NekroPlugin, None
@@ -74,10 +74,10 @@ CALLS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
     (recurring_timer.create_cron_job, ("c", "x", "e", "UTC", "none", None), {}),
     (llm.gen_openai_chat_response, (), ASKED),
     (llm.gen_openai_embeddings, ("m", "i", "k", "b", 3), {}),
-    (AgentCtx.create_by_chat_key, ("c", None, None, None), {}),
-    (AgentCtx.create_by_chat_key, (), {"chat_key": "c", "container_key": None}),
-    (AgentCtx.send_text, (ME, "c"), {"record": True}),
-    (AgentCtx.push_system, (ME, "m"), {"trigger_agent": True}),
+    (LegacyAgentCtx.create_by_chat_key, ("c", None, None, None), {}),
+    (LegacyAgentCtx.create_by_chat_key, (), {"chat_key": "c", "container_key": None}),
+    (LegacyAgentCtx.send_text, (ME, "c"), {"record": True}),
+    (LegacyAgentCtx.push_system, (ME, "m"), {"trigger_agent": True}),
     (i18n.i18n_text, (), {"zh_CN": "x", "en_US": "y"}),
 )
 

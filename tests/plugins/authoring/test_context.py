@@ -15,13 +15,13 @@ from tests.plugins.world import GROUP, World
 
 def test_facts(world: World) -> None:
     ctx = world.ctx()
-    assert ctx.chat_key == ctx.from_chat_key == "onebot_v11-group_30003"
+    assert ctx.chat_key == "onebot_v11-group_30003"
     assert (ctx.adapter_key, ctx.channel_id, ctx.channel_type) == (
         "onebot_v11",
         "group_30003",
         "group",
     )
-    assert ctx.from_platform_userid == ctx.from_user_id == "10001"
+    assert ctx.from_user_id == "10001"
 
 
 async def test_words_pictures_voices_and_files(world: World) -> None:

@@ -22,7 +22,7 @@ from tests.tools.make import tool_of
 
 async def who(_ctx: AgentCtx) -> list[str]:
     """Say who asks."""
-    return [_ctx.from_user_id, _ctx.from_chat_key, _ctx.run_id, _ctx.owner]
+    return [_ctx.from_user_id, _ctx.chat_key, _ctx.run_id, _ctx.owner]
 
 
 async def test_the_handler_knows_who_asks(world: World) -> None:

@@ -22,12 +22,13 @@ from nekro_core.api.llm import (
     get_model_group_info,
     model_groups,
 )
-from nekro_core.compat.nekro_agent.context import call_scope
+from nekro_core.compat.nekro_agent.models.groups import ModelGroups
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ImagePart, RequestUsage, TextPart
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import loading
+from nekro_core.plugins.authoring.call import call_scope
 from nekro_core.plugins.authoring.current import NoCurrentBot
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
@@ -56,25 +57,24 @@ class Desk:
     def __init__(self, world: World, model: ScriptedModel, own: LLMSettings = NO_MODEL) -> None:
         self.world = world
         self.book = Book()
-        self.models = PluginModels(
-            model,
-            own,
-            {
-                "draw": ModelGroupSettings(
-                    base_url="http://127.0.0.1:9/v1",
-                    model="painter",
-                    api_key=SecretStr(KEY),
-                    type="draw",
-                    temperature=0.3,
-                )
-            },
-            UsageLedger(self.book, lambda: 1000.0),
-        )
+        others = {
+            "draw": ModelGroupSettings(
+                base_url="http://127.0.0.1:9/v1",
+                model="painter",
+                api_key=SecretStr(KEY),
+                type="draw",
+                temperature=0.3,
+            )
+        }
+        self.groups = ModelGroups.of(own, others, embedded=model.profile.name)
+        self.models = PluginModels(model, own, others, UsageLedger(self.book, lambda: 1000.0))
 
     @contextmanager
     def inside(self, limits: Limits | None = None, *, tool: bool = True) -> Iterator[None]:
         """Run as a tool of the plugin does, in a turn with these limits."""
-        services = replace(self.world.services, models=self.models)
+        services = replace(
+            self.world.services, models=self.models, extensions={ModelGroups: self.groups}
+        )
         ctx = self.world.ctx(services=services, owner="ann.weather", meter=limits)
         binding = replace(self.world.binding, services=services)
         with loading(binding, "local/weather"), call_scope(ctx if tool else None):

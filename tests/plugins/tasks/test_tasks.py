@@ -9,11 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.plugins.authoring.tasks import TaskCtl, TaskSignal
+from nekro_core.plugins.authoring.tasks import AsyncTaskHandle, TaskCtl, TaskSignal, WaitCancelled
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.plugins.tasks.functions import task
-from nekro_core.plugins.tasks.handle import AsyncTaskHandle, WaitCancelled
 from nekro_core.plugins.tasks.runner import MAX_RUNNING
 from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World

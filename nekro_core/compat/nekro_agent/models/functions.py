@@ -27,8 +27,8 @@ from nekro_core.llm.model import (
 )
 from nekro_core.llm.tokens import estimate_tokens
 from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
+from nekro_core.plugins.authoring.services import ModelEndpoints
 from nekro_core.plugins.models.embedding import EmbeddingEndpoint, embed_locally
-from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.tools.outcome import InvalidValue
 
 _MAX_TOKENS = 4096
@@ -71,7 +71,7 @@ class OpenAIResponse(BaseModel):
     finish_reason: str = "stop"
 
 
-def plugin_models() -> PluginModels:
+def plugin_models() -> ModelEndpoints:
     """The bot's. Raises `NoCurrentBot`."""
     found = current_services().models
     if found is None:
@@ -86,7 +86,10 @@ def model_groups() -> ModelGroups:
     Returns:
         The groups by name; a name that is missing raises a `KeyError` that tells how to set it.
     """
-    return plugin_models().groups
+    groups = current_services().extension(ModelGroups)
+    if groups is None:
+        raise NoCurrentBot("this bot has no models for plugins")
+    return groups
 
 
 def get_model_group_info(name: str) -> ModelConfigGroup:
@@ -157,7 +160,7 @@ async def gen_openai_chat_response(
         logger.debug("gen_openai_chat_response: no use for {}", ", ".join(other))
     given = list(messages)
     asked = await plugin_models().chat(
-        model, base_url=base_url or "", api_key=api_key or "", proxy=proxy_url or ""
+        model, base_url=_endpoint(base_url), api_key=api_key or "", proxy=proxy_url or ""
     )
     extra = {
         "top_p": top_p,
@@ -254,8 +257,8 @@ async def gen_openai_embeddings(
     texts = input if isinstance(input, list) else [input]
     if not 0 < len(texts) <= _MOST_TEXTS:
         raise InvalidValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
-    address = (base_url or "").strip()
-    if not address or address == EMBEDDED:
+    address = _endpoint(base_url)
+    if not address:
         # A thousand texts take a second of a processor: not of the loop's.
         vectors = await anyio.to_thread.run_sync(
             lambda: [embed_locally(str(text), dimensions) for text in texts]
@@ -280,6 +283,12 @@ async def gen_openai_embeddings(
             started,
         )
     return vectors if isinstance(input, list) else vectors[0]
+
+
+def _endpoint(base_url: str | None) -> str:
+    """An address without blanks around it; empty for what answers inside this process."""
+    address = (base_url or "").strip()
+    return "" if address.rstrip("/") == EMBEDDED else address
 
 
 def _written(message: Given) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import anyio
 from anyio import to_thread
 
-from nekro_core.compat.nekro_agent.context import current_context
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.compat.nekro_agent.tools.path_convertor import get_upload_file_path
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.media.sniff import HEAD, OCTETS, sniff
+from nekro_core.plugins.authoring.current import current_call
 from nekro_core.tools.outcome import InvalidValue
 
 __all__ = [
@@ -97,7 +97,7 @@ async def copy_to_upload_dir(
     """Copy a file of the host among what the chat received: its new path and its name."""
     name = file_name or PurePath(file_path).name
     target, name = get_upload_file_path(from_chat_key, name, use_suffix)
-    ctx = current_context()
+    ctx = current_call()
     if ctx is not None and isinstance(ctx.fs.meant(Path(file_path)), str):
         file_path = str(ctx.fs.get_file(file_path))
     await to_thread.run_sync(shutil.copyfile, file_path, target)

@@ -5,10 +5,11 @@ import secrets
 from pathlib import Path, PurePath
 
 from nekro_core.chat import ChatKey
-from nekro_core.compat.nekro_agent.context import current_context
 from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.plugins.authoring.call import CallFiles
+from nekro_core.plugins.authoring.current import current_call
 from nekro_core.plugins.authoring.files import is_url
-from nekro_core.plugins.authoring.host_files import SHARED, UPLOADS, CallFiles, HostFiles
+from nekro_core.plugins.authoring.host_files import SHARED, UPLOADS, HostFiles
 from nekro_core.tools.outcome import ToolFailure
 
 __all__ = [
@@ -32,22 +33,20 @@ def convert_to_host_path(
     Raises `ValueError` for a path outside of the box's folders, `ToolFailure` for another chat.
     """
     del container_key
-    ctx = current_context()
+    ctx = current_call()
     if ctx is not None:
-        if chat_key and chat_key not in (ctx.chat_key, ctx.from_chat_key):
+        if chat_key and chat_key != ctx.chat_key:
             raise ToolFailure(f"{chat_key} is another chat than {ctx.chat_key}: its files are its")
-        path: Path = ctx.fs.get_file(str(sandbox_path))
-        return path
+        return ctx.fs.get_file(str(sandbox_path))
     copy, _ = _mirror(chat_key).host_path(str(sandbox_path))
     return copy
 
 
 def convert_to_container_path(host_path: Path | str, *_: object) -> str:
     """Put a file of the host into the box of the chat whose code calls; its path there."""
-    ctx = current_context()
+    ctx = current_call()
     if ctx is not None:
-        inside: str = ctx.fs.forward_file(Path(host_path))
-        return inside
+        return ctx.fs.forward_file(Path(host_path))
     return f"{SHARED}/{PurePath(host_path).name}"
 
 
