@@ -1,4 +1,4 @@
-"""``nekro_agent.core``: settings, the log, the environment, folders, and the list of plugins."""
+"""``nekro_agent.core``: the settings, the log, the environment, folders and the plugin list."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -15,8 +15,8 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     text_column,
 )
 from nekro_core.compat.nekro_agent.rows.presets import DBPreset
-from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
+from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 
 _KEPT = ("is_active", "preset_id", "channel_name", "data", "conversation_start_time")
 """Fields that have no column: they are in the bot's file of what plugins keep of chats."""

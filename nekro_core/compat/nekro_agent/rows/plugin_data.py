@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.compat.nekro_agent.rows.conditions import number_column, second_column, text_column
-from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 
 
 class DBPluginData(Row):

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
-from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import ListSource
+from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.source import ListSource, RowSource
 from nekro_core.tools.outcome import InvalidValue
 
 OWN_ID = -1

@@ -2,15 +2,15 @@
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from nekro_core.compat.nekro_agent.rows.conditions import (
-    ColumnCondition,
     Condition,
     ConditionGroup,
     QueryError,
     conditions_of,
 )
+from nekro_core.compat.nekro_agent.rows.source import RowSource
 from nekro_core.store.queries import WhereClause
 from nekro_core.system.errors import NekroError
 
@@ -32,30 +32,6 @@ class MultipleObjectsReturned(NekroError, LookupError):
 
 class NotKept(NekroError, NotImplementedError):
     """This of a row cannot be changed here; says what can."""
-
-
-class RowSource(Protocol):
-    """Where rows of one kind come from."""
-
-    @property
-    def columns(self) -> Mapping[str, ColumnCondition]:
-        """Fields whose conditions can be said in SQL."""
-
-    @property
-    def orders(self) -> Mapping[str, str]:
-        """Fields by which the database can order, and the columns that they are."""
-
-    @property
-    def default_order(self) -> str:
-        """The columns by which rows come where nothing else is said."""
-
-    async def rows(
-        self, where: WhereClause, *, order: str, limit: int, offset: int
-    ) -> Sequence[Any]:
-        """Rows in an order; ``limit`` 0 is all."""
-
-    async def count(self, where: WhereClause) -> int:
-        """How many there are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.policy.permissions import CommandPermission, permission_of
 
 _KEPT = ("ban_until", "prevent_trigger_until", "ext_data")
