@@ -170,19 +170,19 @@ class MaiBotCommands:
             "text": text,
             "stream_id": ctx.chat_key,
         }
-        begun = await self._hooks.hook("chat.command.before_execute", arguments, ctx=ctx)
-        if begun.aborted:
+        before = await self._hooks.hook("chat.command.before_execute", arguments, ctx=ctx)
+        if before.aborted:
             return CommandReply(False, "", stops=True)
-        groups = begun.kwargs.get("matched_groups")
+        groups = before.kwargs.get("matched_groups")
         own = ctx.called_for(plugin.native.key)
         group = ctx.chat.kind is not ChatKind.PRIVATE
         given = {
             **host_arguments(own),
-            "text": str(begun.kwargs.get("text", text)),
+            "text": str(before.kwargs.get("text", text)),
             "is_local_operator": operator,
             "is_group": group,
             "matched_groups": dict(groups) if isinstance(groups, Mapping) else {},
-            "message": begun.kwargs.get("message"),
+            "message": before.kwargs.get("message"),
             "plugin_config": dict(plugin.settings),
         }
         try:

@@ -41,7 +41,8 @@ _EXPECTED: Mapping[str, Expected] = {"image": "image", "voice": "audio"}
 async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
     """A text, or a list of at most 200 dicts with type and data; what is more is left out.
 
-    Raises `CapabilityError` for one that cannot be sent."""
+    Raises `CapabilityError` for one that cannot be sent.
+    """
     if isinstance(given, str):
         return [Text(given)]
     if not isinstance(given, list) or not given:
