@@ -13,20 +13,20 @@ from maibot_sdk.context import PluginContext, PluginPaths
 from maibot_sdk.plugin import MaiBotPlugin as SdkPlugin
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from nekro_core.compat.maibot import configuration
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.configuration import MaiBotConfigError
 from nekro_core.compat.maibot.gateways import Gateways
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.inbound import InboundMessages
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.hooks.inbound import InboundMessages
 from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
-from nekro_core.compat.maibot.manifest import (
+from nekro_core.compat.maibot.plugin import configuration
+from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
+from nekro_core.compat.maibot.plugin.manifest import (
     FILE_NAME,
     MaiBotManifest,
     MaiBotManifestError,
     read_manifest,
 )
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
 from nekro_core.compat.maibot.rpc import PluginRpc
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.effects import UndoStack

@@ -6,16 +6,16 @@ from typing import Any
 from maibot_sdk.types import ToolComponentInfo, build_tool_detailed_description
 from pydantic import ValidationError
 
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.compat.maibot.results import outcome
-from nekro_core.compat.maibot.schema import (
+from nekro_core.compat.maibot.formats.messages import adapter_of, host_arguments
+from nekro_core.compat.maibot.formats.results import outcome
+from nekro_core.compat.maibot.formats.schema import (
     object_schema,
     parameters_of,
     python_name,
     without_host_names,
 )
-from nekro_core.compat.maibot.wire import adapter_of, host_arguments
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.describe import place_of
 from nekro_core.tools.outcome import ToolFailure

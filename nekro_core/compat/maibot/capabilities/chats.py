@@ -12,8 +12,8 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.plugin import current_call
-from nekro_core.compat.maibot.wire import adapter_of, platform_of, readable, seconds_of
+from nekro_core.compat.maibot.formats.messages import adapter_of, platform_of, readable, seconds_of
+from nekro_core.compat.maibot.plugin.loaded import current_call
 
 _MOST_MESSAGES = 500
 _MOST_STREAMS = 2000

@@ -12,7 +12,7 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.wire import readable
+from nekro_core.compat.maibot.formats.messages import readable
 
 _MOST_ROWS = 10_000
 _MOST_TEXT = 4 * 1024 * 1024

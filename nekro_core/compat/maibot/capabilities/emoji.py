@@ -18,7 +18,7 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.results import decoded
+from nekro_core.compat.maibot.formats.results import decoded
 from nekro_core.llm.model import ImagePart, PromptMessage, TextPart
 from nekro_core.tools.content import ContentError, ImageContent, contents
 

@@ -13,8 +13,8 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.prompt_messages import prompt_messages
-from nekro_core.compat.maibot.results import decoded
+from nekro_core.compat.maibot.formats.prompt_messages import prompt_messages
+from nekro_core.compat.maibot.formats.results import decoded
 from nekro_core.compat.nekro_agent.models.functions import gen_openai_embeddings, model_groups
 from nekro_core.llm.model import (
     AudioPart,

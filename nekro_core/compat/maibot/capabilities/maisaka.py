@@ -15,9 +15,9 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.prompt_messages import merge_changes, message_dicts
-from nekro_core.compat.maibot.segments import segments_from
-from nekro_core.compat.maibot.wire import readable
+from nekro_core.compat.maibot.formats.messages import readable
+from nekro_core.compat.maibot.formats.prompt_messages import merge_changes, message_dicts
+from nekro_core.compat.maibot.formats.segments import segments_from
 from nekro_core.llm.model import PromptMessage
 
 _HISTORY = 30

@@ -12,8 +12,8 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.components import MaiBotComponent, components_of
-from nekro_core.compat.maibot.plugin import MaiBotPlugin, current_call
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent, components_of
+from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin, current_call
 from nekro_core.compat.maibot.tools import offer_tools
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.host.listing import UnknownPlugin

@@ -14,7 +14,7 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.segments import forward_from, medium_from, segments_from
+from nekro_core.compat.maibot.formats.segments import forward_from, medium_from, segments_from
 from nekro_core.tools.outcome import ToolFailure
 
 _ADAPTER = "onebot_v11"

@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.prompt_messages import calls_of, merge_changes, message_dicts
+from nekro_core.compat.maibot.formats.prompt_messages import calls_of, merge_changes, message_dicts
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,

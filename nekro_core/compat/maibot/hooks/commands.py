@@ -10,10 +10,10 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatKind
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.compat.maibot.wire import host_arguments
+from nekro_core.compat.maibot.formats.messages import host_arguments
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternProblem

@@ -6,8 +6,8 @@ from typing import Any
 
 from loguru import logger
 
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 
