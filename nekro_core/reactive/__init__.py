@@ -1,21 +1,19 @@
-"""Values that follow others: what a spreadsheet does, for networks, boxes and models.
+"""Values that follow others, as in a spreadsheet: for networks, boxes and models.
 
 ::
 
-    values.py    cell, computed: values that others depend on
-    inputs.py    what a cell runs with, and the key that tells whether it changed
-    scope.py     scope: who owns what runs, and with what it works
-    cells.py     AsyncCell: pending, result and error of something that runs; load
-    fetch.py     fetch_data
-    execute.py   exec_: commands in a fresh box
-    handle.py    sandbox: a box that stays, and what can be done in it
-    own_box.py   the boxes of a scope's own
-    files.py     read_sandbox_file, write_sandbox_file
-    generate.py  generate_text: a model's answer
-    tooling.py   ModelTool and the loop in which a model calls them
-    follow.py    follow: a value's changes, as they come
-    home.py      the thread in which everything happens
-    errors.py    what goes wrong
+    values.py       cell, computed: values that others depend on
+    inputs.py       the inputs of a cell, and the key that tells whether they changed
+    scope.py        scope: owns what runs in it, and has the boxes, model and network for it
+    cells.py        AsyncCell: pending, result and error of an asynchronous function; load
+    fetch.py        fetch_data
+    execute.py      exec_: commands in a fresh box
+    handle.py       sandbox: a box that stays, and what can be done in it
+    files.py        read_sandbox_file, write_sandbox_file
+    generate.py     generate_text: a model's answer
+    model_tools.py  ModelTool, and the loop in which a model calls tools
+    follow.py       the changes of a value, as they come
+    errors.py       the errors
 
-Source of the family: "Integration with Common Tools Patterns" of the boxes' design document.
+Source: "Integration with Common Tools Patterns" in the design document of the boxes.
 """

@@ -289,10 +289,10 @@ class AsyncCell(Node, Generic[T]):
     def _keep(self, key: str, outcome: CellState[T]) -> None:
         self._wanted = None
         self._serial = outcome.serial
-        kept = {**self._outcomes.get(), key: outcome}
-        while len(kept) > self._remember:
-            del kept[next(iter(kept))]
-        self._outcomes.set(kept)
+        outcomes = {**self._outcomes.get(), key: outcome}
+        while len(outcomes) > self._remember:
+            del outcomes[next(iter(outcomes))]
+        self._outcomes.set(outcomes)
 
 
 def _same(one: _Shown[T], other: _Shown[T]) -> bool:

@@ -1,5 +1,8 @@
 """A value's changes, as they come."""
 
+import asyncio
+import contextvars
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +11,24 @@ from typing import Any
 import anyio
 from reaktiv import Effect
 
-from nekro_core.reactive.loop_thread import LoopThread
+
+class LoopThread:
+    """The event loop and the thread that it is made in. Cells change in this thread alone; a value
+    may be set from any."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        # The other thread's own context says that no event loop runs.
+        self._context = contextvars.copy_context()
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function in that thread: at once if this is it, else soon, or never if the loop is
+        closed."""
+        if threading.get_ident() == self._thread:
+            function()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, context=self._context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +46,29 @@ class Glimpse:
     final: bool
 
 
-class _Bell:
-    """Rings when something that `look` reads has changed."""
+class _ChangeEvent:
+    """Sets ``changed`` when something that ``look`` reads has changed."""
 
     def __init__(self, look: Callable[[], object]) -> None:
         self._look = look
-        self._home = LoopThread()
-        self.rung = anyio.Event()
+        self._loop_thread = LoopThread()
+        self.changed = anyio.Event()
 
     def listen(self) -> None:
         self._look()
-        self._home.call(self._ring)
+        self._loop_thread.call(self._set)
 
-    def _ring(self) -> None:
-        self.rung.set()
+    def _set(self) -> None:
+        self.changed.set()
 
 
 @contextmanager
-def watching(look: Callable[[], object]) -> Iterator[_Bell]:
+def watching(look: Callable[[], object]) -> Iterator[_ChangeEvent]:
     """Notice changes of what ``look``, which must not raise, reads."""
-    bell = _Bell(look)
-    effect = Effect(bell.listen)
+    change = _ChangeEvent(look)
+    effect = Effect(change.listen)
     try:
-        yield bell
+        yield change
     finally:
         effect.dispose()
 
@@ -59,11 +79,11 @@ async def follow(look: Callable[[], Glimpse]) -> AsyncGenerator[Glimpse]:
     Whoever is slow misses what was in between and never what is last. Close it early with
     `contextlib.aclosing`.
     """
-    with watching(look) as bell:
+    with watching(look) as change:
         while True:
-            await bell.rung.wait()
-            bell.rung = anyio.Event()
+            await change.changed.wait()
+            change.changed = anyio.Event()
             seen = look()
             yield seen
-            if seen.final and not bell.rung.is_set():
+            if seen.final and not change.changed.is_set():
                 return

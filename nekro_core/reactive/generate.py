@@ -41,10 +41,10 @@ class TextCell(AsyncCell[str]):
         self._arriving = Signal(("", ""))
 
         async def load(given: InputSnapshot) -> str:
-            def heard(words: str) -> None:
+            def on_text(words: str) -> None:
                 self._arriving.set((given.key, words))
 
-            text: str = await answer(given, heard)
+            text: str = await answer(given, on_text)
             return text
 
         super().__init__(
@@ -71,11 +71,11 @@ class TextCell(AsyncCell[str]):
         return self.key
 
     def _glimpse(self) -> Glimpse:
-        seen = super()._glimpse()
+        glimpse = super()._glimpse()
         return (
-            seen
-            if seen.value is not None
-            else Glimpse(self.partial or None, seen.error, seen.final)
+            glimpse
+            if glimpse.value is not None
+            else Glimpse(self.partial or None, glimpse.error, glimpse.final)
         )
 
 
@@ -130,8 +130,8 @@ def generate_text(
         inputs["after"] = after_input(after)
         present = ("after",)
 
-    async def answer(given: InputSnapshot, heard: Callable[[str], None]) -> str:
-        able = _able(model, offered)
+    async def answer(given: InputSnapshot, on_text: Callable[[str], None]) -> str:
+        usable = _checked_model(model, offered)
         values = given.values
         system_message = values.get("system")
         messages = [PromptMessage.of("system", system_message)] if system_message else []
@@ -141,12 +141,12 @@ def generate_text(
             temperature=values.get("temperature"),
             functions=tuple(tool.function for tool in offered.values()),
         )
-        return await run_tool_loop(able, request, offered, steps=steps, heard=heard)
+        return await run_tool_loop(usable, request, offered, steps=steps, on_text=on_text)
 
     return TextCell(answer, inputs, present=present)
 
 
-def _able(model: ChatModel | None, tools: Mapping[str, ModelTool]) -> ChatModel:
+def _checked_model(model: ChatModel | None, tools: Mapping[str, ModelTool]) -> ChatModel:
     if model is None:
         raise ReactiveError("this scope has no model: give scope() a context or a model")
     if tools and not model.profile.functions:

@@ -1,5 +1,7 @@
 """A box that stays, as something that cells depend on."""
 
+import math
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -9,6 +11,7 @@ import anyio
 from loguru import logger
 from reaktiv import Effect, Signal, untracked
 
+from nekro_core.plugins.authoring.services import PluginBoxSource
 from nekro_core.reactive.cells import AsyncCell
 from nekro_core.reactive.errors import ReactiveError
 from nekro_core.reactive.execute import (
@@ -25,10 +28,16 @@ from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_
 from nekro_core.reactive.inputs import InputSnapshot, resolve
 from nekro_core.reactive.model_tools import ModelTool
 from nekro_core.reactive.scope import Resources, current_scope
-from nekro_core.reactive.scope_boxes import ephemeral_boxes
 from nekro_core.reactive.values import Computed, Reactive, refuse_in_computed
 from nekro_core.sandbox.box import Box, SandboxError
-from nekro_core.sandbox.named import ImageMismatch
+from nekro_core.sandbox.named import (
+    BoxRecord,
+    ImageMismatch,
+    NamedBoxes,
+    NamedBoxLimits,
+    OwnerBoxes,
+)
+from nekro_core.sandbox.named.storage import SavedState
 from nekro_core.sandbox.tools import SandboxPool, handle_tool_call, openai_tools
 
 SLEEP_AFTER_S: Final = 600.0
@@ -36,6 +45,8 @@ SLEEP_AFTER_S: Final = 600.0
 
 TOOLS: Final = ("shell", "read_file", "write_file", "glob", "browse")
 """What a model may do in a box that it was given. It is given no other."""
+
+_EPHEMERAL: Final = NamedBoxLimits(default_image="", sleep_after_s=math.inf)
 
 Status = Literal["running", "sleeping", "destroyed"]
 
@@ -57,9 +68,9 @@ class SandboxHandle:
     def __init__(self, image: Reactive[str | None], name: str | None) -> None:
         refuse_in_computed("a sandbox")
         self._scope = current_scope()
-        self._kept = name is not None
+        self._named = name is not None
         self.name = name or "default"
-        self._pool = _pool(self._scope.resources, kept=self._kept)
+        self._pool = _pool(self._scope.resources, named=self._named)
         self._boxes = self._pool.boxes
         self._image = Computed(lambda: resolve(image) or "")
         self._changes = Signal(0)
@@ -79,7 +90,7 @@ class SandboxHandle:
     def status(self) -> Status:
         """What it is at this moment; nothing that a reader could depend on. Before its first use
         it sleeps."""
-        if self._closed and not self._kept:
+        if self._closed and not self._named:
             return "destroyed"
         running = any(box.name == self.name and box.running for box in self._boxes.known)
         return "running" if running else "sleeping"
@@ -195,7 +206,7 @@ class SandboxHandle:
         self._closed = True
         self._effect.dispose()
         self._scope.disown(self)
-        if not self._kept:
+        if not self._named:
             self._scope.finish(self._destroy, f"end of {self.name}")
 
     # ---- inside -------------------------------------------------------------------------------
@@ -268,18 +279,45 @@ def sandbox(image: Reactive[str | None] = None, *, name: str | None = None) -> S
     return SandboxHandle(image, name)
 
 
-def _pool(resources: Resources, *, kept: bool) -> SandboxPool:
+def _pool(resources: Resources, *, named: bool) -> SandboxPool:
     pool = resources.pool
-    if kept:
+    if named:
         if pool is None:
             raise ReactiveError("this scope keeps no boxes: give scope() a context or a pool")
         return pool
     if resources.boxes is None:
         raise ReactiveError("this scope has no boxes: give scope() a context or a source of boxes")
-    boxes = ephemeral_boxes(resources.boxes)
+    boxes = _ephemeral_boxes(resources.boxes)
     return (
         SandboxPool(boxes, preview=pool.preview, limits=pool.limits) if pool else SandboxPool(boxes)
     )
+
+
+class _NoStorage:
+    """Stores no boxes. A scope ends with its process, and its boxes must leave no files."""
+
+    async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
+        del owner
+        return {}
+
+    async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
+        pass
+
+    async def save(self, owner: str, name: str, box: Box, before: SavedState) -> SavedState:
+        del owner, name, box
+        return before
+
+    async def restore(self, owner: str, name: str, box: Box) -> SavedState:
+        del owner, name, box
+        return SavedState()
+
+    async def forget(self, owner: str, name: str) -> None:
+        pass
+
+
+def _ephemeral_boxes(source: PluginBoxSource) -> OwnerBoxes:
+    """Boxes that never sleep and are not stored. Their user destroys them."""
+    return NamedBoxes(source, _NoStorage(), _EPHEMERAL, clock=time.monotonic).of("scope")
 
 
 def _without_sandbox(schema: Mapping[str, Any]) -> dict[str, Any]:

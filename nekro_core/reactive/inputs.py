@@ -42,11 +42,11 @@ def read_inputs(
     or empty one of ``needed``, leave nothing to run with. ``salt`` makes equal inputs differ."""
     waiting = False
     try:
-        with reading(reader) as found:
+        with reading(reader) as current:
             try:
                 read = {name: resolve(each) for name, each in wanted.items()}
             finally:
-                waiting = found.waiting
+                waiting = current.waiting
         idle = any(read[name] is None for name in present) or any(
             _is_missing(read[name]) for name in needed
         )

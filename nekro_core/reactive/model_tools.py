@@ -24,7 +24,7 @@ from nekro_core.tools.outcome import public_error_text
 
 MAX_RESULT: Final = 64 * 1024
 """Characters of one tool's result that the model is given."""
-_TELLING = (BoxFileError, ImageUnavailable, ImageMismatch)
+_PUBLIC_ERRORS = (BoxFileError, ImageUnavailable, ImageMismatch)
 """Of boxes: their texts are written for whoever uses one, and name paths of the box."""
 
 
@@ -61,37 +61,37 @@ async def run_tool_loop(
     tools: Mapping[str, ModelTool],
     *,
     steps: int,
-    heard: Callable[[str], None],
+    on_text: Callable[[str], None],
 ) -> str:
     """Ask until a reply calls nothing; its words.
 
     The calls of a reply are carried out one after another. What a tool raises is its result, for
-    the model to read. ``heard`` is given the words of the reply that is arriving, all so far.
+    the model to read. ``on_text`` is given the words of the reply that is arriving, all so far.
     Raises `LoopTooLong` after ``steps`` replies, `ReactiveError` for one that was cut, and
     `ModelError`.
     """
     for _ in range(steps):
-        words, calls = await _reply(model, request, heard)
+        words, calls = await _reply(model, request, on_text)
         if not calls:
             return words
-        said = PromptMessage("assistant", (TextPart(words),) if words else (), calls=calls)
+        assistant = PromptMessage("assistant", (TextPart(words),) if words else (), calls=calls)
         answers = [await _answer(call, tools) for call in calls]
-        request = replace(request, messages=(*request.messages, said, *answers))
+        request = replace(request, messages=(*request.messages, assistant, *answers))
     raise LoopTooLong(f"the model called tools in each of {steps} replies and came to no end")
 
 
 async def _reply(
-    model: ChatModel, request: ChatRequest, heard: Callable[[str], None]
+    model: ChatModel, request: ChatRequest, on_text: Callable[[str], None]
 ) -> tuple[str, tuple[FunctionCall, ...]]:
     words: list[str] = []
     calls: list[FunctionCall] = []
-    heard("")
+    on_text("")
     async with model.stream(request) as deltas:
         async for delta in deltas:
             match delta:
                 case TextDelta(text):
                     words.append(text)
-                    heard("".join(words))
+                    on_text("".join(words))
                 case FunctionCall():
                     calls.append(delta)
                 case ReplyFinished("length") if not calls:
@@ -106,7 +106,7 @@ async def _reply(
 async def _answer(call: FunctionCall, tools: Mapping[str, ModelTool]) -> PromptMessage:
     # A cancelled conversation must not begin one thing more, even if the last one never paused.
     await anyio.lowlevel.checkpoint_if_cancelled()
-    text = await _outcome(call, tools)
+    text = await _call_tool(call, tools)
     if len(text) > MAX_RESULT:
         left_out = len(text) - MAX_RESULT
         half = MAX_RESULT // 2
@@ -114,7 +114,7 @@ async def _answer(call: FunctionCall, tools: Mapping[str, ModelTool]) -> PromptM
     return PromptMessage("tool", (TextPart(text),), answers=call.call_id)
 
 
-async def _outcome(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
+async def _call_tool(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
     tool = tools.get(call.name)
     if tool is None:
         return f"there is no tool {call.name}; there is {', '.join(tools) or 'none'}"
@@ -123,8 +123,8 @@ async def _outcome(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
     try:
         return await tool.call(call.arguments)
     except Exception as error:  # noqa: BLE001 - the model is told, whatever a tool raises
-        told = str(error) if isinstance(error, _TELLING) else public_error_text(error)
+        detail = str(error) if isinstance(error, _PUBLIC_ERRORS) else public_error_text(error)
         # Where the model is told nothing more, this is all that anybody can read of it.
-        level = "DEBUG" if told else "WARNING"
+        level = "DEBUG" if detail else "WARNING"
         logger.opt(exception=error).log(level, "{} failed for a model", call.name)
-        return f"{call.name} failed with {type(error).__name__}{told and f': {told}'}"
+        return f"{call.name} failed with {type(error).__name__}{detail and f': {detail}'}"

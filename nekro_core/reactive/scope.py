@@ -20,7 +20,7 @@ from nekro_core.plugins.authoring.chat_network import fetch_scope
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import PluginBoxSource, UrlFetcher
 from nekro_core.reactive.errors import NoScope
-from nekro_core.reactive.loop_thread import LoopThread
+from nekro_core.reactive.follow import LoopThread
 from nekro_core.sandbox.tools import SandboxPool
 
 
@@ -74,7 +74,7 @@ class Scope:
         self._busy = 0
         self._changed = anyio.Event()
         self._over = False
-        self._home: LoopThread | None = None
+        self._loop_thread: LoopThread | None = None
 
     @property
     def resources(self) -> Resources:
@@ -217,8 +217,8 @@ class Scope:
         Args:
             function: What to call; it takes nothing.
         """
-        if self._home is not None:
-            self._home.call(function)
+        if self._loop_thread is not None:
+            self._loop_thread.call(function)
 
     def close(self) -> None:
         """Stop everything in it, without waiting."""
@@ -241,7 +241,7 @@ class Scope:
             self.room = around.room
             self._resources = self._given or around.resources
         self._tasks = tasks
-        self._home = LoopThread()
+        self._loop_thread = LoopThread()
         self._token = _current.set(self)
 
     def _leave(self) -> None:
@@ -295,10 +295,10 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
 
 def current_scope() -> Scope:
     """The scope in which cells are made here. Raises `NoScope`."""
-    found = _current.get()
-    if found is None:
+    current = _current.get()
+    if current is None:
         raise NoScope("cells that run something live in a scope: `async with scope(_ctx):`")
-    return found
+    return current
 
 
 async def settled() -> None:

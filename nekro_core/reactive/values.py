@@ -70,29 +70,29 @@ def reading(node: Node) -> Iterator[_Reading]:
     """What is read in here is read to compute ``node``. Raises `Circle`."""
     if node.in_circle:
         raise _circle(node)
-    token = _reading.set(found := _Reading(node, _reading.get()))
+    token = _reading.set(current := _Reading(node, _reading.get()))
     try:
-        yield found
+        yield current
     finally:
         _reading.reset(token)
 
 
-def read(node: Node, kept: reaktiv.Signal[T]) -> T:
+def read(node: Node, signal: reaktiv.Signal[T]) -> T:
     """The value that reaktiv keeps for a node. Raises `Circle` for one that is being computed, and
     for one that ever was in a circle: nothing of it is read any more."""
     if node.in_circle:
         raise _circle(node)
     line: list[Node] = []
-    found = _reading.get()
-    while found is not None:
-        line.append(found.node)
-        if found.node is node:
+    current = _reading.get()
+    while current is not None:
+        line.append(current.node)
+        if current.node is node:
             for each in line:
                 each.in_circle = True
             raise _circle(node)
-        found = found.outer
+        current = current.outer
     try:
-        return kept.get()
+        return signal.get()
     except RuntimeError as error:
         if type(error) is not RuntimeError:
             raise
@@ -107,8 +107,8 @@ def _circle(node: Node) -> Circle:
 
 def note_waiting(waiting: bool) -> None:
     """Tell whoever reads that this value is not final yet."""
-    if waiting and (found := _reading.get()) is not None:
-        found.waiting = True
+    if waiting and (current := _reading.get()) is not None:
+        current.waiting = True
 
 
 def refuse_in_computed(what: str) -> None:
@@ -208,11 +208,11 @@ class Computed(Node, Generic[T]):
     def _compute(self) -> _Outcome[T]:
         waiting = False
         try:
-            with reading(self) as found:
+            with reading(self) as current:
                 try:
                     value = self._function()
                 finally:
-                    waiting = found.waiting
+                    waiting = current.waiting
         except Exception as error:  # noqa: BLE001 - raised again where it is read
             return _Outcome(None, error, error.__traceback__, waiting)
         return _Outcome(value, None, None, waiting)

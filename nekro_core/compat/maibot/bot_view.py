@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record
-from nekro_core.compat.maibot.wire import message_of, stream_of
+from nekro_core.compat.maibot.formats.messages import message_of, stream_of
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.store import Store

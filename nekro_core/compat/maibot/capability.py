@@ -6,8 +6,8 @@ from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin, current_call
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin, current_call
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.system.errors import NekroError
 

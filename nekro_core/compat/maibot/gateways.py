@@ -30,11 +30,10 @@ from nekro_core.chat import (
     Voice,
 )
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.capability import CapabilityError
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.compat.maibot.segments import segments_from
-from nekro_core.compat.maibot.wire import adapter_of, message_of, seconds_of
+from nekro_core.compat.maibot.formats.messages import adapter_of, message_of, seconds_of
+from nekro_core.compat.maibot.formats.segments import InvalidSegment, segments_from
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.delivery.adapter import Adapter, Capabilities
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -205,7 +204,7 @@ class Gateways:
             return False
         try:
             message = await self._message(adapter, given, payload)
-        except (ChatKeyError, CapabilityError, ValueError) as error:
+        except (ChatKeyError, InvalidSegment, ValueError) as error:
             logger.error("gateway of {}: the message is not taken: {}", plugin.plugin_id, error)
             return False
         if self._ports.inbound is None:

@@ -9,14 +9,14 @@ from anyio.abc import TaskGroup
 
 from nekro_core.chat import ChatKey
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.commands import MaiBotCommands
 from nekro_core.compat.maibot.gateways import GatewayPorts, Gateways
-from nekro_core.compat.maibot.hooked_model import HookedModel
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.inbound import InboundMessages
-from nekro_core.compat.maibot.manifest import discover
-from nekro_core.compat.maibot.plugin import LoadedPlugins
-from nekro_core.compat.maibot.send_hooks import SendHooks
+from nekro_core.compat.maibot.hooks.commands import MaiBotCommands
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.hooks.hooked_model import HookedModel
+from nekro_core.compat.maibot.hooks.inbound import InboundMessages
+from nekro_core.compat.maibot.hooks.send_hooks import SendHooks
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins
+from nekro_core.compat.maibot.plugin.manifest import discover
 from nekro_core.delivery.outbound.hook import SendHook
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.effects import UndoStack

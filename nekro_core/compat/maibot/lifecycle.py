@@ -5,13 +5,13 @@ from typing import Any
 import anyio
 from loguru import logger
 
-from nekro_core.compat.maibot import configuration
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.commands import problem_of
-from nekro_core.compat.maibot.components import components_of
-from nekro_core.compat.maibot.configuration import MaiBotConfigError
-from nekro_core.compat.maibot.hooks import HookRunner, unsupported_handlers
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin, handler_call
+from nekro_core.compat.maibot.hooks.commands import problem_of
+from nekro_core.compat.maibot.hooks.handlers import HookRunner, unsupported_handlers
+from nekro_core.compat.maibot.plugin import configuration
+from nekro_core.compat.maibot.plugin.components import components_of
+from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin, handler_call
 from nekro_core.compat.maibot.tools import offer_tools
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity

@@ -13,20 +13,20 @@ from maibot_sdk.context import PluginContext, PluginPaths
 from maibot_sdk.plugin import MaiBotPlugin as SdkPlugin
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from nekro_core.compat.maibot import configuration
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.configuration import MaiBotConfigError
 from nekro_core.compat.maibot.gateways import Gateways
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.inbound import InboundMessages
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.hooks.inbound import InboundMessages
 from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
-from nekro_core.compat.maibot.manifest import (
+from nekro_core.compat.maibot.plugin import configuration
+from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
+from nekro_core.compat.maibot.plugin.manifest import (
     FILE_NAME,
     MaiBotManifest,
     MaiBotManifestError,
     read_manifest,
 )
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
 from nekro_core.compat.maibot.rpc import PluginRpc
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.effects import UndoStack
@@ -202,15 +202,17 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
 
 def _legacy_factory(module: Any) -> Callable[[], Any] | None:
     """A plugin class from before the SDK, behind the SDK's own adapter."""
-    found = getattr(module, "_legacy_plugin_class", None)
-    if found is None:
+    plugin_class = getattr(module, "_legacy_plugin_class", None)
+    if plugin_class is None:
         marked = (each for each in vars(module).values() if isinstance(each, type))
-        found = next((each for each in marked if "_is_legacy_registered" in vars(each)), None)
-    if found is None:
+        plugin_class = next(
+            (each for each in marked if "_is_legacy_registered" in vars(each)), None
+        )
+    if plugin_class is None:
         return None
     from maibot_sdk.compat.legacy_adapter import LegacyPluginAdapter  # noqa: PLC0415 - rare
 
-    return lambda: LegacyPluginAdapter(found())
+    return lambda: LegacyPluginAdapter(plugin_class())
 
 
 def _missing_methods(item: DiscoveredPlugin, instance: Any) -> list[PluginProblem]:
@@ -248,17 +250,17 @@ def _give_settings(plugin: MaiBotPlugin, values: Mapping[str, Any]) -> None:
 
 
 def _packages(manifest: MaiBotManifest, where: str) -> list[PluginProblem]:
-    found = []
+    problems = []
     for package, wanted in manifest.packages:
         try:
             installed = version(package)
         except PackageNotFoundError:
             text = f"it needs the package {package}{wanted}, which is not installed"
-            found.append(_warning(text, where, "nekro plugin install puts it in place"))
+            problems.append(_warning(text, where, "nekro plugin install puts it in place"))
             continue
         if wanted and not _fits(installed, wanted):
-            found.append(_warning(f"it needs {package}{wanted}, there is {installed}", where))
-    return found
+            problems.append(_warning(f"it needs {package}{wanted}, there is {installed}", where))
+    return problems
 
 
 def _fits(number: str, wanted: str) -> bool:

@@ -13,9 +13,10 @@ from nekro_core.compat.maibot.capability import (
     CapabilityDenied,
     CapabilityError,
 )
+from nekro_core.compat.maibot.formats.segments import InvalidSegment
 from nekro_core.compat.maibot.gateways import Gateways
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.plugins.authoring.faults import is_cancellation
 
 _LONGEST_S = 300.0
@@ -88,7 +89,7 @@ class PluginRpc:
         try:
             with anyio.fail_after(limit_s):
                 return await entry.answer(call)
-        except CapabilityError as error:
+        except (CapabilityError, InvalidSegment) as error:
             return _failed(str(error))
         except TimeoutError:
             return _failed(f"{name} took over {limit_s:g} s")

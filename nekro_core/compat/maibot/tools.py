@@ -6,16 +6,16 @@ from typing import Any
 from maibot_sdk.types import ToolComponentInfo, build_tool_detailed_description
 from pydantic import ValidationError
 
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.compat.maibot.results import outcome
-from nekro_core.compat.maibot.schema import (
+from nekro_core.compat.maibot.formats.messages import adapter_of, host_arguments
+from nekro_core.compat.maibot.formats.results import outcome
+from nekro_core.compat.maibot.formats.schema import (
     object_schema,
     parameters_of,
     python_name,
     without_host_names,
 )
-from nekro_core.compat.maibot.wire import adapter_of, host_arguments
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.describe import place_of
 from nekro_core.tools.outcome import ToolFailure
@@ -53,8 +53,8 @@ def tool_of(
     plugin's other tools."""
     metadata = component.metadata
     whole = object_schema(_declared(metadata))
-    kept = _kept(whole)
-    schema = without_host_names(whole, kept)
+    own = _own_arguments(whole)
+    schema = without_host_names(whole, own)
     parameters, names = parameters_of(schema)
     order = tuple(each.name for each in parameters)
     optional = {each.name for each in parameters if not each.required}
@@ -64,7 +64,7 @@ def tool_of(
         if not plugin.is_on(component, _ctx.chat_key):
             raise ToolFailure(f"{component.name} is switched off in this chat")
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
-        # A model that writes null for an optional argument means to leave it out.
+        # A model writes null for an optional argument that it wants to leave out.
         given = {
             names[name]: value
             for name, value in bound.items()
@@ -75,7 +75,7 @@ def tool_of(
             host |= {"reasoning": "", "action_data": dict(given), "action_message": host["message"]}
         if component.flag("legacy"):
             host["function_args"] = dict(given)
-        host = {name: value for name, value in host.items() if name not in kept}
+        host = {name: value for name, value in host.items() if name not in own}
         return outcome(await plugin.call(component, given, ctx=_ctx, given=host))
 
     brief = str(metadata.get("brief_description") or component.description or component.name)
@@ -96,7 +96,7 @@ def tool_of(
         around=plugin.native.acting,
         adapters=frozenset(map(adapter_of, component.words("platforms"))),
     )
-    return tool, _warnings(component, whole, kept, tool.where)
+    return tool, _warnings(component, whole, own, tool.where)
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
@@ -114,17 +114,17 @@ def _declared(metadata: Mapping[str, Any]) -> Any:
     return raw or metadata.get("parameters_schema")
 
 
-def _kept(schema: Mapping[str, Any]) -> frozenset[str]:
-    """``message`` is a common name for the words that a tool sends: then it is the tool's own. Who
-    asks and where never is."""
+def _own_arguments(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Host arguments that the tool may use as its own: ``message``, if it is a text, because tools
+    often call what they send so. Who asks and in which chat can never be the tool's."""
     each = schema["properties"].get("message")
     return frozenset({"message"}) if each and each.get("type") == "string" else frozenset()
 
 
 def _warnings(
-    component: MaiBotComponent, schema: Mapping[str, Any], kept: frozenset[str], where: str
+    component: MaiBotComponent, schema: Mapping[str, Any], own: frozenset[str], where: str
 ) -> list[PluginProblem]:
-    about = {"user_id", "group_id"} & set(schema["properties"]) - kept
+    filled = {"user_id", "group_id"} & set(schema["properties"]) - own
     return [
         PluginProblem(
             severity=ProblemSeverity.WARNING,
@@ -132,7 +132,7 @@ def _warnings(
             where=where,
             remedy=f"another person or group needs another name, for example target_{name}",
         )
-        for name in sorted(about)
+        for name in sorted(filled)
     ]
 
 

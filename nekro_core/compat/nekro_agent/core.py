@@ -1,4 +1,4 @@
-"""``nekro_agent.core``: settings, the log, the environment, folders, and the list of plugins."""
+"""``nekro_agent.core``: the settings, the log, the environment, folders and the plugin list."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ _READ: Mapping[str, Callable[[NekroAgentHost], Any]] = {
 
 
 class CoreConfig:
-    """The settings of the bot whose plugin's code runs. Read here, written by the operator."""
+    """The settings of the bot whose plugin's code runs. Plugins only read them."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _READ:
@@ -68,12 +68,11 @@ class CoreConfig:
         return sorted({*super().__dir__(), *_READ})
 
     def get_model_group_info(self, model_name: str = "default", *_: Any) -> Any:
-        """A model group by its name (`ModelConfigGroup`). Raises `KeyError` naming those there
-        are."""
+        """A model group by its name (`ModelConfigGroup`). Raises `KeyError`, listing all groups."""
         return get_model_group_info(model_name)
 
     def model_dump(self) -> dict[str, Any]:
-        """Every name with its value."""
+        """All settings by name."""
         return {name: getattr(self, name) for name in _READ}
 
 
@@ -81,7 +80,7 @@ config = CoreConfig()
 
 
 def get_sub_logger(name: str = "") -> "loguru.Logger":
-    """The log, with a name in every line's extras."""
+    """The log, with ``name`` as the extra ``plugin`` of every line."""
     return logger.bind(plugin=name)
 
 
@@ -94,7 +93,7 @@ _FOLDERS: Mapping[str, str] = {
 
 
 class _Folder(os.PathLike[str]):
-    """A folder below the data folder of the bot whose plugin's code runs."""
+    """A folder in the data folder of the bot whose plugin's code runs."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -112,7 +111,7 @@ class _Folder(os.PathLike[str]):
 
 
 class _OsEnv:
-    """Names of the environment, as they are when they are read."""
+    """Values of the environment, computed when they are read."""
 
     def __getattr__(self, name: str) -> Any:
         known: Mapping[str, Callable[[], Any]] = {
@@ -134,23 +133,22 @@ WORKDIR_PLUGIN_DIR = _Folder(_FOLDERS["WORKDIR_PLUGIN_DIR"])
 
 
 class PluginCollector:
-    """What plugins ask of the list of plugins; `PluginInfo` stands for each. Nothing is switched
-    here: that is the operator's."""
+    """The list of plugins, with a `PluginInfo` for each. Only the operator switches plugins."""
 
     def get_all_plugins(self) -> list[PluginInfo]:
-        """Every plugin that was found."""
+        """All plugins, loaded or not."""
         return list(current_host().listed())
 
     def get_all_active_plugins(self) -> list[PluginInfo]:
-        """Those that are loaded."""
+        """The loaded plugins."""
         return [each for each in self.get_all_plugins() if each.state is PluginState.LOADED]
 
     def get_plugin(self, key: str) -> PluginInfo | None:
-        """One by its key."""
+        """A plugin by its key, or None."""
         return next((each for each in self.get_all_plugins() if each.key == key), None)
 
     async def get_all_sandbox_methods(self, *_: Any) -> list[Any]:
-        """The tools of all of them."""
+        """The tools of all loaded plugins."""
         return [tool for each in self.get_all_active_plugins() for tool in each.tools]
 
 

@@ -14,16 +14,16 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 async def get_user_name(event: Any = None, bot: Any = None, user_id: str = "", **_: Any) -> str:
-    """The name of a person. Raises `ToolFailure` where no account is connected."""
+    """A person's nickname. Raises `ToolFailure` if no account is connected."""
     user_id = str(user_id or getattr(event, "user_id", ""))
-    found = await (bot or bot_of("")).get_stranger_info(user_id=int(user_id))
-    return str(found.get("nickname") or user_id)
+    info = await (bot or bot_of("")).get_stranger_info(user_id=int(user_id))
+    return str(info.get("nickname") or user_id)
 
 
 async def get_user_group_card_name(
     group_id: str | int, user_id: str | int, bot: Any = None, **_: Any
 ) -> str:
-    """What a person is called in a group."""
+    """A person's name in a group: the group card, else the nickname."""
     member = await (bot or bot_of("")).get_group_member_info(
         group_id=int(group_id), user_id=int(user_id)
     )
@@ -31,15 +31,17 @@ async def get_user_group_card_name(
 
 
 async def get_user_avatar(user_id: str | int, **_: Any) -> str:
-    """Where a person's picture is."""
+    """The address of a person's avatar. Raises `ToolFailure` for an id that is not a number."""
     if not str(user_id).isdigit():
         raise ToolFailure(f"{user_id!r} is no number of an account")
     return f"https://q1.qlogo.cn/g?b=qq&nk={user_id}&s=640"
 
 
 def on_command(cmd: str, *args: Any, **kwargs: Any) -> type[Matcher]:
-    """NoneBot's own, taken back when the plugin is unloaded. Raises `ValueError` where NoneBot does
-    not run; whoever loads plugins then sees to it."""
+    """NoneBot's ``on_command``; the matcher is destroyed when the plugin is unloaded.
+
+    Raises `ValueError` if NoneBot does not run. The plugin loader then starts it and tries again.
+    """
     matcher = nonebot.on_command(cmd, *args, **kwargs)
     owner = current_owner()
     if owner is not None:
@@ -56,10 +58,12 @@ async def command_guard(
     require_advanced_command: bool = False,
     **_: Any,
 ) -> tuple[str, str, str, Any]:
-    """Let super users on: who it is, the words behind the command, the chat's key and kind.
+    """Let only super users run a command; anybody else's ends here without an answer.
 
-    Anybody else's command ends here, without an answer. ``require_advanced_command`` lets those on
-    whom the operator named as advanced users, too.
+    ``require_advanced_command`` also lets advanced users run it.
+
+    Returns:
+        The person's name, the text after the command, the chat's key and its kind.
     """
     del trigger_on_off
     user_id = event.get_user_id()
@@ -83,13 +87,13 @@ async def command_guard(
 async def reset_command_guard(
     event: Event, bot: Bot, arg: Message[Any], matcher: Matcher, **kwargs: Any
 ) -> tuple[str, str, str, Any]:
-    """As `command_guard`; the words behind the command, where there are any, name the chat."""
+    """As `command_guard`, but a text after the command is taken as the chat's key."""
     name, words, chat_key, kind = await command_guard(event, bot, arg, matcher, **kwargs)
     return name, words, words or chat_key, kind
 
 
 async def finish_with(matcher: type[Matcher] | Matcher, message: str = "", **_: Any) -> None:
-    """Answer, and end the matcher: raises NoneBot's ``FinishedException``."""
+    """Answer and end the matcher. Raises NoneBot's ``FinishedException``."""
     await matcher.finish(message)
 
 

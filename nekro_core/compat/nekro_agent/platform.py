@@ -12,7 +12,7 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class PlatformUser(BaseModel):
-    """Somebody on a platform."""
+    """A person on a platform."""
 
     platform_name: str = ""
     user_id: str = ""
@@ -21,7 +21,7 @@ class PlatformUser(BaseModel):
 
 
 class LegacyAdapter:
-    """An adapter as plugins ask for it. ``inner`` is the one that runs, None where none does."""
+    """An adapter as plugins know it. ``inner`` is the running one, or None."""
 
     def __init__(self, key: str, inner: Any) -> None:
         self.key = key
@@ -48,7 +48,7 @@ class LegacyAdapter:
         )
 
     async def get_user_info(self, user_id: str, *_: Any, **__: Any) -> PlatformUser:
-        """Somebody, by what is known of them here."""
+        """A person, with the name that the store has."""
         name = await current_host().store.users.name(self.key, str(user_id))
         return PlatformUser(platform_name=self.key, user_id=str(user_id), user_name=name)
 
@@ -57,10 +57,10 @@ class LegacyAdapter:
 
 
 class AdapterUtils:
-    """The functions that plugins find adapters with."""
+    """Finds adapters for plugins."""
 
     def get_adapter(self, adapter_key: str) -> LegacyAdapter:
-        """An adapter by its key. Raises `ToolFailure` where none of that name runs."""
+        """A running adapter by its key. Raises `ToolFailure` if there is none."""
         adapters = current_host().adapters
         if adapter_key not in adapters:
             raise ToolFailure(
@@ -75,7 +75,7 @@ class AdapterUtils:
 
     @property
     def loaded_adapters(self) -> dict[str, LegacyAdapter]:
-        """Those that run."""
+        """The running adapters."""
         return {key: LegacyAdapter(key, each) for key, each in current_host().adapters.items()}
 
 
@@ -83,28 +83,28 @@ adapter_utils = AdapterUtils()
 
 
 def get_bot(self_id: str | None = None) -> Any:
-    """NoneBot's ``Bot`` of an account, or of the first one. Raises `ToolFailure` where none is
-    connected."""
+    """NoneBot's ``Bot`` of an account; of the first account by default. Raises `ToolFailure` if it
+    is not connected."""
     return bot_of(self_id or "")
 
 
 def bot_of(account: str) -> Any:
-    """The same; an empty account is the first OneBot one."""
+    """As `get_bot`; an empty text means the first account."""
     try:
         bots = nonebot.get_bots()
     except ValueError:
         bots = {}
-    found = bots.get(account) if account else next(iter(bots.values()), None)
-    if found is None:
+    bot = bots.get(account) if account else next(iter(bots.values()), None)
+    if bot is None:
         raise ToolFailure(
             f"no OneBot account {account or 'at all'} is connected: start its client, see "
             '"Connect QQ through NapCat" in README.md'
         )
-    return found
+    return bot
 
 
 class PlatformSendSegmentType(StrEnum):
-    """The kinds of pieces."""
+    """The kinds of segments."""
 
     TEXT = "text"
     AT = "at"
@@ -113,14 +113,14 @@ class PlatformSendSegmentType(StrEnum):
 
 
 class PlatformAtSegment(BaseModel):
-    """Who is mentioned."""
+    """A mentioned person."""
 
     platform_user_id: str
     nickname: str | None = None
 
 
 class PlatformSendSegment(BaseModel):
-    """One piece."""
+    """One segment."""
 
     model_config = ConfigDict(use_enum_values=True)
 
@@ -131,7 +131,7 @@ class PlatformSendSegment(BaseModel):
 
 
 class PlatformSendRequest(BaseModel):
-    """Pieces for one chat."""
+    """Segments to send to one chat."""
 
     chat_key: str
     segments: list[PlatformSendSegment] = Field(default_factory=list)
@@ -139,7 +139,7 @@ class PlatformSendRequest(BaseModel):
 
 
 class PlatformSendResponse(BaseModel):
-    """What became of it."""
+    """The outcome of a request."""
 
     success: bool
     error_message: str | None = None

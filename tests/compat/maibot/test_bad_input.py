@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nekro_core.compat.maibot.components import MaiBotComponent, components_of
-from nekro_core.compat.maibot.manifest import MaiBotManifestError, discover, read_manifest
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent, components_of
+from nekro_core.compat.maibot.plugin.manifest import MaiBotManifestError, discover, read_manifest
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure

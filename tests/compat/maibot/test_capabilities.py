@@ -13,7 +13,7 @@ from PIL import Image
 
 from nekro_core.chat import Image as ImageSegment
 from nekro_core.chat import Reply
-from nekro_core.compat.maibot.capabilities.render import _words_drawn, html2png
+from nekro_core.compat.maibot.capabilities.render import _draw_text, html2png
 from nekro_core.compat.maibot.capability import CapabilityCall
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
@@ -240,7 +240,7 @@ async def _is_a_platform(bot: Bot) -> None:
 
 
 def test_words_of_a_page_where_there_is_no_browser() -> None:
-    png_bytes, width, height = _words_drawn("<h1>你好</h1><script>x</script><p>line two</p>")
+    png_bytes, width, height = _draw_text("<h1>你好</h1><script>x</script><p>line two</p>")
     with Image.open(io.BytesIO(png_bytes)) as picture:
         assert picture.size == (width, height)
         assert picture.convert("L").getextrema() == (0, 255)

@@ -10,8 +10,8 @@ from maibot_sdk import Tool
 from maibot_sdk.components import collect_components
 from maibot_sdk.types import ToolParameterInfo, ToolParamType
 
-from nekro_core.compat.maibot.components import components_of
-from nekro_core.compat.maibot.schema import object_schema, parameters_of, without_host_names
+from nekro_core.compat.maibot.formats.schema import object_schema, parameters_of, without_host_names
+from nekro_core.compat.maibot.plugin.components import components_of
 from nekro_core.compat.maibot.tools import authors_text, details_block
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
 from nekro_core.tools.tool import Tool as OurTool

@@ -16,7 +16,7 @@ from maibot_sdk import types as sdk_types
 from maibot_sdk.context import PluginContext
 
 from nekro_core.compat.maibot.capabilities import CAPABILITIES
-from nekro_core.compat.maibot.hooks import EVENTS, HOOKS
+from nekro_core.compat.maibot.hooks.handlers import EVENTS, HOOKS
 
 PAGE = Path(__file__).parents[3] / "docs" / "maibot.md"
 BEGIN, END = "<!-- generated: tests/compat/maibot/test_table.py -->", "<!-- end -->"

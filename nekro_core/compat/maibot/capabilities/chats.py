@@ -12,29 +12,29 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.plugin import current_call
-from nekro_core.compat.maibot.wire import adapter_of, platform_of, readable, seconds_of
+from nekro_core.compat.maibot.formats.messages import adapter_of, platform_of, readable, seconds_of
+from nekro_core.compat.maibot.plugin.loaded import current_call
 
 _MOST_MESSAGES = 500
 _MOST_STREAMS = 2000
-_SEARCHED = 2000
+_MOST_SEARCHED = 2000
 _EVER = 4_102_444_800.0
-"""The year 2100, in seconds: later than anything that was said."""
+"""The year 2100, in seconds since 1970: later than any message."""
 
 
-async def streams(call: CapabilityCall) -> Answer:
+async def all_streams(call: CapabilityCall) -> Answer:
     """``chat.get_all_streams``, ``get_group_streams`` and ``get_private_streams``."""
     platform = call.text("platform")
     wanted = call.name.rpartition("_")[0].rpartition("_")[2]
-    found = []
+    streams = []
     for key in (await call.bot.store.chats.all())[:_MOST_STREAMS]:
         private = key.kind is ChatKind.PRIVATE
         if wanted == ("group" if private else "private"):
             continue
         stream = await call.bot.stream(key)
         if platform in ("", "all", stream["platform"]):
-            found.append(stream)
-    return success(streams=found)
+            streams.append(stream)
+    return success(streams=streams)
 
 
 async def stream_by_id(call: CapabilityCall) -> Answer:
@@ -44,13 +44,13 @@ async def stream_by_id(call: CapabilityCall) -> Answer:
     native = call.text("group_id" if group else "user_id", needed=True)
     for key in await call.bot.store.chats.all():
         fits = key.native_id == native and (key.kind is not ChatKind.PRIVATE) == group
-        if fits and _on(call, key):
+        if fits and _is_on_platform(call, key):
             return success(stream=await call.bot.stream(key))
     return success(stream=None)
 
 
 async def open_session(call: CapabilityCall) -> Answer:
-    """``chat.open_session``: the stream of a chat, whether it was heard of or not."""
+    """``chat.open_session``: the stream of a chat, also of one that has no messages yet."""
     group = call.text("chat_type").lower() == "group" or bool(call.text("group_id"))
     native = call.text("group_id" if group else "user_id", needed=True)
     adapter = adapter_of(call.text("platform") or "qq")
@@ -69,7 +69,7 @@ async def open_session(call: CapabilityCall) -> Answer:
 
 
 async def avatar(call: CapabilityCall) -> Answer:
-    """``chat.get_avatar``: where the platform's pictures have an address that can be told."""
+    """``chat.get_avatar``: an address, on platforms whose avatars have a known one."""
     target = call.text("target_id", needed=True)
     if adapter_of(call.text("platform")) != "onebot_v11" or not target.isdigit():
         return success(avatar={"status": "unsupported", "url": None, "expires_at": 0.0})
@@ -87,65 +87,65 @@ async def recent(call: CapabilityCall) -> Answer:
     limit = call.number("limit", 10, _MOST_MESSAGES)
     key = call.chat("chat_id", "stream_id")
     records = await call.bot.store.messages.newest(key, limit)
-    return success(messages=_shown(call, records))
+    return success(messages=_message_dicts(call, records))
 
 
 async def by_id(call: CapabilityCall) -> Answer:
-    """``message.get_by_id``: None where nobody knows it."""
+    """``message.get_by_id``: None for an unknown id."""
     number = call.text("message_id", needed=True)
     messages = call.bot.store.messages
-    found: Record | None = None
+    record: Record | None = None
     if number.startswith("seq:") and number[4:].isdigit():
-        found = await messages.get(int(number[4:]))
+        record = await messages.get(int(number[4:]))
     else:
         given = call.text("chat_id", "stream_id")
-        keys = [call.chat("chat_id", "stream_id")] if given else await _likely(call)
+        keys = [call.chat("chat_id", "stream_id")] if given else await _chats_to_search(call)
         for key in keys:
-            if found := await messages.by_message_id(key, number):
+            if record := await messages.by_message_id(key, number):
                 break
-    if found is None:
+    if record is None:
         return success(message=None)
     binary = call.args.get("include_binary_data") is True
-    return success(message=call.bot.message(found, binary=binary))
+    return success(message=call.bot.message(record, binary=binary))
 
 
 async def by_time(call: CapabilityCall) -> Answer:
     """``message.get_by_time`` and ``get_by_time_in_chat``."""
     records = await _between(call, call.number("limit", _MOST_MESSAGES, _MOST_MESSAGES))
-    return success(messages=_shown(call, records))
+    return success(messages=_message_dicts(call, records))
 
 
 async def count_new(call: CapabilityCall) -> Answer:
-    """``message.count_new``: how many since then, at most 2,000."""
-    return success(count=len(await _between(call, _SEARCHED)))
+    """``message.count_new``: the number of messages since a time, at most 2,000."""
+    return success(count=len(await _between(call, _MOST_SEARCHED)))
 
 
 async def build_readable(call: CapabilityCall) -> Answer:
-    """``message.build_readable``: a transcript of messages, or of a chat and a time."""
+    """``message.build_readable``: a transcript of given messages, or of a chat since a time."""
     given = call.args.get("messages")
     if not isinstance(given, list) and call.text("chat_id", "stream_id"):
-        given = _shown(call, await _between(call, _MOST_MESSAGES))
+        given = _message_dicts(call, await _between(call, _MOST_MESSAGES))
     times = call.args.get("timestamp_mode", call.args.get("show_time")) not in (None, False, "")
     ids = call.args.get("show_message_id", call.args.get("show_message_id_prefix")) is True
     return success(text=readable(given or [], times=times, ids=ids))
 
 
 async def person_id(call: CapabilityCall) -> Answer:
-    """``person.get_id``: ours is the account that knows them and the platform's id."""
+    """``person.get_id``: the instance and the platform's user id, joined by a colon."""
     user = call.text("user_id", needed=True)
     instance = call.bot.instance_of(adapter_of(call.text("platform") or "qq"), "")
     return success(person_id=f"{instance}:{user}" if instance else "")
 
 
 async def person_by_name(call: CapabilityCall) -> Answer:
-    """``person.get_id_by_name``: who was last seen by this name; empty for nobody."""
+    """``person.get_id_by_name``: the person last seen under a name; empty if there is none."""
     name = call.text("person_name", "name", needed=True)
-    found = await call.bot.store.users.named(name, 1)
-    return success(person_id=f"{found[0][0]}:{found[0][1]}" if found else "")
+    people = await call.bot.store.users.named(name, 1)
+    return success(person_id=f"{people[0][0]}:{people[0][1]}" if people else "")
 
 
 async def person_value(call: CapabilityCall) -> Answer:
-    """``person.get_value``: None for what is not known of people here."""
+    """``person.get_value``: a field of a person; the default for one that we do not have."""
     instance, _, user = call.text("person_id", needed=True).partition(":")
     field = call.text("field_name", "field", needed=True)
     name = await call.bot.store.users.name(instance, user)
@@ -162,8 +162,10 @@ async def person_value(call: CapabilityCall) -> Answer:
 
 
 async def knowledge(call: CapabilityCall) -> Answer:
-    """``knowledge.search``: what was said in this chat, or in the one that is named, the lines
-    with most of the words first."""
+    """``knowledge.search``: the messages of the chat with most of the query's words, best first.
+
+    It searches the newest 2,000 messages of the named chat, else of the handler's.
+    """
     query = call.text("query", needed=True)
     handler = current_call()
     given = call.text("chat_id", "stream_id")
@@ -173,35 +175,35 @@ async def knowledge(call: CapabilityCall) -> Answer:
         key = handler.ctx.chat
     else:
         raise CapabilityError("knowledge.search: outside of a chat it needs a chat_id")
-    records = await call.bot.store.messages.newest(key, _SEARCHED)
+    records = await call.bot.store.messages.newest(key, _MOST_SEARCHED)
     words = _words(query)
     scored = []
     for record in records:
-        said = plain_text(record.segments).casefold()
-        score = sum(word in said for word in words)
-        if score and said.casefold() != query.casefold():
+        text = plain_text(record.segments).casefold()
+        score = sum(word in text for word in words)
+        if score and text.casefold() != query.casefold():
             scored.append((score, record.seq, record))
     best = sorted(scored, reverse=True)[: call.number("limit", 5, 50)]
-    lines = readable(_shown(call, [record for _, _, record in best]), times=True)
+    lines = readable(_message_dicts(call, [record for _, _, record in best]), times=True)
     return success(content=lines)
 
 
 def _words(text: str) -> set[str]:
-    """Latin words, and pairs of the characters of scripts without spaces."""
+    """Latin words, and pairs of characters of scripts without spaces."""
     folded = text.casefold()
-    found = set(re.findall(r"[a-z0-9_]{2,}", folded))
+    words = set(re.findall(r"[a-z0-9_]{2,}", folded))
     for run in re.findall(r"[぀-ヿ㐀-鿿가-힯]+", folded):
-        found |= {run[i : i + 2] for i in range(len(run) - 1)} or {run}
-    return found
+        words |= {run[i : i + 2] for i in range(len(run) - 1)} or {run}
+    return words
 
 
-def _on(call: CapabilityCall, key: ChatKey) -> bool:
+def _is_on_platform(call: CapabilityCall, key: ChatKey) -> bool:
     platform = call.text("platform")
     adapter = call.bot.services.adapter_of(key.instance)
     return platform in ("", "all", platform_of(adapter), adapter)
 
 
-async def _likely(call: CapabilityCall) -> list[ChatKey]:
+async def _chats_to_search(call: CapabilityCall) -> list[ChatKey]:
     handler = current_call()
     known = await call.bot.store.chats.all()
     return [*([handler.ctx.chat] if handler else []), *known[:_MOST_STREAMS]]
@@ -215,14 +217,14 @@ async def _between(call: CapabilityCall, limit: int) -> list[Record]:
     return await call.bot.store.messages.between(key, since, until, limit)
 
 
-def _shown(call: CapabilityCall, records: list[Record]) -> list[dict[str, Any]]:
+def _message_dicts(call: CapabilityCall, records: list[Record]) -> list[dict[str, Any]]:
     return [call.bot.message(record) for record in records if not record.recalled]
 
 
 TABLE: Mapping[str, CapabilityEntry] = {
-    "chat.get_all_streams": CapabilityEntry(streams),
-    "chat.get_group_streams": CapabilityEntry(streams),
-    "chat.get_private_streams": CapabilityEntry(streams),
+    "chat.get_all_streams": CapabilityEntry(all_streams),
+    "chat.get_group_streams": CapabilityEntry(all_streams),
+    "chat.get_private_streams": CapabilityEntry(all_streams),
     "chat.get_stream_by_group_id": CapabilityEntry(stream_by_id),
     "chat.get_stream_by_user_id": CapabilityEntry(stream_by_id),
     "chat.open_session": CapabilityEntry(open_session),

@@ -1,4 +1,4 @@
-"""``ctx.config`` and ``ctx.db``: a plugin's own values and tables, and a look at the bot's."""
+"""``ctx.config`` and ``ctx.db``: a plugin's own values and tables, and the bot's to read."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,29 +12,28 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.wire import readable
+from nekro_core.compat.maibot.formats.messages import readable
 
 _MOST_ROWS = 10_000
 _MOST_TEXT = 4 * 1024 * 1024
 _SHARED = ("Messages", "ChatStreams", "PersonInfo")
-"""Tables of MaiBot that plugins read: made of the bot's own, and read only."""
+"""Tables of MaiBot that plugins read. Their rows come from the bot's store."""
 
 Row = dict[str, Any]
 
 
 async def config_get(call: CapabilityCall) -> Answer:
-    """``config.get``: a dotted key, in the plugin's own configuration, then in what is known of
-    the bot."""
+    """``config.get``: a dotted key of the plugin's own configuration, else of the bot's facts."""
     key = call.text("key", needed=True)
     for values in (call.plugin.settings, call.bot.facts()):
-        found, value = _looked_up(values, key)
-        if found:
+        exists, value = _value_at(values, key)
+        if exists:
             return success(value=value)
     return success(value=call.args.get("default"))
 
 
 async def config_plugin(call: CapabilityCall) -> Answer:
-    """``config.get_plugin``: the plugin's own; another's may hold keys and passwords."""
+    """``config.get_plugin``: the plugin's own values. Another's may hold keys and passwords."""
     wanted = call.text("plugin_name")
     if wanted and wanted not in (call.plugin.plugin_id, call.plugin.folder.name):
         raise CapabilityError(
@@ -43,33 +42,33 @@ async def config_plugin(call: CapabilityCall) -> Answer:
     return success(value=dict(call.plugin.settings))
 
 
-async def rows(call: CapabilityCall) -> Answer:
+async def get(call: CapabilityCall) -> Answer:
     """``database.get``."""
-    found = await _found(call)
+    rows = await _matching_rows(call)
     if call.args.get("single_result") is True:
-        return success(result=found[0] if found else None)
-    return success(result=found)
+        return success(result=rows[0] if rows else None)
+    return success(result=rows)
 
 
 async def save(call: CapabilityCall) -> Answer:
-    """``database.save``: a new row, or other values for the one with this key."""
+    """``database.save``: changes the row with this key, else adds one."""
     data = _data(call)
     model = _own_model(call)
     table = await _table(call, model)
     key, value = call.text("key_field") or "id", call.args.get("key_value")
-    found = next((row for row in table if value is not None and row.get(key) == value), None)
-    if found is None:
-        found = {"id": max((int(row.get("id") or 0) for row in table), default=0) + 1}
+    saved = next((row for row in table if value is not None and row.get(key) == value), None)
+    if saved is None:
+        saved = {"id": max((int(row.get("id") or 0) for row in table), default=0) + 1}
         if value is not None:
-            found[key] = value
-        table.append(found)
-    found.update(data)
+            saved[key] = value
+        table.append(saved)
+    saved.update(data)
     await _put(call, model, table)
-    return success(result=dict(found))
+    return success(result=dict(saved))
 
 
 async def delete(call: CapabilityCall) -> Answer:
-    """``database.delete``: rows that match; without filters nothing is, and it is said."""
+    """``database.delete``: deletes the rows that match. Without filters it is an error."""
     if not call.args.get("filters"):
         raise CapabilityError("database.delete: without filters every row would go; give some")
     model = _own_model(call)
@@ -82,14 +81,14 @@ async def delete(call: CapabilityCall) -> Answer:
 
 async def count(call: CapabilityCall) -> Answer:
     """``database.count``."""
-    return success(count=len(await _found(call, limited=False)))
+    return success(count=len(await _matching_rows(call, limited=False)))
 
 
 async def query(call: CapabilityCall) -> Answer:
-    """``database.query``: any of the others, by name."""
+    """``database.query``: one of the other calls, by its name."""
     match call.text("query_type") or "get":
         case "get":
-            return await rows(call)
+            return await get(call)
         case "create":
             return await save(call)
         case "update":
@@ -116,17 +115,17 @@ async def _update(call: CapabilityCall) -> Answer:
     return success(result=len(changed))
 
 
-async def _found(call: CapabilityCall, *, limited: bool = True) -> list[Row]:
+async def _matching_rows(call: CapabilityCall, *, limited: bool = True) -> list[Row]:
     model = call.text("model_name", needed=True)
     table = await (_shared(call, model) if model in _SHARED else _table(call, model))
     match = _matcher(call.args.get("filters"))
-    found = [row for row in table if match(row)]
+    rows = [row for row in table if match(row)]
     order = call.args.get("order_by") or []
     for field in reversed([order] if isinstance(order, str) else list(order)):
-        found.sort(key=_by(str(field).lstrip("-")), reverse=str(field).startswith("-"))
+        rows.sort(key=_by(str(field).lstrip("-")), reverse=str(field).startswith("-"))
     if limited and call.args.get("limit") is not None:
-        found = found[: call.number("limit", _MOST_ROWS, _MOST_ROWS)]
-    return found
+        rows = rows[: call.number("limit", _MOST_ROWS, _MOST_ROWS)]
+    return rows
 
 
 async def _shared(call: CapabilityCall, model: str) -> list[Row]:
@@ -174,8 +173,10 @@ def _data(call: CapabilityCall) -> Mapping[str, Any]:
 
 
 async def _table(call: CapabilityCall, model: str) -> list[Row]:
-    kept = await call.bot.services.plugin_data.get(call.plugin.native.key, store_key=_place(model))
-    table: list[Row] = json.loads(kept) if kept else []
+    text = await call.bot.services.plugin_data.get(
+        call.plugin.native.key, store_key=_store_key(model)
+    )
+    table: list[Row] = json.loads(text) if text else []
     return table
 
 
@@ -191,15 +192,17 @@ async def _put(call: CapabilityCall, model: str, table: Sequence[Row]) -> None:
             f"{call.name}: {model} would be larger than {_MOST_ROWS} rows or {_MOST_TEXT} "
             "characters: keep a database of your own in ctx.paths.data_dir"
         )
-    await call.bot.services.plugin_data.set(call.plugin.native.key, text, store_key=_place(model))
+    await call.bot.services.plugin_data.set(
+        call.plugin.native.key, text, store_key=_store_key(model)
+    )
 
 
-def _place(model: str) -> str:
+def _store_key(model: str) -> str:
     return f"table:{model}"[:200]
 
 
 def _matcher(filters: Any) -> Callable[[Row], bool]:
-    """Equal values; or a comparison behind two underscores, as plugins write them."""
+    """A test of rows by filters such as ``{"who": "mei", "points__gte": 3}``."""
     if not filters:
         return lambda _row: True
     if not isinstance(filters, Mapping):
@@ -244,13 +247,13 @@ def _sortable(value: Any) -> tuple[int, Any]:
     return (0, "") if value is None else (2, str(value))
 
 
-def _looked_up(values: Mapping[str, Any], key: str) -> tuple[bool, Any]:
-    now: Any = values
+def _value_at(values: Mapping[str, Any], key: str) -> tuple[bool, Any]:
+    current: Any = values
     for part in key.split("."):
-        if not isinstance(now, Mapping) or part not in now:
+        if not isinstance(current, Mapping) or part not in current:
             return False, None
-        now = now[part]
-    return True, now
+        current = current[part]
+    return True, current
 
 
 TABLE: Mapping[str, CapabilityEntry] = {
@@ -258,7 +261,7 @@ TABLE: Mapping[str, CapabilityEntry] = {
     "config.get_plugin": CapabilityEntry(config_plugin, "works; of the plugin itself alone"),
     "config.get_all": CapabilityEntry(config_plugin),
     "database.get": CapabilityEntry(
-        rows, "works; of MaiBot's tables Messages, ChatStreams, PersonInfo"
+        get, "works; of MaiBot's tables Messages, ChatStreams, PersonInfo"
     ),
     "database.save": CapabilityEntry(save, "works; in the plugin's own tables"),
     "database.delete": CapabilityEntry(delete, "works; never without filters"),

@@ -1,4 +1,4 @@
-"""``ctx.emoji``: pictures that stand for a feeling, kept under ``data/emoji``."""
+"""``ctx.emoji``: stickers, stored in ``data/emoji`` with descriptions and feelings."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.results import decoded
+from nekro_core.compat.maibot.formats.results import decoded
 from nekro_core.llm.model import ImagePart, PromptMessage, TextPart
 from nekro_core.tools.content import ContentError, ImageContent, contents
 
@@ -33,7 +33,7 @@ Entry = dict[str, Any]
 
 
 async def register(call: CapabilityCall) -> Answer:
-    """``emoji.register``: the picture is looked at by a model that sees, to be found by words."""
+    """``emoji.register``: adds a sticker. Without a description a model with vision writes one."""
     data = decoded(call.text("emoji_base64", needed=True))
     try:
         encoded = base64.b64encode(data or b"").decode()
@@ -44,8 +44,8 @@ async def register(call: CapabilityCall) -> Answer:
         raise CapabilityError(f"emoji.register: {error}") from None
     assert isinstance(picture, ImageContent)
     number = hashlib.sha256(picture.data).hexdigest()[:32]
-    kept = await _read(call)
-    if number not in kept and len(kept) >= _MOST:
+    entries = await _read(call)
+    if number not in entries and len(entries) >= _MOST:
         raise CapabilityError(f"emoji.register: there are {_MOST} already; delete some")
     described = {
         "description": call.text("description"),
@@ -72,18 +72,18 @@ async def register(call: CapabilityCall) -> Answer:
     folder = _folder(call)
     await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
     await anyio.Path(folder / entry["file"]).write_bytes(picture.data)
-    await _write(call, {**kept, number: entry})
+    await _write(call, {**entries, number: entry})
     return success(hash=number, description=entry["description"], emotion=entry["emotion"])
 
 
 async def delete(call: CapabilityCall) -> Answer:
     """``emoji.delete``."""
-    number, kept = call.text("emoji_hash", needed=True), await _read(call)
-    entry = kept.pop(number, None)
+    number, entries = call.text("emoji_hash", needed=True), await _read(call)
+    entry = entries.pop(number, None)
     if entry is None:
         raise CapabilityError(f"emoji.delete: there is no {number!r}")
     await anyio.Path(_folder(call) / entry["file"]).unlink(missing_ok=True)
-    await _write(call, kept)
+    await _write(call, entries)
     return success(hash=number)
 
 
@@ -101,25 +101,24 @@ async def all_emoji(call: CapabilityCall) -> Answer:
 
 
 async def by_description(call: CapabilityCall) -> Answer:
-    """``emoji.get_by_description``: the one whose words are nearest; None where none is."""
+    """``emoji.get_by_description``: the sticker that shares most pairs of characters, or None."""
     wanted = call.text("description", needed=True)
-    stages = call.hooks
-    begun = await stages.hook("emoji.maisaka.before_select", {"description": wanted})
-    if begun.aborted:
+    before = await call.hooks.hook("emoji.maisaka.before_select", {"description": wanted})
+    if before.aborted:
         return success(emoji=None)
-    wanted = str(begun.kwargs["description"]).casefold()
+    wanted = str(before.kwargs["description"]).casefold()
     pairs = {wanted[i : i + 2] for i in range(max(len(wanted) - 1, 1))}
     best: tuple[int, Entry] | None = None
     for entry in (await _read(call)).values():
-        told = f"{entry['description']} {' '.join(map(str, entry['emotion']))}".casefold()
-        score = sum(pair in told for pair in pairs)
+        text = f"{entry['description']} {' '.join(map(str, entry['emotion']))}".casefold()
+        score = sum(pair in text for pair in pairs)
         if score and (best is None or score > best[0]):
             best = (score, entry)
     if best is None:
         return success(emoji=None)
     shown = await _shown(call, best[1])
-    ended = await stages.hook("emoji.maisaka.after_select", {"emoji": shown})
-    return success(emoji=None if ended.aborted else ended.kwargs["emoji"])
+    after = await call.hooks.hook("emoji.maisaka.after_select", {"emoji": shown})
+    return success(emoji=None if after.aborted else after.kwargs["emoji"])
 
 
 async def count(call: CapabilityCall) -> Answer:
@@ -135,8 +134,8 @@ async def info(call: CapabilityCall) -> Answer:
 
 async def emotions(call: CapabilityCall) -> Answer:
     """``emoji.get_emotions``."""
-    found = [each for entry in (await _read(call)).values() for each in entry["emotion"]]
-    return success(emotions=sorted(set(map(str, found))))
+    entries = (await _read(call)).values()
+    return success(emotions=sorted({str(each) for entry in entries for each in entry["emotion"]}))
 
 
 def _folder(call: CapabilityCall) -> Path:
@@ -146,17 +145,17 @@ def _folder(call: CapabilityCall) -> Path:
 async def _read(call: CapabilityCall) -> dict[str, Entry]:
     try:
         text = await anyio.Path(_folder(call) / _INDEX).read_text("utf-8")
-        kept: dict[str, Entry] = json.loads(text)
+        entries: dict[str, Entry] = json.loads(text)
     except (OSError, ValueError):
         return {}
-    return kept
+    return entries
 
 
-async def _write(call: CapabilityCall, kept: Mapping[str, Entry]) -> None:
+async def _write(call: CapabilityCall, entries: Mapping[str, Entry]) -> None:
     path = anyio.Path(_folder(call) / _INDEX)
-    fresh = path.with_suffix(".new")
-    await fresh.write_text(json.dumps(kept, ensure_ascii=False), "utf-8")
-    await fresh.replace(path)
+    new_file = path.with_suffix(".new")
+    await new_file.write_text(json.dumps(entries, ensure_ascii=False), "utf-8")
+    await new_file.replace(path)
 
 
 async def _shown(call: CapabilityCall, entry: Entry) -> Entry:

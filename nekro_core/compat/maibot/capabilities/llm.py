@@ -13,8 +13,8 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.prompt_messages import prompt_messages
-from nekro_core.compat.maibot.results import decoded
+from nekro_core.compat.maibot.formats.prompt_messages import prompt_messages
+from nekro_core.compat.maibot.formats.results import decoded
 from nekro_core.compat.nekro_agent.models.functions import gen_openai_embeddings, model_groups
 from nekro_core.llm.model import (
     AudioPart,
@@ -31,7 +31,7 @@ from nekro_core.llm.model import (
 )
 
 TASKS = ("utils", "replyer", "planner", "vlm", "voice", "embedding")
-"""Tasks that plugins choose a model by; here one model does all of the words."""
+"""Tasks by which plugins choose a model. Here one model answers for all but embedding."""
 _EMBEDDING = "text-embedding"
 _LONGEST_S = 180.0
 _MOST_TOKENS = 16_384
@@ -52,7 +52,7 @@ async def ask(
     *,
     functions: tuple[Function, ...] = (),
 ) -> Answer:
-    """Ask the model once; what came of it, in MaiBot's words. Raises `CapabilityError`."""
+    """Ask the model once. The answer has MaiBot's keys. Raises `CapabilityError`."""
     model = call.bot.services.model
     if model is None:
         raise CapabilityError(f"{call.name}: there is no model here")
@@ -122,7 +122,7 @@ async def embed(call: CapabilityCall) -> Answer:
 
 
 async def transcribe(call: CapabilityCall) -> Answer:
-    """``llm.transcribe_audio``: by a model that hears."""
+    """``llm.transcribe_audio``: works with a model that takes audio."""
     model = call.bot.services.model
     if model is None or not model.profile.audio:
         raise CapabilityError("llm.transcribe_audio: the model does not hear")
@@ -143,18 +143,18 @@ async def models(call: CapabilityCall) -> Answer:
 
 
 def _functions(tools: Any) -> tuple[Function, ...]:
-    found = []
+    functions = []
     for each in tools if isinstance(tools, list) else ():
         inner = each.get("function", each) if isinstance(each, Mapping) else None
         if isinstance(inner, Mapping) and inner.get("name"):
-            found.append(
+            functions.append(
                 Function(
                     name=str(inner["name"])[:64],
                     description=str(inner.get("description") or inner["name"]),
                     parameters=inner.get("parameters") or {"type": "object", "properties": {}},
                 )
             )
-    return tuple(found)
+    return tuple(functions)
 
 
 def _call(call: FunctionCall) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``ctx.maisaka`` and ``ctx.frequency``: the mind of the bot in a chat, as far as it has one."""
+"""``ctx.maisaka`` and ``ctx.frequency``: the history, the attention and the replies of a chat."""
 
 import base64
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.prompt_messages import merge_changes, message_dicts
-from nekro_core.compat.maibot.segments import segments_from
-from nekro_core.compat.maibot.wire import readable
+from nekro_core.compat.maibot.formats.messages import readable
+from nekro_core.compat.maibot.formats.prompt_messages import merge_changes, message_dicts
+from nekro_core.compat.maibot.formats.segments import segments_from
 from nekro_core.llm.model import PromptMessage
 
 _HISTORY = 30
 
 
 async def append(call: CapabilityCall) -> Answer:
-    """``maisaka.context.append``: a line in the chat's record, that the model reads and nobody is
-    sent."""
+    """``maisaka.context.append``: adds a line to the chat's history. The model reads it, and it is
+    not sent."""
     chat = call.chat()
     words = call.text("visible_text")
     if not words:
@@ -41,7 +41,7 @@ async def append(call: CapabilityCall) -> Answer:
 
 
 async def trigger(call: CapabilityCall) -> Answer:
-    """``maisaka.proactive.trigger``: the bot is woken and told what is wanted of it."""
+    """``maisaka.proactive.trigger``: wakes the bot with an intent to act on."""
     intent = call.text("intent", needed=True)
     reason = call.text("reason")
     line = f"[{call.plugin.plugin_id}] {intent}" + (f" (why: {reason})" if reason else "")
@@ -50,17 +50,17 @@ async def trigger(call: CapabilityCall) -> Answer:
 
 
 async def reply(call: CapabilityCall) -> Answer:
-    """``maisaka.reply.generate``: an answer to the chat in the bot's own voice, not sent."""
+    """``maisaka.reply.generate``: writes an answer as the bot's persona, and does not send it."""
     chat, bot = call.chat(), call.bot
     records = await bot.store.messages.newest(chat, _HISTORY)
     history = readable([bot.message(each) for each in records])
     system = "\n".join(filter(None, (bot.persona, call.text("format_instruction"))))
     wanted = call.text("reference")
     kwargs: dict[str, Any] = {"session_id": str(chat), "reference": wanted}
-    begun = await call.hooks.hook("maisaka.replyer.before_request", kwargs)
-    if begun.aborted:
+    before = await call.hooks.hook("maisaka.replyer.before_request", kwargs)
+    if before.aborted:
         raise CapabilityError("maisaka.reply.generate: a plugin's hook stopped it")
-    prompt = f"What was said:\n{history}\n\nWrite the next message. {begun.kwargs['reference']}"
+    prompt = f"What was said:\n{history}\n\nWrite the next message. {before.kwargs['reference']}"
     messages: tuple[PromptMessage, ...] = (PromptMessage.of("user", prompt),)
     if system:
         messages = (PromptMessage.of("system", system), *messages)
@@ -69,11 +69,11 @@ async def reply(call: CapabilityCall) -> Answer:
         "maisaka.replyer.before_model_request", {"session_id": str(chat), "messages": shown}
     )
     answer = await ask(call, merge_changes(messages, shown, asking.kwargs["messages"]))
-    ended = await call.hooks.hook(
+    after = await call.hooks.hook(
         "maisaka.replyer.after_response",
         {"session_id": str(chat), "response": answer["response"]},
     )
-    return success(text=str(ended.kwargs["response"]).strip(), selected_expression_ids=[])
+    return success(text=str(after.kwargs["response"]).strip(), selected_expression_ids=[])
 
 
 async def resolve_image(call: CapabilityCall) -> Answer:

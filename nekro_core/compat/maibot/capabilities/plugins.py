@@ -1,4 +1,4 @@
-"""``ctx.api``, ``ctx.component``, ``ctx.tool``: the other plugins; and what is not here."""
+"""``ctx.api``, ``ctx.component``, ``ctx.tool``: other plugins; and calls that always fail here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +12,8 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.components import MaiBotComponent, components_of
-from nekro_core.compat.maibot.plugin import MaiBotPlugin, current_call
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent, components_of
+from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin, current_call
 from nekro_core.compat.maibot.tools import offer_tools
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.host.listing import UnknownPlugin
@@ -25,11 +25,11 @@ _API_S = 120.0
 
 async def call_api(call: CapabilityCall) -> Answer:
     """``api.call``: another plugin's public API, or one of the plugin's own."""
-    plugin, component = _found(call)
+    plugin, component = _named_api(call)
     given = call.args.get("args")
     arguments = dict(given) if isinstance(given, Mapping) else {}
-    running = current_call()
-    ctx = running.ctx if running is not None and not running.over else None
+    handler = current_call()
+    ctx = handler.ctx if handler is not None and not handler.over else None
     try:
         result = await plugin.call(component, arguments, ctx=ctx, limit_s=_API_S)
     except BaseException as error:
@@ -41,16 +41,16 @@ async def call_api(call: CapabilityCall) -> Answer:
 
 
 async def get(call: CapabilityCall) -> Answer:
-    """``api.get``: what is known of one; None where there is none."""
+    """``api.get``: the description of one API; None if there is none of that name."""
     try:
-        plugin, component = _found(call)
+        plugin, component = _named_api(call)
     except CapabilityError:
         return success(api=None)
     return success(api=_api(plugin, component))
 
 
 async def list_apis(call: CapabilityCall) -> Answer:
-    """``api.list``: all that the plugin may call."""
+    """``api.list``: the APIs that the plugin may call."""
     wanted = call.text("plugin_id")
     return success(
         apis=[
@@ -64,23 +64,23 @@ async def list_apis(call: CapabilityCall) -> Answer:
 
 
 async def replace_dynamic(call: CapabilityCall) -> Answer:
-    """``api.replace_dynamic``: the plugin's own, as they are now."""
+    """``api.replace_dynamic``: replaces the plugin's dynamic APIs."""
     given = call.args.get("apis")
-    found, problems = components_of(given if isinstance(given, list) else (), "")
+    apis, problems = components_of(given if isinstance(given, list) else (), "")
     if problems:
         raise CapabilityError(f"api.replace_dynamic: {problems[0]}")
-    kept = [each for each in call.plugin.components if not each.flag("dynamic")]
-    call.plugin.components[:] = [*kept, *found]
-    return success(count=len(found))
+    others = [each for each in call.plugin.components if not each.flag("dynamic")]
+    call.plugin.components[:] = [*others, *apis]
+    return success(count=len(apis))
 
 
 async def plugins(call: CapabilityCall) -> Answer:
-    """``component.get_all_plugins``: by id."""
+    """``component.get_all_plugins``: the loaded plugins, by id."""
     return success(plugins={plugin.plugin_id: _plugin_info(plugin) for plugin in call.plugins})
 
 
 async def names(call: CapabilityCall) -> Answer:
-    """``component.list_loaded_plugins`` and ``list_registered_plugins``: ids."""
+    """``component.list_loaded_plugins`` and ``list_registered_plugins``: the ids."""
     return success(plugins=[plugin.plugin_id for plugin in call.plugins])
 
 
@@ -99,7 +99,7 @@ async def config_schema(call: CapabilityCall) -> Answer:
 
 
 async def switch(call: CapabilityCall) -> Answer:
-    """``component.enable`` and ``component.disable``: everywhere, or in one chat."""
+    """``component.enable`` and ``component.disable``: in all chats, or in one."""
     name, kind = call.text("name", needed=True), call.text("component_type", needed=True).upper()
     kind = "TOOL" if kind == "ACTION" else kind
     owner, _, bare = name.rpartition(".")
@@ -120,8 +120,8 @@ async def switch(call: CapabilityCall) -> Answer:
 
 
 async def load(call: CapabilityCall) -> Answer:
-    """``component.load_plugin``, ``reload_plugin`` and ``unload_plugin``: soon, since a plugin may
-    ask it of itself."""
+    """``component.load_plugin``, ``reload_plugin`` and ``unload_plugin``. They take effect after
+    the answer, because a plugin may name itself."""
     registry = call.plugins.registry
     name = call.text("plugin_name", needed=True)
     plugin = call.plugins.find(name)
@@ -143,12 +143,12 @@ async def load(call: CapabilityCall) -> Answer:
 
 
 async def definitions(call: CapabilityCall) -> Answer:
-    """``tool.get_definitions``: the tools of the chat that asks, as functions."""
-    running, registry = current_call(), call.plugins.registry
+    """``tool.get_definitions``: the tools of the handler's chat, as functions."""
+    handler, registry = current_call(), call.plugins.registry
     if registry is None:
         return success(tools=[])
-    if running is not None:
-        tools = [each.tool for each in registry.tools_for(running.ctx.chat).named]
+    if handler is not None:
+        tools = [each.tool for each in registry.tools_for(handler.ctx.chat).named]
     else:
         tools = [tool for plugin in call.plugins for tool in plugin.native.offered_tools]
     shown = [tool for tool in tools if tool.visibility is not Visibility.HIDDEN]
@@ -156,11 +156,11 @@ async def definitions(call: CapabilityCall) -> Answer:
 
 
 async def not_supported(call: CapabilityCall) -> Answer:
-    """What this bot has not."""
+    """A call for something that this bot does not have."""
     raise CapabilityError(f"{call.name}: this bot has none")
 
 
-def _found(call: CapabilityCall) -> tuple[MaiBotPlugin, MaiBotComponent]:
+def _named_api(call: CapabilityCall) -> tuple[MaiBotPlugin, MaiBotComponent]:
     full = call.text("api_name", needed=True)
     version = call.text("version")
     for plugin in call.plugins:

@@ -1,4 +1,4 @@
-"""``ctx.render``: a page of HTML as a picture, drawn by Chromium where the machine has one."""
+"""``ctx.render``: draws a page of HTML, with Chromium if the machine has it."""
 
 import base64
 import io
@@ -31,13 +31,13 @@ from nekro_core.media.sniff import HEAD, sniff
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _LONGEST_S = 60.0
-_NO_WAY_OUT = (
+_NO_NETWORK = (
     "--proxy-server=http://nowhere.invalid:1",
     "--proxy-bypass-list=<-loopback>",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
-"""A page's scripts may open what no route sees, a WebSocket for example: Chromium itself reaches
-nobody, not even this machine."""
+"""Scripts may open connections that routes do not see, such as a WebSocket. So Chromium itself can
+reach no address, not even one of this machine."""
 _MOST_HTML = 4 * 1024 * 1024
 _MOST_PIXELS = 4096
 _WIDTH = 800
@@ -46,7 +46,7 @@ _MARGIN = 24
 
 
 async def html2png(call: CapabilityCall) -> Answer:
-    """``render.html2png``: with Playwright and Chromium as they draw it; else its words."""
+    """``render.html2png``: drawn with Playwright and Chromium; without them its text alone."""
     html = call.text("html", needed=True)
     if len(html) > _MOST_HTML:
         raise CapabilityError(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")
@@ -60,7 +60,7 @@ async def html2png(call: CapabilityCall) -> Answer:
         except TimeoutError:
             raise CapabilityError(f"render.html2png: it took over {limit_s:g} s") from None
     if drawn is None:
-        drawn = await to_thread.run_sync(_words_drawn, html)
+        drawn = await to_thread.run_sync(_draw_text, html)
     png, width, height = drawn
     return success(
         result={
@@ -74,8 +74,11 @@ async def html2png(call: CapabilityCall) -> Answer:
 
 
 async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
-    """The page as Chromium shows it; nothing where Playwright is not installed. A page may show
-    what it holds itself; the network only where the plugin asks for it, files of ours never."""
+    """The page as Chromium draws it; None without Playwright.
+
+    A page may show what it contains. It may load from the network if the plugin allows it, and it
+    never loads files of this machine.
+    """
     try:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - optional
     except ImportError:
@@ -89,10 +92,10 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
     }
     scale = args.get("device_scale_factor", 2.0)
     scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
-    allowed = _fetched_for(call, network=args.get("allow_network") is True)
+    allowed = _fetch_route(call, network=args.get("allow_network") is True)
 
     # As root Chromium has no sandbox of its own; what it draws is the plugin's, which runs here.
-    flags = [*_NO_WAY_OUT, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_WAY_OUT]
+    flags = [*_NO_NETWORK, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_NETWORK]
     try:
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=program, args=flags)
@@ -121,10 +124,12 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
         return png, picture.width, picture.height
 
 
-def _fetched_for(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
-    """Answers a page's requests. A page may be made of what the model or a stranger wrote: what
-    it shows is fetched for the chat, and not by Chromium, which would reach this machine's own
-    servers."""
+def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
+    """Answers a page's requests.
+
+    The model or a stranger may have written parts of the page. So the chat's fetcher gets what the
+    page loads, and not Chromium, which would reach servers on this machine.
+    """
     fetcher = call.bot.services.fetcher
 
     async def answer(route: Any) -> None:
@@ -154,7 +159,7 @@ def _bounded(value: Any, default: int) -> int:
 
 
 class _Words(HTMLParser):
-    """The words of a page, a line for each block."""
+    """The text of a page, a line for each block."""
 
     _BLOCKS = frozenset({"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "table", "section"})
     _SILENT = frozenset({"script", "style", "head", "title"})
@@ -183,8 +188,8 @@ class _Words(HTMLParser):
             self.lines[-1] += " ".join(data.split())
 
 
-def _words_drawn(html: str) -> tuple[bytes, int, int]:
-    """The words of a page in black on white."""
+def _draw_text(html: str) -> tuple[bytes, int, int]:
+    """Draws the text of a page in black on white."""
     parser = _Words()
     parser.feed(sound_html(html))
     font = _font()
@@ -195,9 +200,9 @@ def _words_drawn(html: str) -> tuple[bytes, int, int]:
     draw = ImageDraw.Draw(picture)
     for number, line in enumerate(lines):
         draw.text((_MARGIN, _MARGIN + number * _LINE), line, fill="black", font=font)
-    held = io.BytesIO()
-    picture.save(held, "PNG")
-    return held.getvalue(), *size
+    png = io.BytesIO()
+    picture.save(png, "PNG")
+    return png.getvalue(), *size
 
 
 def _cut(line: str) -> list[str]:
@@ -213,7 +218,7 @@ def _cut(line: str) -> list[str]:
 
 
 def _font() -> Any:
-    """The face that comes with the installation; Pillow's own Latin one without it."""
+    """The CJK font that is installed with us; without it Pillow's Latin one."""
     wheel = find_spec("cvttf_NotoSansCJK_Regular")
     if wheel is None or wheel.origin is None:
         return ImageFont.load_default(20)

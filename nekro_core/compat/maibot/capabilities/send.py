@@ -14,7 +14,7 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.segments import forward_from, medium_from, segments_from
+from nekro_core.compat.maibot.formats.segments import forward_from, medium_from, segments_from
 from nekro_core.tools.outcome import ToolFailure
 
 _ADAPTER = "onebot_v11"
@@ -44,7 +44,7 @@ async def image(call: CapabilityCall) -> Answer:
 
 
 async def hybrid(call: CapabilityCall) -> Answer:
-    """``send.hybrid``: text, pictures, mentions and answers in one message."""
+    """``send.hybrid``: text, pictures, mentions and a quote in one message."""
     ctx = call.context(call.chat())
     return await _send(call, await segments_from(ctx, call.args.get("segments")))
 
@@ -58,7 +58,7 @@ async def forward(call: CapabilityCall) -> Answer:
 
 
 async def custom(call: CapabilityCall) -> Answer:
-    """``send.custom``: a voice, a file, a video and whatever else is a piece of a message."""
+    """``send.custom``: a voice, a file, a video or any other segment."""
     kind = call.text("custom_type", "message_type", needed=True)
     data = call.args.get("data", call.args.get("content"))
     ctx = call.context(call.chat())
@@ -100,7 +100,7 @@ def _action_of(given: Any, args: Any) -> tuple[str, dict[str, Any]]:
 
 def _arguments_of(chat: ChatKey, args: Mapping[str, Any]) -> dict[str, Any]:
     given = {("user_id" if key == "qq_id" else key): value for key, value in args.items()}
-    # Where it happens is never an argument: it is the chat that was named.
+    # The chat of the call decides the group, not an argument of the action.
     given.pop("group_id", None)
     if chat.kind is ChatKind.GROUP:
         given["group_id"] = chat.native_id
@@ -119,18 +119,18 @@ async def _call_onebot(account: str, action: str, args: Mapping[str, Any]) -> An
         raise CapabilityError(f"send.command: account {account} is not connected") from None
     try:
         return await bot.call_api(action, **args)
-    except Exception as error:  # an adapter's own tree, which every platform has another of
+    except Exception as error:  # each adapter has errors of its own
         raise CapabilityError(f"send.command: {action}: {type(error).__name__}: {error}") from error
 
 
 async def _send(call: CapabilityCall, pieces: list[Segment]) -> Answer:
     chat = call.chat()
     ctx = call.context(chat)
-    answers = call.text("reply_message_id", "reply_to_message_id", "reply_to")
-    if not answers and call.args.get("set_reply") is True:
-        answers = ctx.message_id
-    if answers and not any(isinstance(each, Reply) for each in pieces):
-        pieces = [Reply(answers), *pieces]
+    reply_to = call.text("reply_message_id", "reply_to_message_id", "reply_to")
+    if not reply_to and call.args.get("set_reply") is True:
+        reply_to = ctx.message_id
+    if reply_to and not any(isinstance(each, Reply) for each in pieces):
+        pieces = [Reply(reply_to), *pieces]
     try:
         receipts = await ctx.send(pieces, chat_key=chat)
     except ToolFailure as error:

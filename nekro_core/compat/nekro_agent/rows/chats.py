@@ -1,4 +1,4 @@
-"""``DBChatChannel``: the chats."""
+"""``DBChatChannel``: chats."""
 
 import json
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     text_column,
 )
 from nekro_core.compat.nekro_agent.rows.presets import DBPreset
-from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
+from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 
-_KEPT = ("is_active", "preset_id", "channel_name", "data", "conversation_start_time")
-"""Fields that have no column: they are in the bot's file of what plugins keep of chats."""
+_IN_FILE = ("is_active", "preset_id", "channel_name", "data", "conversation_start_time")
+"""Fields without a column. They are in `NekroAgentHost.extra_chats`."""
 _COLUMNS: Mapping[str, ColumnCondition] = {
     "chat_key": text_column("chat_key"),
     "id": text_column("chat_key"),
@@ -79,20 +79,20 @@ class DBChatChannel(Row):
 
     @classmethod
     def made(cls, host: NekroAgentHost, key: ChatKey, first_seen: float = 0.0) -> Self:
-        """The row of a chat, also of one that was not heard yet."""
-        kept = host.extra_chats.get(str(key))
+        """The row of a chat, also of one without messages."""
+        extra = host.extra_chats.get(str(key))
         at = datetime.fromtimestamp(first_seen).astimezone() if first_seen else None
-        began = kept.get("conversation_start_time")
+        began = extra.get("conversation_start_time")
         return cls(
             id=str(key),
             chat_key=str(key),
             adapter_key=host.adapter_of(key),
             channel_id=f"{key.kind.value}_{key.native_id}",
             channel_type=key.kind.value,
-            channel_name=kept.get("channel_name") or key.native_id,
-            is_active=kept.get("is_active", True),
-            preset_id=kept.get("preset_id"),
-            data=kept.get("data", "{}"),
+            channel_name=extra.get("channel_name") or key.native_id,
+            is_active=extra.get("is_active", True),
+            preset_id=extra.get("preset_id"),
+            data=extra.get("data", "{}"),
             conversation_start_time=datetime.fromisoformat(began) if began else at,
             create_time=at,
             update_time=at,
@@ -100,9 +100,9 @@ class DBChatChannel(Row):
 
     @classmethod
     async def get_channel(cls, chat_key: str, *_: Any, **__: Any) -> Self:
-        """The row of a chat. Raises `ChatKeyError` for what is no chat key."""
-        found: Self | None = await cls.get_or_none(chat_key=chat_key)
-        return found or cls.made(current_host(), ChatKey.parse(chat_key))
+        """The row of a chat. Raises `ChatKeyError` for an invalid chat key."""
+        row: Self | None = await cls.get_or_none(chat_key=chat_key)
+        return row or cls.made(current_host(), ChatKey.parse(chat_key))
 
     @property
     def chat_type(self) -> ChatType:
@@ -115,23 +115,23 @@ class DBChatChannel(Row):
         return self.channel_id.partition("_")[2]
 
     async def get_channel_data(self) -> dict[str, Any]:
-        """What plugins keep with the chat."""
+        """The data that plugins store with the chat."""
         data: dict[str, Any] = json.loads(self.data or "{}")
         return data
 
     async def save_channel_data(self, data: Mapping[str, Any]) -> None:
-        """Keep other data with the chat."""
+        """Replace the data that plugins store with the chat."""
         self.data = json.dumps(dict(data), ensure_ascii=False)
         await self.save()
 
     async def set_active(self, is_active: bool) -> None:
-        """Have the bot answer in this chat, or nobody there."""
+        """Switch the bot's answers in this chat on or off."""
         self.is_active = is_active
         await self.save()
 
     async def reset_channel(self, *_: Any, **__: Any) -> None:
-        """Begin the chat anew: what was said before is not shown to the model any more. Raises
-        `NotKept` where this bot cannot."""
+        """Begin the chat anew: the model no longer sees earlier messages. Raises `NotKept` if this
+        bot cannot do it."""
         host = current_host()
         if host.reset is None:
             raise NotKept("this bot cannot begin a chat anew")
@@ -145,17 +145,17 @@ class DBChatChannel(Row):
 
     async def get_preset(self) -> DBPreset:
         """The preset of the chat (`DBPreset`)."""
-        found = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
-        return found or DBPreset.own(current_host())
+        preset = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
+        return preset or DBPreset.own(current_host())
 
     async def set_preset(self, preset_id: int | None = None) -> None:
-        """Give the chat another preset."""
+        """Give the chat a preset; None gives it the bot's own."""
         self.preset_id = preset_id
         await self.save()
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Keep what plugins may change of a chat."""
-        facts = {name: getattr(self, name) for name in _KEPT}
+        """Store what plugins may change: the fields without a column."""
+        facts = {name: getattr(self, name) for name in _IN_FILE}
         began = facts["conversation_start_time"]
         facts["conversation_start_time"] = began.isoformat() if began else None
         if facts["channel_name"] == self.platform_channel_id:

@@ -1,6 +1,6 @@
-"""Conditions of a query as existing plugins write them: ``filter(send_timestamp__gte=...)``.
+"""Conditions of a query as plugins write them: ``filter(send_timestamp__gte=...)``.
 
-A condition is tried on a row, and said in SQL where every field of it has a column.
+A condition whose fields all have a column is written in SQL. Any other is tried on each row.
 """
 
 import re
@@ -14,52 +14,52 @@ from nekro_core.system.errors import NekroError
 
 
 class QueryError(NekroError, ValueError):
-    """A query names a field or a lookup that there is not; says which there are."""
+    """A query names an unknown field or lookup. The text lists those that exist."""
 
 
 class ColumnCondition(Protocol):
-    """A field's condition in SQL; nothing where it cannot be said."""
+    """Writes a condition on one field in SQL."""
 
     def __call__(self, lookup: str, value: Any) -> WhereClause | None:
-        """For one lookup with one value."""
+        """The clause for one lookup with one value; None if SQL cannot express it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldLookup:
-    """One field, one lookup, one value."""
+    """A condition on one field: a lookup such as ``gte``, and its value."""
 
     field: str
     lookup: str
     value: Any
 
     def holds(self, row: Any) -> bool:
-        """Whether it is so for a row."""
+        """Whether the condition is true for a row."""
         try:
             return LOOKUPS[self.lookup](getattr(row, self.field), self.value)
-        except TypeError:  # None, or a text against a number: no row is like that
+        except TypeError:  # None, or a text compared with a number: never true
             return False
 
     def where(self, columns: Mapping[str, ColumnCondition]) -> WhereClause | None:
-        """The same in SQL."""
-        how = columns.get(self.field)
-        return how(self.lookup, self.value) if how else None
+        """The condition in SQL; None if a part of it cannot be written in SQL."""
+        column = columns.get(self.field)
+        return column(self.lookup, self.value) if column else None
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionGroup:
-    """Several conditions: all of them, or any where ``any_of``; the opposite where ``negated``."""
+    """Several conditions: all must be true, or one with ``any_of``; ``negated`` is the opposite."""
 
     parts: tuple["FieldLookup | ConditionGroup", ...]
     any_of: bool = False
     negated: bool = False
 
     def holds(self, row: Any) -> bool:
-        """Whether it is so for a row."""
+        """Whether the condition is true for a row."""
         combine = any if self.any_of and self.parts else all
         return combine(part.holds(row) for part in self.parts) is not self.negated
 
     def where(self, columns: Mapping[str, ColumnCondition]) -> WhereClause | None:
-        """The same in SQL."""
+        """The condition in SQL; None if a part of it cannot be written in SQL."""
         clauses = [part.where(columns) for part in self.parts]
         known = [clause for clause in clauses if clause is not None and clause.sql]
         if len(known) < len(clauses):
@@ -75,7 +75,7 @@ Condition = FieldLookup | ConditionGroup
 def conditions_of(
     fields: Mapping[str, object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Condition, ...]:
-    """What ``filter`` was given: Tortoise's ``Q`` objects and ``field__lookup=value``.
+    """Reads the arguments of ``filter``: Tortoise's ``Q`` objects and ``field__lookup=value``.
 
     Raises `QueryError`.
     """
@@ -111,7 +111,7 @@ def _leaf(fields: Mapping[str, object], name: str, value: Any) -> FieldLookup:
 
 
 def loosely_equal(mine: Any, given: Any) -> bool:
-    """Whether a field has a value. Plugins give ids as numbers and as texts."""
+    """Whether a field equals a value. Plugins write ids as numbers and as texts."""
     if isinstance(mine, str) and isinstance(given, int) and not isinstance(given, bool):
         return mine == str(given)
     if isinstance(mine, datetime) and isinstance(given, datetime):
@@ -164,9 +164,9 @@ LOOKUPS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def text_column(name: str) -> ColumnCondition:
-    """A column of texts."""
+    """Conditions on a column of texts."""
 
-    def how(lookup: str, value: Any) -> WhereClause | None:
+    def condition(lookup: str, value: Any) -> WhereClause | None:
         match lookup:
             case "" | "exact" if value is not None:
                 return WhereClause(f"{name} = ?", (str(value),))
@@ -175,19 +175,19 @@ def text_column(name: str) -> ColumnCondition:
             case "in" | "not_in":
                 return _in(name, [str(each) for each in value], lookup)
             case "contains" if str(value):
-                # Portable, and told apart by case on every database, which LIKE is not.
+                # LIKE ignores case on SQLite; REPLACE does not, on any database.
                 return WhereClause(f"REPLACE({name}, ?, '') <> {name}", (str(value),))
             case "startswith":
                 return WhereClause(f"SUBSTR({name}, 1, {len(str(value))}) = ?", (str(value),))
         return None
 
-    return how
+    return condition
 
 
 def number_column(name: str) -> ColumnCondition:
-    """A column of whole numbers."""
+    """Conditions on a column of whole numbers."""
 
-    def how(lookup: str, value: Any) -> WhereClause | None:
+    def condition(lookup: str, value: Any) -> WhereClause | None:
         signs = {"": "=", "exact": "=", "not": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
         if lookup in signs and isinstance(value, int | float):
             return WhereClause(f"{name} {signs[lookup]} ?", (value,))
@@ -195,13 +195,14 @@ def number_column(name: str) -> ColumnCondition:
             return _in(name, list(value), lookup)
         return None
 
-    return how
+    return condition
 
 
 def second_column(name: str) -> ColumnCondition:
-    """A column of seconds with fractions that plugins see as whole seconds or as `datetime`."""
+    """Conditions on a column of seconds with fractions, which plugins see as whole seconds or as
+    `datetime`."""
 
-    def how(lookup: str, value: Any) -> WhereClause | None:
+    def condition(lookup: str, value: Any) -> WhereClause | None:
         if isinstance(value, datetime):
             value, whole = value.timestamp(), False
         elif isinstance(value, int | float):
@@ -219,18 +220,18 @@ def second_column(name: str) -> ColumnCondition:
                 return WhereClause(f"{name} {'<' if whole else '<='} ?", (value + whole,))
         return None
 
-    return how
+    return condition
 
 
 def flag_column(name: str) -> ColumnCondition:
-    """A column of true and false, which plugins may know as 1 and 0."""
+    """Conditions on a column of bools, which plugins may write as 1 and 0."""
 
-    def how(lookup: str, value: Any) -> WhereClause | None:
+    def condition(lookup: str, value: Any) -> WhereClause | None:
         if lookup in ("", "exact", "not") and isinstance(value, int):
             return WhereClause(f"{name} = ?", (bool(value) is not (lookup == "not"),))
         return None
 
-    return how
+    return condition
 
 
 def _in(name: str, values: list[Any], lookup: str) -> WhereClause:

@@ -25,26 +25,26 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
+from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.store.messages import record_of, unique_id_of
 from nekro_core.store.queries import WhereClause
 
-_NOBODY = {BOT_ID, -1, "0", 0}
-"""What plugins call the bot and the framework."""
+_NO_PERSON = {BOT_ID, -1, "0", 0}
+"""Sender ids by which plugins know the bot and the framework."""
 
 
 def _person(column: str) -> ColumnCondition:
     plain = text_column(column)
 
-    def how(lookup: str, value: Any) -> WhereClause | None:
-        if lookup in ("", "exact", "not") and value in _NOBODY:
+    def condition(lookup: str, value: Any) -> WhereClause | None:
+        if lookup in ("", "exact", "not") and value in _NO_PERSON:
             return WhereClause(f"author {'=' if lookup == 'not' else '<>'} 'person'")
-        if lookup in ("in", "not_in") and _NOBODY & set(value):
+        if lookup in ("in", "not_in") and _NO_PERSON & set(value):
             return None
         return plain(lookup, value)
 
-    return how
+    return condition
 
 
 _COLUMNS: Mapping[str, ColumnCondition] = {
@@ -69,8 +69,11 @@ _ORDERS = {
 
 
 class DBChatMessage(Row):
-    """One line of a chat's history. ``sender_id`` and ``platform_userid`` are the platform's id of
-    who wrote, and ``-1`` and ``0`` for the bot and the framework (``SYSTEM``)."""
+    """One line of a chat's history.
+
+    ``sender_id`` and ``platform_userid`` are the author's id on the platform. For the bot and the
+    framework (``SYSTEM``) they are ``-1`` and ``0``.
+    """
 
     FIELDS: Mapping[str, Any] = {
         "id": 0,
@@ -168,57 +171,59 @@ class DBChatMessage(Row):
         return row
 
     def parse_content_data(self) -> list[ChatMessageSegment]:
-        """The pieces of the message."""
+        """The segments of the message."""
         data = json.loads(self.content_data) if self.content_data else []
         return segments_from_list(data)
 
     def parse_ext_data(self) -> dict[str, Any]:
-        """What else is known of it."""
+        """The message's extra data."""
         return dict(self.ext_data)
 
     @property
     def is_system(self) -> bool:
-        """Whether the framework wrote it."""
+        """Whether the framework is the author."""
         return self.sender_id == BOT_ID and self.sender_name == "SYSTEM"
 
     def parse_chat_history_prompt(self, *_: Any, **__: Any) -> str:
-        """One line for a model: when, who, what."""
+        """One line for a prompt: time, author and text."""
         at = self.create_time.strftime("%m-%d %H:%M:%S") if self.create_time else ""
         return f'[{at} id:{self.platform_userid}] "{self.sender_nickname}": {self.content_text}'
 
     def to_chat_message(self) -> LegacyChatMessage:
-        """The same as a hook is given it."""
+        """The message in the form that hooks get."""
         fields = set(LegacyChatMessage.model_fields) & set(self.FIELDS)
         facts = {name: getattr(self, name) for name in fields}
         facts["content_data"] = self.parse_content_data()
         return LegacyChatMessage(**facts)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """A new row is added to its chat's history. Of one that is there, that it was taken back
-        can be kept and nothing else. Raises `NotKept`, `ChatKeyError`."""
+        """Add a new row to its chat's history. Of a stored row only ``is_recalled`` can be set.
+
+        Raises `NotKept`, `ChatKeyError`.
+        """
         host = self._host or current_host()
         key = ChatKey.parse(self.chat_key)
         if self.id:
-            kept = await host.store.messages.get(self.id)
-            if self.is_recalled and kept is not None and not kept.recalled:
+            stored = await host.store.messages.get(self.id)
+            if self.is_recalled and stored is not None and not stored.recalled:
                 await host.store.messages.recall(key, self.message_id)
                 return
-            if kept is None or plain_text(kept.segments) != self.content_text:
+            if stored is None or plain_text(stored.segments) != self.content_text:
                 raise NotKept("what was said is not changed afterwards; is_recalled can be set")
             return
-        nobody = self.sender_id in _NOBODY
-        if nobody and self.sender_name.upper() in ("SYSTEM", ""):
+        no_person = self.sender_id in _NO_PERSON
+        if no_person and self.sender_name.upper() in ("SYSTEM", ""):
             await host.reach.journal.note(key, self.content_text)
             return
         record = Record(
             seq=host.store.messages.reserve(),
             chat_key=key,
-            author=Author.BOT if nobody else Author.PERSON,
+            author=Author.BOT if no_person else Author.PERSON,
             segments=(Text(self.content_text),),
             time=float(self.send_timestamp or datetime.now().astimezone().timestamp()),
             message_id=self.message_id,
             sender=Sender(
-                "" if nobody else str(self.platform_userid or self.sender_id),
+                "" if no_person else str(self.platform_userid or self.sender_id),
                 self.sender_nickname or self.sender_name,
             ),
             from_history=True,
@@ -227,7 +232,7 @@ class DBChatMessage(Row):
         self.id = record.seq
 
     async def delete(self, *_: Any, **__: Any) -> None:
-        """Take the message out of what the model is shown; the record of it stays."""
+        """Hide the message from the model; its record stays."""
         host = self._host or current_host()
         if not self.message_id:
             raise NotKept("a line that the platform has no id for cannot be taken back")

@@ -1,4 +1,4 @@
-"""``DBPluginData`` and ``DBExecCode``: what plugins keep, and the code that was run."""
+"""``DBPluginData`` and ``DBExecCode``: values that plugins store, and the runs of code."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,12 +6,12 @@ from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.compat.nekro_agent.rows.conditions import number_column, second_column, text_column
-from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 
 
 class DBPluginData(Row):
-    """One text that a plugin keeps (``plugin.store``)."""
+    """One text that a plugin stored (``plugin.store``)."""
 
     FIELDS: Mapping[str, Any] = {
         "id": 0,
@@ -59,16 +59,14 @@ class DBPluginData(Row):
         )
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Keep the text."""
-        await current_host().store.plugin_data.set(
-            self.plugin_key, self.data_value, **self._place()
-        )
+        """Store the text."""
+        await current_host().store.plugin_data.set(self.plugin_key, self.data_value, **self._key())
 
     async def delete(self, *_: Any, **__: Any) -> None:
-        """Forget the text."""
-        await current_host().store.plugin_data.delete(self.plugin_key, **self._place())
+        """Delete the text."""
+        await current_host().store.plugin_data.delete(self.plugin_key, **self._key())
 
-    def _place(self) -> dict[str, str]:
+    def _key(self) -> dict[str, str]:
         return {
             "chat_key": self.target_chat_key,
             "user_key": self.target_user_id,

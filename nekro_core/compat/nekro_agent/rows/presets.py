@@ -1,20 +1,20 @@
-"""``DBPreset``: who the bot is, in other words than the operator's own."""
+"""``DBPreset``: personas of the bot that plugins made."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
-from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import ListSource
+from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.source import ListSource, RowSource
 from nekro_core.tools.outcome import InvalidValue
 
 OWN_ID = -1
-"""The id of the bot's own: its settings' names and persona."""
+"""The id of the bot's own preset, which has the names and the persona of the settings."""
 
 
 class DBPreset(Row):
-    """One preset. The bot's own, with the id -1, is its settings' and cannot be changed here."""
+    """One preset. The bot's own has the id -1; it comes from the settings and cannot be changed."""
 
     FIELDS: Mapping[str, Any] = {
         "id": 0,
@@ -42,8 +42,8 @@ class DBPreset(Row):
     @classmethod
     async def source(cls) -> RowSource:
         """See `Row.source`."""
-        kept = current_host().presets.all()
-        return ListSource(sorted(kept.values(), key=lambda facts: int(facts.get("id", 0))))
+        presets = current_host().presets.all()
+        return ListSource(sorted(presets.values(), key=lambda facts: int(facts.get("id", 0))))
 
     @classmethod
     def of(cls, row: Any) -> Self:
@@ -52,20 +52,20 @@ class DBPreset(Row):
 
     @classmethod
     def own(cls, host: NekroAgentHost) -> Self:
-        """The bot's own."""
+        """The bot's own preset."""
         name = host.agent.names[0]
         return cls(id=OWN_ID, name=name, title=name, content=host.agent.persona)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Keep it. Raises `ValueError` for the bot's own."""
-        kept = current_host().presets
+        """Store it. Raises `InvalidValue` for the bot's own."""
+        presets = current_host().presets
         if self.id == OWN_ID:
             raise InvalidValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
         now = datetime.now().astimezone().isoformat()
-        self.id = self.id or 1 + max(map(int, kept.all()), default=0)
+        self.id = self.id or 1 + max(map(int, presets.all()), default=0)
         self.create_time, self.update_time = self.create_time or now, now
-        kept.put(str(self.id), {name: getattr(self, name) for name in self.FIELDS})
+        presets.put(str(self.id), {name: getattr(self, name) for name in self.FIELDS})
 
     async def delete(self, *_: Any, **__: Any) -> None:
-        """Forget it; chats that have it get the bot's own."""
+        """Delete it; chats that have it get the bot's own."""
         current_host().presets.drop(str(self.id))

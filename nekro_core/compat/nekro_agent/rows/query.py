@@ -1,65 +1,41 @@
-"""Queries as existing plugins write them: ``await DBChatMessage.filter(...).order_by("-id")``."""
+"""Queries as plugins write them: ``await DBChatMessage.filter(...).order_by("-id")``."""
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from nekro_core.compat.nekro_agent.rows.conditions import (
-    ColumnCondition,
     Condition,
     ConditionGroup,
     QueryError,
     conditions_of,
 )
+from nekro_core.compat.nekro_agent.rows.source import RowSource
 from nekro_core.store.queries import WhereClause
 from nekro_core.system.errors import NekroError
 
 _BATCH = 500
 _MOST_ROWS = 50_000
-"""Rows that one query looks at. A query that must look at more gets those that come first in its
-order: by what is no column, in the order of the table."""
+"""Rows that one query reads. A query that would read more gets the first ones in its order, or in
+the table's order if the query orders by a field without a column."""
 
 M = TypeVar("M", bound="Row")
 
 
 class DoesNotExist(NekroError, LookupError):
-    """``get`` found no row."""
+    """``get`` matched no row."""
 
 
 class MultipleObjectsReturned(NekroError, LookupError):
-    """``get`` found several rows."""
+    """``get`` matched several rows."""
 
 
 class NotKept(NekroError, NotImplementedError):
-    """This of a row cannot be changed here; says what can."""
-
-
-class RowSource(Protocol):
-    """Where rows of one kind come from."""
-
-    @property
-    def columns(self) -> Mapping[str, ColumnCondition]:
-        """Fields whose conditions can be said in SQL."""
-
-    @property
-    def orders(self) -> Mapping[str, str]:
-        """Fields by which the database can order, and the columns that they are."""
-
-    @property
-    def default_order(self) -> str:
-        """The columns by which rows come where nothing else is said."""
-
-    async def rows(
-        self, where: WhereClause, *, order: str, limit: int, offset: int
-    ) -> Sequence[Any]:
-        """Rows in an order; ``limit`` 0 is all."""
-
-    async def count(self, where: WhereClause) -> int:
-        """How many there are."""
+    """A plugin cannot make this change to a row. The text says which it can make."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _QueryParts:
     conditions: tuple[Condition, ...] = ()
     order: tuple[str, ...] = ()
     limit: int = 0
@@ -67,29 +43,29 @@ class _Question:
 
 
 class Query(Generic[M]):
-    """Rows to be fetched when awaited. Every method gives a new one."""
+    """A query, which reads its rows when it is awaited. Every method returns a new query."""
 
     def __init__(
         self,
         model: type[M],
-        question: _Question | None = None,
+        parts: _QueryParts | None = None,
         finish: Callable[[list[M]], Any] | None = None,
     ) -> None:
         self._model = model
-        self._question = question or _Question()
+        self._parts = parts or _QueryParts()
         self._finish = finish
 
     def filter(self, *args: Any, **kwargs: Any) -> Self:
-        """Rows for which all of it holds. Raises `QueryError`."""
+        """The rows for which all conditions are true. Raises `QueryError`."""
         return self._with(conditions_of(self._model.FIELDS, args, kwargs))
 
     def exclude(self, *args: Any, **kwargs: Any) -> Self:
-        """Rows for which not all of it holds."""
+        """The rows for which a condition is false. Raises `QueryError`."""
         parts = conditions_of(self._model.FIELDS, args, kwargs)
         return self._with((ConditionGroup(parts, negated=True),))
 
     def order_by(self, *fields: str) -> Self:
-        """By these fields; ``-`` before one turns it round."""
+        """The rows ordered by fields; ``-`` means descending. Raises `QueryError`."""
         for field in fields:
             if self._named(field) not in self._model.FIELDS:
                 known = ", ".join(sorted(self._model.FIELDS))
@@ -97,97 +73,97 @@ class Query(Generic[M]):
         return self._changed(order=fields)
 
     def limit(self, limit: int) -> Self:
-        """At most so many."""
+        """At most so many rows."""
         return self._changed(limit=max(0, int(limit)) or -1)
 
     def offset(self, offset: int) -> Self:
-        """Without the first so many."""
+        """The rows after the first so many."""
         return self._changed(offset=max(0, int(offset)))
 
     def all(self) -> Self:
-        """The same."""
+        """The same query."""
         return self
 
     def distinct(self) -> Self:
-        """The same: no row comes twice."""
+        """The same query: its rows are distinct already."""
         return self
 
     def only(self, *_: str) -> Self:
-        """The same, with all fields."""
+        """The same query; its rows have all fields."""
         return self
 
     def prefetch_related(self, *_: Any) -> Self:
-        """The same."""
+        """The same query."""
         return self
 
     select_related = prefetch_related
     using_db = prefetch_related
 
     def first(self) -> "Query[M]":
-        """The first one, or None."""
-        return Query(self._model, replace(self._question, limit=1), _first)
+        """The first row, or None."""
+        return Query(self._model, replace(self._parts, limit=1), _first)
 
     def last(self) -> "Query[M]":
-        """The last one, or None."""
-        order = self._question.order or ("id",)
-        turned = tuple(each[1:] if each.startswith("-") else f"-{each}" for each in order)
-        return Query(self._model, replace(self._question, order=turned, limit=1), _first)
+        """The last row, or None."""
+        order = self._parts.order or ("id",)
+        reversed_order = tuple(each[1:] if each.startswith("-") else f"-{each}" for each in order)
+        return Query(self._model, replace(self._parts, order=reversed_order, limit=1), _first)
 
     def get_or_none(self, *args: Any, **kwargs: Any) -> "Query[M]":
-        """The one that there is, or None."""
+        """The first row that matches, or None."""
         return self.filter(*args, **kwargs).first()
 
     def get(self, *args: Any, **kwargs: Any) -> "Query[M]":
-        """The one that there is. Raises `DoesNotExist`, `MultipleObjectsReturned`."""
+        """The one row that matches. Raises `DoesNotExist`, `MultipleObjectsReturned`."""
         conditions = conditions_of(self._model.FIELDS, args, kwargs)
-        all_of = (*self._question.conditions, *conditions)
-        return Query(self._model, replace(self._question, conditions=all_of, limit=2), self._one)
+        all_of = (*self._parts.conditions, *conditions)
+        return Query(self._model, replace(self._parts, conditions=all_of, limit=2), self._one)
 
     def values(self, *fields: str, **renamed: str) -> "Query[M]":
-        """Dicts with these fields; without any, with all."""
+        """Dicts with the named fields; with all fields if none is named."""
         names = {name: name for name in fields or (() if renamed else self._model.FIELDS)}
         names |= renamed
         self._check(names.values())
         return Query(
             self._model,
-            self._question,
+            self._parts,
             lambda rows: [{key: getattr(row, at) for key, at in names.items()} for row in rows],
         )
 
     def values_list(self, *fields: str, flat: bool = False) -> "Query[M]":
-        """Tuples of these fields; with ``flat`` the values of the one field."""
+        """Tuples of the named fields; with ``flat`` the values of the one field."""
         names = fields or tuple(self._model.FIELDS)
         self._check(names)
         if flat and len(names) != 1:
             raise QueryError("values_list(flat=True): expected one field")
 
         def listed(rows: list[M]) -> list[Any]:
-            found = [tuple(getattr(row, name) for name in names) for row in rows]
-            return [each[0] for each in found] if flat else found
+            values = [tuple(getattr(row, name) for name in names) for row in rows]
+            return [each[0] for each in values] if flat else values
 
-        return Query(self._model, self._question, listed)
+        return Query(self._model, self._parts, listed)
 
     async def count(self) -> int:
-        """How many."""
+        """How many rows match."""
         source = await self._model.source()
-        where = ConditionGroup(self._question.conditions).where(source.columns)
-        if where is None or self._question.limit or self._question.offset:
+        where = ConditionGroup(self._parts.conditions).where(source.columns)
+        if where is None or self._parts.limit or self._parts.offset:
             return len(await self._rows())
-        return await source.count(_plain(where, self._question.conditions))
+        return await source.count(_plain(where, self._parts.conditions))
 
     async def exists(self) -> bool:
-        """Whether there is one."""
+        """Whether a row matches."""
         return bool(await self.first())
 
     async def delete(self) -> int:
-        """Delete each of them; how many there were. Raises `NotKept`."""
+        """Delete each row and return how many there were. Raises `NotKept`."""
         rows = await self._rows()
         for row in rows:
             await row.delete()
         return len(rows)
 
     async def update(self, **changes: Any) -> int:
-        """Change each of them; how many there were. Raises `NotKept`, `QueryError`."""
+        """Change each row and return how many there were. Raises `NotKept`, `QueryError`."""
         self._check(changes)
         rows = await self._rows()
         for row in rows:
@@ -204,50 +180,54 @@ class Query(Generic[M]):
             yield row
 
     async def _rows(self) -> list[M]:
-        question = self._question
-        if question.limit < 0:
+        parts = self._parts
+        if parts.limit < 0:
             return []
         source = await self._model.source()
-        said = [(each, each.where(source.columns)) for each in question.conditions]
-        clauses = [where for _, where in said if where is not None]
+        written = [(each, each.where(source.columns)) for each in parts.conditions]
+        clauses = [where for _, where in written if where is not None]
         where = WhereClause(
             " AND ".join(f"({each.sql})" for each in clauses),
             tuple(value for each in clauses for value in each.values),
         )
-        tried = [each for each, clause in said if clause is None]
+        in_memory = [each for each, clause in written if clause is None]
         order = self._order(source)
-        if order is not None and not tried:
-            limit = question.limit or (_MOST_ROWS if question.offset else 0)
-            found = await source.rows(where, order=order, limit=limit, offset=question.offset)
-            return [self._model.of(row) for row in found]
-        found = await self._filtered_in_memory(source, where, order, tried)
+        if order is not None and not in_memory:
+            limit = parts.limit or (_MOST_ROWS if parts.offset else 0)
+            rows = await source.rows(where, order=order, limit=limit, offset=parts.offset)
+            return [self._model.of(row) for row in rows]
+        matching = await self._filtered_in_memory(source, where, order, in_memory)
         if order is None:
-            for field in reversed(question.order):
-                _sort(found, self._named(field), turned=field.startswith("-"))
-        end = question.offset + question.limit if question.limit else None
-        return found[question.offset : end]
+            for field in reversed(parts.order):
+                _sort(matching, self._named(field), descending=field.startswith("-"))
+        end = parts.offset + parts.limit if parts.limit else None
+        return matching[parts.offset : end]
 
     async def _filtered_in_memory(
-        self, source: RowSource, where: WhereClause, order: str | None, tried: Sequence[Condition]
+        self,
+        source: RowSource,
+        where: WhereClause,
+        order: str | None,
+        conditions: Sequence[Condition],
     ) -> list[M]:
-        """Fetch piece by piece and try what the database cannot."""
-        wanted = self._question.offset + self._question.limit
-        enough = wanted if order is not None and self._question.limit else _MOST_ROWS
-        found: list[M] = []
+        """Read the rows in batches and try the conditions that SQL cannot express."""
+        wanted = self._parts.offset + self._parts.limit
+        enough = wanted if order is not None and self._parts.limit else _MOST_ROWS
+        matching: list[M] = []
         for offset in range(0, _MOST_ROWS, _BATCH):
             rows = await source.rows(
                 where, order=order or source.default_order, limit=_BATCH, offset=offset
             )
             made = (self._model.of(row) for row in rows)
-            found += [row for row in made if all(each.holds(row) for each in tried)]
-            if len(rows) < _BATCH or len(found) >= enough:
+            matching += [row for row in made if all(each.holds(row) for each in conditions)]
+            if len(rows) < _BATCH or len(matching) >= enough:
                 break
-        return found
+        return matching
 
     def _order(self, source: RowSource) -> str | None:
-        """The order in SQL; None where it cannot be said."""
+        """The order in SQL; None if a field of it has no column."""
         parts = []
-        for field in self._question.order:
+        for field in self._parts.order:
             column = source.orders.get(self._named(field))
             if column is None:
                 return None
@@ -268,10 +248,10 @@ class Query(Generic[M]):
                 raise QueryError(f"there is no field {name!r}; there are {known}")
 
     def _with(self, conditions: tuple[Condition, ...]) -> Self:
-        return self._changed(conditions=(*self._question.conditions, *conditions))
+        return self._changed(conditions=(*self._parts.conditions, *conditions))
 
     def _changed(self, **changes: Any) -> Self:
-        return type(self)(self._model, replace(self._question, **changes), self._finish)
+        return type(self)(self._model, replace(self._parts, **changes), self._finish)
 
     @staticmethod
     def _named(field: str) -> str:
@@ -280,10 +260,10 @@ class Query(Generic[M]):
 
 
 class Row:
-    """One row, as an object with fields. Changes are kept by `save`, where they can be."""
+    """One row, as an object with fields. `save` stores changes, of classes that allow it."""
 
     FIELDS: Mapping[str, Any] = {}
-    """The fields and what they are where nothing is given."""
+    """The fields with their defaults."""
 
     def __init__(self, **fields: Any) -> None:
         unknown = set(fields) - set(self.FIELDS)
@@ -306,12 +286,12 @@ class Row:
 
     @classmethod
     async def source(cls) -> RowSource:
-        """Where rows of this kind come from."""
+        """Where rows of this class come from."""
         raise NotKept(f"{cls.__name__} cannot be asked for")
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        """The object of what a source gave."""
+        """Makes an object from what the source returned."""
         return cls(**row)
 
     @classmethod
@@ -346,12 +326,12 @@ class Row:
 
     @classmethod
     async def exists(cls, *args: Any, **kwargs: Any) -> bool:
-        """Whether there is such a row."""
+        """Whether a row matches."""
         return await cls.filter(*args, **kwargs).exists()
 
     @classmethod
     async def create(cls, **fields: Any) -> Self:
-        """Make a row. Raises `NotKept` where a plugin cannot."""
+        """Make a row and store it. Raises `NotKept` for classes whose rows plugins only read."""
         row = cls(**fields)
         await row.save()
         return row
@@ -360,17 +340,17 @@ class Row:
     async def get_or_create(
         cls, defaults: Mapping[str, Any] | None = None, **fields: Any
     ) -> tuple[Self, bool]:
-        """The row, and whether it was made."""
-        found: Self | None = await cls.get_or_none(**fields)
-        if found is not None:
-            return found, False
+        """The row that matches, else a new one; and whether it is new."""
+        row: Self | None = await cls.get_or_none(**fields)
+        if row is not None:
+            return row, False
         return await cls.create(**fields, **(defaults or {})), True
 
     @classmethod
     async def update_or_create(
         cls, defaults: Mapping[str, Any] | None = None, **fields: Any
     ) -> tuple[Self, bool]:
-        """The row with these changes, and whether it was made."""
+        """The row with the changes of ``defaults``, else a new one; and whether it is new."""
         row, made = await cls.get_or_create(defaults, **fields)
         if not made:
             row.update_from_dict(defaults or {})
@@ -378,14 +358,14 @@ class Row:
         return row, made
 
     def update_from_dict(self, changes: Mapping[str, Any]) -> Self:
-        """Change fields, not yet kept."""
+        """Change fields; `save` stores them."""
         for name, value in changes.items():
             if name in self.FIELDS:
                 setattr(self, name, value)
         return self
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Keep the row as it is. Raises `NotKept`."""
+        """Store the row. Raises `NotKept`."""
         raise NotKept(f"rows of {type(self).__name__} are the bot's own: a plugin reads them")
 
     async def delete(self, *_: Any, **__: Any) -> None:
@@ -399,7 +379,7 @@ class Row:
             self.__dict__.update(fresh.__dict__)
 
     async def fetch_related(self, *_: Any, **__: Any) -> None:
-        """Nothing: rows have no others."""
+        """Does nothing: rows have no relations."""
 
 
 def _first(rows: list[Any]) -> Any:
@@ -410,8 +390,8 @@ def _plain(where: WhereClause, conditions: tuple[Condition, ...]) -> WhereClause
     return where if conditions else WhereClause()
 
 
-def _sort(rows: list[Any], field: str, *, turned: bool) -> None:
+def _sort(rows: list[Any], field: str, *, descending: bool) -> None:
     known = [row for row in rows if getattr(row, field) is not None]
     unknown = [row for row in rows if getattr(row, field) is None]
-    known.sort(key=lambda row: getattr(row, field), reverse=turned)
-    rows[:] = known + unknown if turned else unknown + known
+    known.sort(key=lambda row: getattr(row, field), reverse=descending)
+    rows[:] = known + unknown if descending else unknown + known

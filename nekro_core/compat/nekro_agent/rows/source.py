@@ -1,17 +1,40 @@
-"""A table of ours as the source of a query."""
+"""Where a query's rows come from: a table of the store, or a list in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from nekro_core.compat.nekro_agent.rows.conditions import ColumnCondition
 from nekro_core.store.queries import ConditionQueries, WhereClause
 
 
+class RowSource(Protocol):
+    """Where the rows of one class come from."""
+
+    @property
+    def columns(self) -> Mapping[str, ColumnCondition]:
+        """The fields whose conditions can be written in SQL."""
+
+    @property
+    def orders(self) -> Mapping[str, str]:
+        """The fields that the database can order by, with their columns."""
+
+    @property
+    def default_order(self) -> str:
+        """The columns that order rows where the query names no order."""
+
+    async def rows(
+        self, where: WhereClause, *, order: str, limit: int, offset: int
+    ) -> Sequence[Any]:
+        """Rows in an order; with ``limit`` 0 all of them."""
+
+    async def count(self, where: WhereClause) -> int:
+        """How many rows there are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSource:
-    """See `nekro_core.compat.nekro_agent.rows.query.RowSource`. ``read`` makes of a row what the
-    model takes."""
+    """A table of the store. ``read`` turns its row into what `Row.of` of the class takes."""
 
     queries: ConditionQueries
     table: str
@@ -23,22 +46,22 @@ class TableSource:
     async def rows(
         self, where: WhereClause, *, order: str, limit: int, offset: int
     ) -> Sequence[Any]:
-        """See `Source`."""
+        """See `RowSource`."""
         found = await self.queries.select(
             self.table, where, order=order, limit=limit, offset=offset
         )
         return [self.read(row) for row in found]
 
     async def count(self, where: WhereClause) -> int:
-        """See `Source`."""
+        """See `RowSource`."""
         return await self.queries.count(self.table, where)
 
 
 @dataclass(frozen=True, slots=True)
 class ListSource:
-    """Rows that are in memory."""
+    """Rows in memory."""
 
-    found: Sequence[Any]
+    items: Sequence[Any]
     columns: Mapping[str, ColumnCondition] = field(default_factory=dict)
     orders: Mapping[str, str] = field(default_factory=dict)
     default_order: str = ""
@@ -46,11 +69,11 @@ class ListSource:
     async def rows(
         self, where: WhereClause, *, order: str, limit: int, offset: int
     ) -> Sequence[Any]:
-        """See `Source`; nothing is said in SQL."""
+        """See `RowSource`; conditions and order are tried on the rows afterwards."""
         del where, order
-        return self.found[offset : offset + limit if limit else None]
+        return self.items[offset : offset + limit if limit else None]
 
     async def count(self, where: WhereClause) -> int:
-        """See `Source`."""
+        """See `RowSource`."""
         del where
-        return len(self.found)
+        return len(self.items)

@@ -1,4 +1,4 @@
-"""``DBUser``: the persons."""
+"""``DBUser``: people."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,12 +11,12 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
-from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.policy.permissions import CommandPermission, permission_of
 
-_KEPT = ("ban_until", "prevent_trigger_until", "ext_data")
-"""Fields that have no column: they are in the bot's file of what plugins keep of users."""
+_IN_FILE = ("ban_until", "prevent_trigger_until", "ext_data")
+"""Fields without a column. They are in `NekroAgentHost.extra_users`."""
 _COLUMNS: Mapping[str, ColumnCondition] = {
     "id": number_column("id"),
     "platform_userid": text_column("user_id"),
@@ -34,7 +34,7 @@ _LEVELS = {
 
 
 class DBUser(Row):
-    """One person on one account's side. Who is banned or kept from triggering is not answered.
+    """One person, as one account of the bot knows them. A banned person gets no answer.
 
     ``perm_level`` is 1 for users, 2 for advanced and 3 for super users, as the operator's settings
     say; a plugin cannot raise it.
@@ -89,14 +89,14 @@ class DBUser(Row):
     @classmethod
     def of(cls, row: Any) -> Self:
         """See `Row.of`."""
-        host, found = row
+        host, columns = row
         return cls.made(
             host,
-            found["instance"],
-            found["user_id"],
-            found["name"],
-            row_id=found["id"],
-            first_seen=found["first_seen"],
+            columns["instance"],
+            columns["user_id"],
+            columns["name"],
+            row_id=columns["id"],
+            first_seen=columns["first_seen"],
         )
 
     @classmethod
@@ -110,9 +110,9 @@ class DBUser(Row):
         row_id: int = 0,
         first_seen: float = 0.0,
     ) -> Self:
-        """The row of a person, also of one who was not heard yet."""
+        """The row of a person, also of one who has not written yet."""
         adapter = host.reach.adapter_of(instance)
-        kept = host.extra_users.get(f"{instance}:{user_id}")
+        extra = host.extra_users.get(f"{instance}:{user_id}")
         level = permission_of(host.command, adapter=adapter, instance=instance, user_id=user_id)
         return cls(
             id=row_id,
@@ -123,9 +123,9 @@ class DBUser(Row):
             unique_id=f"{adapter}:{user_id}",
             perm_level=_LEVELS[level],
             perm_role=level.value,
-            ban_until=_time(kept.get("ban_until")),
-            prevent_trigger_until=_time(kept.get("prevent_trigger_until")),
-            ext_data=kept.get("ext_data") or {},
+            ban_until=_time(extra.get("ban_until")),
+            prevent_trigger_until=_time(extra.get("prevent_trigger_until")),
+            ext_data=extra.get("ext_data") or {},
             create_time=datetime.fromtimestamp(first_seen).astimezone() if first_seen else None,
             instance=instance,
         )
@@ -133,26 +133,26 @@ class DBUser(Row):
     @classmethod
     async def get_by_union_id(cls, adapter_key: str, platform_userid: str) -> Self | None:
         """The person with this id on this platform, or None."""
-        found: Self | None = await cls.get_or_none(
+        row: Self | None = await cls.get_or_none(
             adapter_key=adapter_key, platform_userid=platform_userid
         )
-        return found
+        return row
 
     @property
     def is_banned(self) -> bool:
-        """Whether the bot answers this person nothing now."""
-        return _ahead(self.ban_until)
+        """Whether the bot gives this person no answer now."""
+        return _is_future(self.ban_until)
 
     @property
     def is_prevent_trigger(self) -> bool:
         """Whether this person cannot wake the bot now."""
-        return self.is_banned or _ahead(self.prevent_trigger_until)
+        return self.is_banned or _is_future(self.prevent_trigger_until)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Keep what plugins may change of a person."""
+        """Store what plugins may change: the name and the fields without a column."""
         host = current_host()
         instance = self.instance or self.adapter_key
-        facts = {name: getattr(self, name) for name in _KEPT}
+        facts = {name: getattr(self, name) for name in _IN_FILE}
         for name in ("ban_until", "prevent_trigger_until"):
             facts[name] = facts[name].isoformat() if facts[name] else None
         host.extra_users.put(f"{instance}:{self.platform_userid}", facts)
@@ -160,7 +160,7 @@ class DBUser(Row):
             await host.store.queries.set_name(self.id, self.username)
 
 
-def _ahead(until: datetime | None) -> bool:
+def _is_future(until: datetime | None) -> bool:
     if until is None:
         return False
     return until.astimezone(UTC) > datetime.now(UTC)

@@ -27,7 +27,7 @@ async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
 
 def instance(bot: Bot, name: str) -> Any:
     (kind,) = bot.app.plugins._kinds
-    return kind.find(name).instance
+    return kind.plugins.find(name).instance
 
 
 async def test_conversations(bot: Bot) -> None:

@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.prompt_messages import calls_of, merge_changes, message_dicts
+from nekro_core.compat.maibot.formats.prompt_messages import calls_of, merge_changes, message_dicts
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
@@ -81,22 +81,22 @@ class HookedModel:
             }
             for each in request.functions
         ]
-        begun = await self._hooks.hook(
+        before = await self._hooks.hook(
             _BEFORE[0],
             {"messages": shown, "tool_definitions": tools, "session_id": request.chat},
             ctx=ctx,
         )
-        if begun.aborted:
+        if before.aborted:
             raise ModelRefused("a plugin decided that the model is not asked")
         messages = merge_changes(
-            request.messages, message_dicts(request.messages), begun.kwargs["messages"]
+            request.messages, message_dicts(request.messages), before.kwargs["messages"]
         )
         event = await self._hooks.event(
             _BEFORE[1], {"stream_id": request.chat, "llm_prompt": shown}, ctx=ctx
         )
         if event.aborted:
             raise ModelRefused("a plugin decided that the model is not asked")
-        wanted = begun.kwargs["tool_definitions"]
+        wanted = before.kwargs["tool_definitions"]
         functions = request.functions
         if isinstance(wanted, list) and wanted != tools:
             names = {each.get("name") for each in wanted if isinstance(each, dict)}

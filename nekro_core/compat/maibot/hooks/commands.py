@@ -10,10 +10,10 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatKind
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.compat.maibot.wire import host_arguments
+from nekro_core.compat.maibot.formats.messages import host_arguments
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternProblem
@@ -170,19 +170,19 @@ class MaiBotCommands:
             "text": text,
             "stream_id": ctx.chat_key,
         }
-        begun = await self._hooks.hook("chat.command.before_execute", arguments, ctx=ctx)
-        if begun.aborted:
+        before = await self._hooks.hook("chat.command.before_execute", arguments, ctx=ctx)
+        if before.aborted:
             return CommandReply(False, "", stops=True)
-        groups = begun.kwargs.get("matched_groups")
+        groups = before.kwargs.get("matched_groups")
         own = ctx.called_for(plugin.native.key)
         group = ctx.chat.kind is not ChatKind.PRIVATE
         given = {
             **host_arguments(own),
-            "text": str(begun.kwargs.get("text", text)),
+            "text": str(before.kwargs.get("text", text)),
             "is_local_operator": operator,
             "is_group": group,
             "matched_groups": dict(groups) if isinstance(groups, Mapping) else {},
-            "message": begun.kwargs.get("message"),
+            "message": before.kwargs.get("message"),
             "plugin_config": dict(plugin.settings),
         }
         try:

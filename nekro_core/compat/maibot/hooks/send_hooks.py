@@ -6,10 +6,9 @@ from typing import Any
 
 from nekro_core.chat import Author, ChatKey, Receipt, Record, Segments, Text
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.capability import CapabilityError
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.segments import segments_from
-from nekro_core.compat.maibot.wire import event_message_of
+from nekro_core.compat.maibot.formats.messages import event_message_of
+from nekro_core.compat.maibot.formats.segments import InvalidSegment, segments_from
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.plugins.authoring.context import AgentCtx
 
 _BEFORE_SEND = (
@@ -125,7 +124,7 @@ class SendHooks:
         if wanted.get("raw_message") != shown["raw_message"]:
             try:
                 made = tuple(await segments_from(ctx, wanted.get("raw_message")))
-            except CapabilityError:
+            except InvalidSegment:
                 made = segments
             return made, self._shown(ctx.chat, made)
         words = wanted.get("processed_plain_text")

@@ -13,8 +13,8 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.manifest import MaiBotManifest
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.manifest import MaiBotManifest
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.registry import PluginRegistry

@@ -1,4 +1,7 @@
-"""What a plugin offers, read from the dicts of `get_components`: plugins may write them by hand."""
+"""The components of a plugin, read from the dicts that its `get_components` returns.
+
+The SDK makes these dicts; a plugin may also write them by hand.
+"""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -8,7 +11,7 @@ from typing import Any
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 MOST_COMPONENTS = 500
-"""Of one plugin. The largest that is known makes a tool of each of some dozens of skills."""
+"""Most components of one plugin. The largest plugin that we know has some dozens of tools."""
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "TOOL": (
@@ -46,15 +49,14 @@ _FIELDS = frozenset(
         "version",
     }
 )
-"""What the SDK itself writes into a component."""
+"""The keys that the SDK writes into a component."""
 _ALIASES = {"ACTION": "TOOL"}
 _CLOSE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class MaiBotComponent:
-    """One of a plugin's. ``type`` is the SDK's word in capitals, ``handler`` the attribute that is
-    called, which need not be there: then `invoke_component` is."""
+    """One component. ``type`` is the SDK's word in capitals."""
 
     name: str
     type: str
@@ -62,40 +64,40 @@ class MaiBotComponent:
 
     @property
     def handler(self) -> str:
-        """The attribute that is called."""
+        """The attribute that is called. Without such an attribute `invoke_component` is called."""
         return str(self.metadata.get("handler_name") or self.name)
 
     @property
     def description(self) -> str:
-        """What it is, in its author's words."""
+        """The author's description."""
         return str(self.metadata.get("description") or "")
 
     def flag(self, key: str, *, default: bool = False) -> bool:
-        """A yes or no, also where it is written as a text."""
+        """A bool, which may be written as a text."""
         value = self.metadata.get(key, default)
         if isinstance(value, str):
             return value.strip().lower() in {"true", "1", "yes", "on"}
         return bool(value)
 
     def number(self, key: str, default: int = 0) -> int:
-        """A whole number; the default where it is none."""
+        """A whole number; the default for any other value."""
         try:
             return int(self.metadata.get(key) or default)
         except (TypeError, ValueError):
             return default
 
     def words(self, key: str) -> tuple[str, ...]:
-        """Texts, also where it is one alone."""
+        """Several texts; a single text counts as one of them."""
         value = self.metadata.get(key) or ()
-        found = [value] if isinstance(value, str) else value
-        return tuple(str(each) for each in found) if isinstance(found, Iterable) else ()
+        values = [value] if isinstance(value, str) else value
+        return tuple(str(each) for each in values) if isinstance(values, Iterable) else ()
 
 
 def components_of(
     declared: Iterable[Any], where: str
 ) -> tuple[list[MaiBotComponent], list[PluginProblem]]:
-    """The components that can be used, in their order, and what is wrong with the others."""
-    found: dict[tuple[str, str, str], MaiBotComponent] = {}
+    """The valid components in their order, and the problems of the others."""
+    components: dict[tuple[str, str, str], MaiBotComponent] = {}
     problems: list[PluginProblem] = []
 
     def refuse(message: str, remedy: str = "") -> None:
@@ -106,7 +108,7 @@ def components_of(
         )
 
     for raw in declared:
-        if len(found) == MOST_COMPONENTS:
+        if len(components) == MOST_COMPONENTS:
             refuse(f"it has more than {MOST_COMPONENTS} components: the others are left out")
             break
         component = _component(raw)
@@ -118,12 +120,12 @@ def components_of(
             continue
         version = str(component.metadata.get("version", "")) if component.type == "API" else ""
         key = (component.type, component.name, version)
-        if key in found:
+        if key in components:
             refuse(f"{component.type} {component.name!r} is there twice", "give one another name")
             continue
         if component.flag("enabled", default=True):
-            found[key] = component
-    return list(found.values()), problems
+            components[key] = component
+    return list(components.values()), problems
 
 
 def _component(raw: Any) -> MaiBotComponent | None:
@@ -143,8 +145,8 @@ def _component(raw: Any) -> MaiBotComponent | None:
 
 
 def _typo(component: MaiBotComponent) -> tuple[str, str] | None:
-    """An option that nobody knows and that looks like one that is known. Others are metadata of the
-    author's own, which the SDK lets through."""
+    """A problem and its remedy, for an unknown option that looks like a known one. Any other
+    unknown option is metadata of the author, which the SDK allows."""
     known = _OPTIONS.get(component.type, ())
     for name in component.metadata:
         if name in known or name in _FIELDS:

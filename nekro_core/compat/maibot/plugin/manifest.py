@@ -25,13 +25,16 @@ _MAX_BYTES = 1024 * 1024
 
 
 class MaiBotManifestError(NekroError, ValueError):
-    """The manifest cannot be used: which key, what came, what was expected."""
+    """The manifest is invalid. The text names the key, what came and what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaiBotManifest:
-    """``capabilities`` are what the plugin may ask of us; ``plugins`` whom it needs, with the
-    versions that will do; ``packages`` likewise. ``raw`` is all of it, for lists."""
+    """The values of a manifest.
+
+    ``capabilities`` are the calls that the plugin may make. ``plugins`` and ``packages`` are those
+    that it needs, each with a range of versions. ``raw`` is the whole manifest.
+    """
 
     plugin_id: str
     version: str
@@ -47,7 +50,7 @@ class MaiBotManifest:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The author and module name that its id makes: identifiers both."""
+        """The author and the module name in its id, as identifiers."""
         first, _, rest = self.plugin_id.partition("." if "." in self.plugin_id else "-")
         return _identifier(first), _identifier(rest)
 
@@ -171,19 +174,19 @@ def _list(raw: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _words(raw: Mapping[str, Any], key: str) -> list[str]:
-    found = _list(raw, key)
-    for each in found:
+    entries = _list(raw, key)
+    for each in entries:
         if not isinstance(each, str):
             raise MaiBotManifestError(f"{key}: expected texts, got {each!r}")
-    return [each.strip() for each in found]
+    return [each.strip() for each in entries]
 
 
 def _entries(raw: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = _list(raw, key)
-    for each in found:
+    entries = _list(raw, key)
+    for each in entries:
         if not isinstance(each, Mapping):
             raise MaiBotManifestError(f"{key}: expected objects, got {each!r}")
-    return found
+    return entries
 
 
 def _needed(dependencies: list[Mapping[str, Any]], kind: str, name: str) -> list[tuple[str, str]]:
@@ -195,7 +198,7 @@ def _needed(dependencies: list[Mapping[str, Any]], kind: str, name: str) -> list
 
 
 def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
-    """Below the least, or past the greatest in more than its last number."""
+    """Raises for a version below the least, or above the greatest in its first two numbers."""
     wanted = _mapping(raw, key)
     least, most = wanted.get("min_version"), wanted.get("max_version")
     for each in (least, most):
@@ -211,7 +214,7 @@ def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
 
 @cache
 def _sdk_version() -> str:
-    """Looked up once: the import system remembers every look at a folder that changed."""
+    """Cached: the import system keeps a record of every lookup in a folder that changed."""
     return version("maibot-plugin-sdk")
 
 

@@ -1,8 +1,7 @@
-"""Parameters of a MaiBot tool as JSON Schema, and as parameters that arguments are checked by.
+"""Converts the parameters of a MaiBot tool to JSON Schema, and to `Parameter` values of ours.
 
-Every form that plugins write comes to one object schema: a list of `ToolParameterInfo` or of dicts,
-a JSON Schema object, or the older map from names to properties. What is odd in one parameter never
-costs another, or another plugin, its place.
+Plugins write parameters as a list of `ToolParameterInfo` or of dicts, as a JSON Schema object, or
+as the older map from names to properties. A mistake in one parameter leaves the others usable.
 """
 
 import unicodedata
@@ -17,7 +16,7 @@ from nekro_core.tools.schema import UnsupportedType, converter, type_text
 from nekro_core.tools.tool import REQUIRED, Parameter
 
 HOST_NAMES = frozenset({"stream_id", "chat_id", "group_id", "user_id", "platform", "message"})
-"""Arguments that the host fills: no schema shows them, and no model can give them."""
+"""Arguments that the host fills in. Schemas leave them out, so no model can give them."""
 
 _TYPES = {
     "string": "string",
@@ -44,15 +43,15 @@ _PYTHON: Mapping[str, Any] = {
     "null": None,
 }
 _DEEPEST = 16
-"""Levels of objects and lists that are looked into; below, anything is taken."""
+"""Levels of objects and lists that are checked; below them any value is valid."""
 _MOST_CHOICES = 200
 
 
 def object_schema(parameters: Any) -> dict[str, Any]:
-    """The object schema of a tool's parameters, in whatever form they came. Never raises.
+    """The object schema of a tool's parameters, written in any form. Never raises.
 
-    ``properties`` and ``required`` are always there. A type that nobody knows is a string; a list
-    whose items are not described holds anything.
+    It always has ``properties`` and ``required``. An unknown type becomes a string; a list without
+    a schema for its items may hold anything.
     """
     if isinstance(parameters, Mapping):
         if parameters.get("type") == "object" or "properties" in parameters:
@@ -69,7 +68,7 @@ def object_schema(parameters: Any) -> dict[str, Any]:
 
 
 def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozenset()) -> Any:
-    """The same schema without what the host fills, except for ``kept``."""
+    """The schema without the arguments that the host fills in, except for ``kept``."""
     hidden = HOST_NAMES - kept
     return {
         **schema,
@@ -79,10 +78,12 @@ def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozens
 
 
 def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dict[str, str]]:
-    """Parameters of ours, those without a default first, and from each of their names to the
-    plugin's own: a name that is none in Python is written as one. The descriptions stay in the
-    schemas: the tool's details tell them once."""
-    found: list[Parameter] = []
+    """Parameters of ours, required ones first, and a map from their names to the plugin's.
+
+    The names differ where the plugin's is not a Python identifier. The descriptions stay in the
+    schemas, because the tool's details contain them.
+    """
+    parameters: list[Parameter] = []
     names: dict[str, str] = {}
     for name, each in schema["properties"].items():
         own = python_name(name, names)
@@ -90,23 +91,23 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dic
         required = name in schema["required"]
         annotation = _annotation(each, 0)
         default = each.get("default")
-        found.append(
+        parameters.append(
             Parameter(
                 name=own,
                 annotation=annotation,
                 type_text="" if annotation is Any else type_text(annotation),
                 schema=each,
-                # What is left out is left to the handler: the stub writes `...` for it.
+                # Without a default the handler's own applies, for which the stub writes `...`.
                 default=REQUIRED if required else (... if default is None else default),
                 convert=_converter(annotation if required else _or_none(annotation)),
             )
         )
-    found.sort(key=lambda each: not each.required)
-    return tuple(found), names
+    parameters.sort(key=lambda each: not each.required)
+    return tuple(parameters), names
 
 
 def _of_listed(each: Mapping[str, Any]) -> dict[str, Any]:
-    """A `ToolParameterInfo` as it is dumped, or the like by hand."""
+    """The schema of one `ToolParameterInfo`, given as a dict."""
     kind = _type(each.get("param_type", each.get("type")))
     schema: dict[str, Any] = {"type": kind, "description": str(each.get("description") or "")}
     if choices := each.get("enum_values") or each.get("enum"):
@@ -142,7 +143,7 @@ def _property(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
     if depth > _DEEPEST:
         return {}
     several = schema.get("type")
-    if isinstance(several, list | tuple):  # ["string", "null"]: what it is when it is there
+    if isinstance(several, list | tuple):  # ["string", "null"] counts as a string
         named = [each for each in several if _type(each) != "null"]
         schema = {**schema, "type": named[0] if named else "string"}
     kind = _type(schema.get("type"))
@@ -189,7 +190,7 @@ def _annotation(schema: Mapping[str, Any], depth: int) -> Any:
     if not schema or depth > _DEEPEST:
         return Any
     choices = schema.get("enum")
-    # 1.0 and True are no Literal; a number among the choices is checked by its type alone.
+    # A float cannot be a Literal; choices with one are checked by their type alone.
     if choices and len(choices) <= _MOST_CHOICES and not any(isinstance(e, float) for e in choices):
         return Literal[tuple(choices)]
     match schema.get("type"):
@@ -213,7 +214,7 @@ def _object_type(schema: Mapping[str, Any], depth: int) -> Any:
         inner = _annotation(each, depth + 1)
         fields[name] = Required[inner] if name in required else NotRequired[inner]
     make: Any = TypedDict
-    made = make("dict", fields)  # its keys are data
+    made = make("dict", fields)  # keys need not be identifiers
     made.__pydantic_config__ = ConfigDict(extra="forbid" if extra is False else "allow")
     return made
 
@@ -230,7 +231,7 @@ def _converter(annotation: Any) -> Any:
 
 
 def python_name(name: str, taken: Container[str], prefix: str = "p") -> str:
-    """A name of Python's that nobody of ``taken`` has, as near to the plugin's own as may be."""
+    """A Python identifier that is not in ``taken``, as close to the plugin's name as possible."""
     normal = unicodedata.normalize("NFKC", name)  # as Python reads names
     clean = "".join(each if f"a{each}".isidentifier() else "_" for each in normal) or "_"
     if not clean.isidentifier() or clean.startswith("_ctx"):

@@ -1,4 +1,4 @@
-"""What a MaiBot tool returned, as an outcome of ours."""
+"""The return value of a MaiBot tool as an outcome of ours."""
 
 import base64
 import binascii
@@ -24,10 +24,10 @@ _MAX_ITEMS = 32
 
 
 def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
-    """A dict, a text, a pair of success and words, or anything else.
+    """The outcome of a tool that returned a dict, a text, a pair of success and text, or anything.
 
-    A dict goes to the calling code whole; a model that calls natively is told its ``content``, then
-    ``message``, else all of it as JSON. Raises `ToolFailure` where the plugin says that it failed.
+    The calling code gets a dict whole. A model that calls natively reads its ``content``, else its
+    ``message``, else all of it as JSON. Raises `ToolFailure` if the value says that it failed.
     """
     if isinstance(value, list | tuple) and value and isinstance(value[0], bool):
         words = str(value[1]) if len(value) > 1 and value[1] is not None else ""
@@ -74,9 +74,9 @@ def _medium(place: int, kind: str, item: Mapping[str, Any]) -> ResultMedia:
     mime = str(item.get("mime_type") or "").lower()
     uri = str(item.get("uri") or "")
     encoded = str(item.get("data") or item.get("base64") or "")
-    if found := _DATA_URL.match(encoded) or _DATA_URL.match(uri):
-        encoded = (encoded if _DATA_URL.match(encoded) else uri)[found.end() :]
-        mime, uri = mime or found["mime"] or "", ""
+    if head := _DATA_URL.match(encoded) or _DATA_URL.match(uri):
+        encoded = (encoded if _DATA_URL.match(encoded) else uri)[head.end() :]
+        mime, uri = mime or head["mime"] or "", ""
     notes = [str(item.get("description") or "").strip(), str(item.get("text") or "").strip()]
     if uri and not uri.startswith("data:"):
         notes.append(uri)
@@ -94,7 +94,7 @@ def _medium(place: int, kind: str, item: Mapping[str, Any]) -> ResultMedia:
 
 
 def _content(kind: str, mime: str, encoded: str, uri: str) -> Content | str | None:
-    """What can be shown; a text says why it cannot be."""
+    """The image or sound; a text with the reason if it cannot be shown; else None."""
     picture = kind == "image" or (kind == "binary" and mime.startswith("image/"))
     if picture and not encoded and uri.startswith(("http://", "https://")):
         return ImageContent(url=uri)
@@ -118,8 +118,10 @@ def _content(kind: str, mime: str, encoded: str, uri: str) -> Content | str | No
 
 
 def decoded(text: str) -> bytes | None:
-    """The bytes of base64 as plugins write it: with or without padding, line breaks or the head of
-    a data URL. Nothing where it is none, or too much."""
+    """Decodes base64, with or without padding, line breaks or the head of a data URL.
+
+    None for a text that is not base64, for an empty one, and for more than `MAX_MEDIUM_BYTES`.
+    """
     if head := _DATA_URL.match(text):
         text = text[head.end() :]
     text = text.removeprefix("base64://")

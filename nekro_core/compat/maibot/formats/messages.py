@@ -1,7 +1,7 @@
-"""Chats, people and messages as MaiBot plugins know them: plain dicts, and back.
+"""Chats, people and messages as the plain dicts that MaiBot plugins get.
 
-A stream's id is our chat key, so it may be kept, compared and handed back, and nothing else. The
-platform ``qq`` is what plugins call OneBot.
+The id of a stream is our chat key. Plugins must treat it as opaque: they store it, compare it and
+hand it back. They call the platform of OneBot ``qq``.
 """
 
 import base64
@@ -40,19 +40,19 @@ _ADAPTERS = {platform: adapter for adapter, platform in _PLATFORMS.items()}
 
 
 def platform_of(adapter: str) -> str:
-    """What plugins call an adapter's platform."""
+    """The platform's name in plugins, of an adapter."""
     return _PLATFORMS.get(adapter, adapter)
 
 
 def adapter_of(platform: str) -> str:
-    """The adapter behind a platform's name."""
+    """The adapter of a platform, by its name in plugins."""
     return _ADAPTERS.get(platform.strip().lower(), platform.strip())
 
 
 def stream_of(
     key: ChatKey, *, adapter: str, account: str = "", user_name: str = ""
 ) -> dict[str, Any]:
-    """A chat as a stream."""
+    """A chat as a stream's dict."""
     group = key.kind is not ChatKind.PRIVATE
     return {
         "session_id": str(key),
@@ -74,7 +74,7 @@ def stream_of(
 def message_of(
     record: Record | ChatMessage, *, adapter: str, account: str = "", binary: bool = False
 ) -> dict[str, Any]:
-    """A message. ``binary`` puts the bytes of pictures and voices in it, as base64."""
+    """A message's dict. ``binary`` adds the bytes of its media, as base64."""
     key, sender = record.chat_key, record.sender
     own = isinstance(record, Record) and record.author is Author.BOT
     sender = Sender(account, sender.name) if own and not sender.user_id else sender
@@ -122,7 +122,7 @@ def message_of(
 
 
 def host_arguments(ctx: AgentCtx) -> dict[str, Any]:
-    """What every handler is told of who asks and where; nothing in it is the model's word."""
+    """Arguments for every handler: who asks, and in which chat. None comes from the model."""
     group = ctx.chat.kind is not ChatKind.PRIVATE
     return {
         "stream_id": ctx.chat_key,
@@ -134,7 +134,7 @@ def host_arguments(ctx: AgentCtx) -> dict[str, Any]:
 
 
 def event_message_of(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for event handlers, with the fields of `maibot_sdk.MaiMessages` beside."""
+    """A message's dict for event handlers, with the fields of `maibot_sdk.MaiMessages` added."""
     info = message["message_info"]
     group = info["group_info"] is not None
     return {
@@ -157,7 +157,7 @@ def event_message_of(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def segment_of(segment: Segment, *, binary: bool = False) -> dict[str, Any]:
-    """One piece of a message."""
+    """One segment as a dict. `segments` has the way back."""
     match segment:
         case Text(text):
             return {"type": "text", "data": text}
@@ -213,7 +213,7 @@ def _bytes_of(media: Media) -> str:
     try:
         return base64.b64encode(Path(media.path).read_bytes()).decode() if media.path else ""
     except OSError:
-        return ""  # it went by quota
+        return ""  # the media quota has deleted it
 
 
 def _node(message: ForwardedMessage) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def _node(message: ForwardedMessage) -> dict[str, Any]:
 
 
 def readable(messages: Iterable[Any], *, times: bool = False, ids: bool = False) -> str:
-    """Messages as lines of a transcript."""
+    """A transcript: a line for each message, with its time and id if they are wanted."""
     lines = []
     for each in messages:
         if not isinstance(each, Mapping):
@@ -244,7 +244,7 @@ def readable(messages: Iterable[Any], *, times: bool = False, ids: bool = False)
 
 
 def seconds_of(value: Any) -> float | None:
-    """Seconds since 1970 from a number, a number as text, or a date; nothing where it is none."""
+    """Seconds since 1970, from a number, a number as text, or an ISO date; else None."""
     try:
         return float(value)
     except (TypeError, ValueError):

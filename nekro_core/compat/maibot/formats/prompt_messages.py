@@ -1,4 +1,4 @@
-"""Prompts as plugins write them (OpenAI's message dicts), and as our models take them."""
+"""Converts prompts between OpenAI's message dicts, as plugins write them, and `PromptMessage`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -11,7 +11,7 @@ _ROLES: tuple[Role, ...] = get_args(Role)
 
 
 def prompt_messages(prompt: Any) -> tuple[PromptMessage, ...]:
-    """A text, or a list of ``{"role", "content"}``; nothing where it is neither."""
+    """Messages from a text or a list of ``{"role", "content"}``; empty for anything else."""
     if isinstance(prompt, str):
         return (PromptMessage.of("user", prompt),) if prompt.strip() else ()
     if not isinstance(prompt, list):
@@ -20,7 +20,7 @@ def prompt_messages(prompt: Any) -> tuple[PromptMessage, ...]:
 
 
 def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
-    """The same the other way; pictures and sounds are named, not copied."""
+    """Dicts from messages. A picture or sound becomes ``[image]`` or ``[audio]``."""
     made: list[dict[str, Any]] = []
     for each in messages:
         shown: dict[str, Any] = {"role": each.role, "content": _words(each)}
@@ -38,8 +38,10 @@ def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
 def merge_changes(
     messages: Sequence[PromptMessage], before: list[dict[str, Any]], now: Any
 ) -> tuple[PromptMessage, ...]:
-    """The messages after a plugin changed their dicts: what is equal stays what it was, with its
-    pictures and calls."""
+    """The messages after a plugin changed their dicts.
+
+    A message whose dict is unchanged, or changed in its text alone, keeps its pictures and calls.
+    """
     if not isinstance(now, list):
         return tuple(messages)
     left = list(zip(before, messages, strict=True))
@@ -47,30 +49,30 @@ def merge_changes(
     for each in now:
         if not isinstance(each, Mapping):
             continue
-        place = next((i for i, (shown, _) in enumerate(left) if shown == each), None)
-        if place is not None:
-            made.append(left.pop(place)[1])
+        index = next((i for i, (shown, _) in enumerate(left) if shown == each), None)
+        if index is not None:
+            made.append(left.pop(index)[1])
             continue
-        # A message whose words alone are others is still that message.
+        # A message with another text is still the same message.
         same = next((i for i, (shown, _) in enumerate(left) if _alike(shown, each)), None)
         made.append(_reworded(left.pop(same)[1], each) if same is not None else _message(each))
     return tuple(made) if made else tuple(messages)
 
 
 def calls_of(given: Any) -> list[FunctionCall] | None:
-    """Calls as a plugin gives them back; None where it gives none that can be read."""
+    """Calls from a plugin's dicts; None if one of them cannot be read."""
     if not isinstance(given, list):
         return None
-    found = []
+    calls = []
     for number, each in enumerate(given, 1):
         inner = each.get("function") if isinstance(each, Mapping) else None
         if not isinstance(inner, Mapping) or not isinstance(inner.get("arguments"), Mapping):
             return None
         call_id = str(each.get("id") or f"call_{number}")
-        found.append(
+        calls.append(
             FunctionCall(call_id=call_id, name=str(inner["name"]), arguments=inner["arguments"])
         )
-    return found
+    return calls
 
 
 def _alike(shown: Mapping[str, Any], each: Mapping[str, Any]) -> bool:

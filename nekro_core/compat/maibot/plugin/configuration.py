@@ -1,4 +1,4 @@
-"""``config.toml`` of a plugin: read, filled with what is new, written with its comments kept."""
+"""Reads and writes ``config.toml`` of a plugin: new values are added, comments stay."""
 
 import os
 import tomllib
@@ -16,11 +16,11 @@ _MAX_BYTES = 1024 * 1024
 
 
 class MaiBotConfigError(NekroError, ValueError):
-    """The file or its values cannot be used; says which, with line where there is one."""
+    """The file or a value in it is invalid. The text names it, with the line if it is known."""
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The values of a file; none where there is no file. Raises `MaiBotConfigError`."""
+    """The values of a file; an empty dict if there is no file. Raises `MaiBotConfigError`."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -38,20 +38,20 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def is_enabled(values: Mapping[str, Any]) -> bool:
-    """Whether ``[plugin] enabled`` lets the plugin be loaded; it does where nothing is said."""
+    """Whether the plugin may be loaded: unless ``[plugin] enabled`` is false."""
     section = values.get("plugin")
     return not (isinstance(section, Mapping) and section.get("enabled") is False)
 
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The plugin's own view of its values: what is missing filled in, and built anew on the
-    defaults where its version is another. Raises `MaiBotConfigError`."""
+    """The values as the plugin's own model completes them. Values of another version are built
+    anew on the defaults. Raises `MaiBotConfigError`."""
     model = getattr(type(instance), "config_model", None)
     if model is None or not hasattr(instance, "normalize_plugin_config"):
         return dict(values)
     try:
         defaults = instance.get_default_config()
-        if values and _version(values) != _version(defaults):
+        if values and version_of(values) != version_of(defaults):
             values = _rebuilt(defaults, values)
         made, _ = instance.normalize_plugin_config(values)
     except Exception as error:  # a plugin's own model may raise anything
@@ -61,8 +61,8 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(path: Path, values: Mapping[str, Any]) -> None:
-    """Put the values into the file; what a person wrote around them stays. Raises `OSError` and
-    `MaiBotConfigError`, for values that TOML cannot say."""
+    """Put the values into the file; comments stay. Raises `OSError`, and `MaiBotConfigError` for
+    values that TOML cannot hold."""
     try:
         document = tomlkit.parse(path.read_text("utf-8-sig")) if path.exists() else None
     except (TOMLKitError, UnicodeDecodeError):
@@ -73,17 +73,13 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
         text = tomlkit.dumps(document)
     except (TOMLKitError, TypeError, ValueError) as error:
         raise MaiBotConfigError(f"{path.name} cannot be written: {error}") from None
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    os.replace(fresh, path)  # noqa: PTH105 - said plainly: the old file is replaced
+    new_file = path.with_name(f".{path.name}.new")
+    new_file.write_text(text, encoding="utf-8")
+    os.replace(new_file, path)  # noqa: PTH105 - plainly: the old file is replaced
 
 
 def version_of(values: Mapping[str, Any]) -> str:
-    """``[plugin] config_version``, as a text."""
-    return _version(values)
-
-
-def _version(values: Mapping[str, Any]) -> str:
+    """The text of ``[plugin] config_version``; empty without one."""
     section = values.get("plugin")
     return str(section.get("config_version", "")) if isinstance(section, Mapping) else ""
 
@@ -94,17 +90,17 @@ def _rebuilt(defaults: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, A
     made: dict[str, Any] = rebuild_plugin_config_data(defaults, old)
     section = made.get("plugin")
     if isinstance(section, dict):
-        section["config_version"] = _version(defaults)
+        section["config_version"] = version_of(defaults)
     return made
 
 
 def _put(target: Any, values: Mapping[str, Any]) -> None:
-    """What is equal is not touched, so its comments and its way of writing stay."""
+    """Write only the values that differ: the others keep their comments and their form."""
     for key in [each for each in target if each not in values]:
         del target[key]
     for key, value in values.items():
         if value is None:
-            target.pop(key, None)  # TOML has no word for it
+            target.pop(key, None)  # TOML has no null
         elif isinstance(value, Mapping):
             if not isinstance(target.get(key), Mapping):
                 target[key] = tomlkit.table()

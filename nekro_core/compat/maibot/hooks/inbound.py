@@ -6,10 +6,10 @@ from typing import Any
 
 from nekro_core.chat import ChatMessage, Mention, Reply, plain_text
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.commands import MaiBotCommands, find
-from nekro_core.compat.maibot.hooks import HookRunner
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
-from nekro_core.compat.maibot.wire import event_message_of
+from nekro_core.compat.maibot.formats.messages import event_message_of
+from nekro_core.compat.maibot.hooks.commands import MaiBotCommands, find
+from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 

@@ -1,4 +1,4 @@
-"""Named hooks and events: which handlers there are, in which order, and what they may change."""
+"""Runs the handlers of MaiBot's hooks and events, in order, with what they may change."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 from loguru import logger
 
-from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.plugin import LoadedPlugins, MaiBotPlugin
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 
@@ -35,7 +35,7 @@ HOOKS: Mapping[str, str] = {
     "jargon.extract.before_persist": "not: no jargon is learned here",
     "jargon.inference.before_finalize": "not: no jargon is learned here",
 }
-"""Every hook that plugins know, and what it comes to here."""
+"""Every hook of MaiBot, and how far it works here."""
 
 EVENTS: Mapping[str, str] = {
     "on_start": "works",
@@ -52,14 +52,14 @@ EVENTS: Mapping[str, str] = {
 
 _ORDER = {"early": 0, "normal": 1, "late": 2}
 DEFAULT_S = 4.0
-"""Longest handler of a hook that does not say more: a message waits for it."""
-_MOST_S = 30.0
+"""Seconds for a handler that names no time: a message waits for it."""
+_LONGEST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """What became of a hook: its arguments as they are now. ``aborted``: the stage must not go on;
-    ``result`` is what a handler wants instead."""
+    """The arguments of a hook as its handlers left them. If it is ``aborted``, what the hook is
+    about must not happen; ``result`` is what the handler wants instead."""
 
     kwargs: Mapping[str, Any]
     aborted: bool = False
@@ -67,33 +67,36 @@ class HookOutcome:
 
 
 class HookRunner:
-    """Runs the handlers of the plugins that it is given; theirs is every fault."""
+    """Runs plugins' handlers. What a handler raises is logged, and the others still run."""
 
     def __init__(self, plugins: LoadedPlugins) -> None:
         self._plugins = plugins
 
     def any(self, *names: str) -> bool:
-        """Whether somebody listens to one of these hooks or events. Cheap: asked for everything
-        that is heard and said."""
+        """Whether a plugin handles one of these hooks or events. It must be cheap: it is called for
+        every message in both directions."""
         return any(
             each.metadata.get("hook") in names or event_type(each) in names
-            for live in self._plugins
-            for each in live.components
+            for plugin in self._plugins
+            for each in plugin.components
             if each.type in ("HOOK_HANDLER", "EVENT_HANDLER")
         )
 
     async def hook(
         self, name: str, kwargs: Mapping[str, Any], *, ctx: AgentCtx | None = None
     ) -> HookOutcome:
-        """Run a hook's handlers: the blocking ones in turn, each with what those before it made of
-        the arguments; the others on the side. ``abort`` ends the hook."""
+        """Run a hook's handlers.
+
+        The blocking ones run one after another, each with the arguments as the one before left
+        them, until one aborts the hook. The observing ones run in tasks.
+        """
         stream_id = ctx.chat_key if ctx else ""
         handlers = sorted(
             (
-                (live, each)
-                for live in self._plugins
-                for each in live.of_type("HOOK_HANDLER")
-                if each.metadata.get("hook") == name and live.is_on(each, stream_id)
+                (plugin, each)
+                for plugin in self._plugins
+                for each in plugin.of_type("HOOK_HANDLER")
+                if each.metadata.get("hook") == name and plugin.is_on(each, stream_id)
             ),
             key=lambda pair: (
                 _ORDER.get(_word(pair[1], "order"), 1),
@@ -101,15 +104,17 @@ class HookRunner:
                 pair[1].name,
             ),
         )
-        now = dict(kwargs)
-        done: HookOutcome | None = None
-        for live, each in handlers:
-            if done is None and _word(each, "mode") != "observe":
-                done = await self._block(live, each, now, ctx)
-        for live, each in handlers:
+        arguments = dict(kwargs)
+        outcome: HookOutcome | None = None
+        for plugin, each in handlers:
+            if outcome is None and _word(each, "mode") != "observe":
+                outcome = await self._block(plugin, each, arguments, ctx)
+        for plugin, each in handlers:
             if _word(each, "mode") == "observe":
-                live.native.tasks.start(self._observe, live, each, dict(now), ctx, name=each.name)
-        return done or HookOutcome(now)
+                plugin.native.tasks.start(
+                    self._observe, plugin, each, dict(arguments), ctx, name=each.name
+                )
+        return outcome or HookOutcome(arguments)
 
     async def event(
         self,
@@ -119,82 +124,89 @@ class HookRunner:
         ctx: AgentCtx | None = None,
         only: MaiBotPlugin | None = None,
     ) -> HookOutcome:
-        """Run an event's handlers, greatest weight first: those that intercept in turn, and one of
-        them may end it; the others on the side. ``only``: one plugin's, each waited for."""
+        """Run an event's handlers, greatest weight first.
+
+        Those that intercept run one after another, and each may end the event. The others run in
+        tasks. With ``only`` the handlers of that plugin alone run, each awaited.
+        """
         handlers = sorted(
             (
-                (live, each)
-                for live in ([only] if only else self._plugins)
-                for each in live.of_type("EVENT_HANDLER")
+                (plugin, each)
+                for plugin in ([only] if only else self._plugins)
+                for each in plugin.of_type("EVENT_HANDLER")
                 if event_type(each) == name
             ),
             key=lambda pair: -pair[1].number("weight"),
         )
-        now = dict(message) if message is not None else None
-        for live, each in handlers:
-            given = {"message": now, "event_type": name, **_about(ctx)}
+        current = dict(message) if message is not None else None
+        for plugin, each in handlers:
+            given = {"message": current, "event_type": name, **_about(ctx)}
             if only is None and not each.flag("intercept_message"):
-                live.native.tasks.start(self._observe, live, each, given, ctx, name=each.name)
+                plugin.native.tasks.start(self._observe, plugin, each, given, ctx, name=each.name)
                 continue
-            value = await self._asked(live, each, given, ctx)
+            value = await self._call(plugin, each, given, ctx)
             changed, ended = _event_answer(value)
-            if changed is not None and now is not None:
-                now = {**now, **changed}
+            if changed is not None and current is not None:
+                current = {**current, **changed}
             if ended:
-                return HookOutcome({"message": now}, aborted=True)
-        return HookOutcome({"message": now})
+                return HookOutcome({"message": current}, aborted=True)
+        return HookOutcome({"message": current})
 
     async def _block(
-        self, live: MaiBotPlugin, each: MaiBotComponent, now: dict[str, Any], ctx: AgentCtx | None
+        self,
+        plugin: MaiBotPlugin,
+        each: MaiBotComponent,
+        arguments: dict[str, Any],
+        ctx: AgentCtx | None,
     ) -> HookOutcome | None:
-        """Change ``now``; an outcome where the handler ended the hook."""
+        """Let a handler change ``arguments``; an outcome if it ended the hook."""
         failed: list[BaseException] = []
-        value = await self._asked(live, each, now, ctx, failed)
+        value = await self._call(plugin, each, arguments, ctx, failed)
         if failed and _word(each, "error_policy") == "abort":
-            return HookOutcome(now, aborted=True)
+            return HookOutcome(arguments, aborted=True)
         if not isinstance(value, Mapping):
             return None
         if isinstance(changed := value.get("modified_kwargs"), Mapping):
-            now.update({key: new for key, new in changed.items() if key in now})
+            arguments.update({key: new for key, new in changed.items() if key in arguments})
         result = value.get("custom_result")
         if str(value.get("action", "continue")).strip().lower() == "abort":
-            return HookOutcome(dict(now), aborted=True, result=result)
+            return HookOutcome(dict(arguments), aborted=True, result=result)
         return None
 
     async def _observe(
         self,
-        live: MaiBotPlugin,
+        plugin: MaiBotPlugin,
         each: MaiBotComponent,
         kwargs: Mapping[str, Any],
         ctx: AgentCtx | None,
     ) -> None:
-        await self._asked(live, each, kwargs, ctx)
+        await self._call(plugin, each, kwargs, ctx)
 
-    async def _asked(
+    async def _call(
         self,
-        live: MaiBotPlugin,
+        plugin: MaiBotPlugin,
         each: MaiBotComponent,
         kwargs: Mapping[str, Any],
         ctx: AgentCtx | None,
         failed: list[BaseException] | None = None,
     ) -> Any:
-        limit_s = min(each.number("timeout_ms") / 1000 or DEFAULT_S, _MOST_S)
+        limit_s = min(each.number("timeout_ms") / 1000 or DEFAULT_S, _LONGEST_S)
         try:
-            return await live.call(each, {}, ctx=ctx, given=kwargs, limit_s=limit_s)
+            return await plugin.call(each, {}, ctx=ctx, given=kwargs, limit_s=limit_s)
         except BaseException as error:
             if is_cancellation(error):
                 raise
             if failed is not None:
                 failed.append(error)
             if isinstance(error, TimeoutError):
-                logger.error("plugin {}: {} took over {:g} s", live.plugin_id, each.name, limit_s)
+                logger.error("plugin {}: {} took over {:g} s", plugin.plugin_id, each.name, limit_s)
             else:
-                logger.exception("plugin {}: {} failed", live.plugin_id, each.name)
+                logger.exception("plugin {}: {} failed", plugin.plugin_id, each.name)
             return None
 
 
 def event_type(component: MaiBotComponent) -> str:
-    """The event that a handler is for."""
+    """The event that a handler handles."""
     value = component.metadata.get("event_type", "")
     return str(getattr(value, "value", value)).strip().lower()
 
@@ -202,18 +214,18 @@ def event_type(component: MaiBotComponent) -> str:
 def unsupported_handlers(
     components: Iterable[MaiBotComponent],
 ) -> list[tuple[MaiBotComponent, str]]:
-    """Handlers whose hook or event never happens here, with the reason."""
-    found = []
+    """Handlers whose hook or event never happens here, each with the reason."""
+    unsupported = []
     for each in components:
         if each.type == "HOOK_HANDLER":
-            told = HOOKS.get(str(each.metadata.get("hook")), "not: nobody knows this hook")
+            state = HOOKS.get(str(each.metadata.get("hook")), "not: nobody knows this hook")
         elif each.type == "EVENT_HANDLER":
-            told = EVENTS.get(event_type(each), "not: nobody knows this event")
+            state = EVENTS.get(event_type(each), "not: nobody knows this event")
         else:
             continue
-        if told.startswith("not"):
-            found.append((each, told.partition(": ")[2]))
-    return found
+        if state.startswith("not"):
+            unsupported.append((each, state.partition(": ")[2]))
+    return unsupported
 
 
 def _word(component: MaiBotComponent, key: str) -> str:
@@ -226,7 +238,7 @@ def _about(ctx: AgentCtx | None) -> Mapping[str, Any]:
 
 
 def _event_answer(value: Any) -> tuple[Mapping[str, Any] | None, bool]:
-    """What a handler of an event wants: changes of the message, and whether it ends there."""
+    """Reads an event handler's result: changes of the message, and whether the event ends."""
     if isinstance(value, list | tuple) and len(value) >= 2:
         changed = value[4] if len(value) > 4 else None
         return _dict(changed), value[1] is False

@@ -1,4 +1,4 @@
-"""Segments of a message from the dicts that MaiBot plugins write; `wire` goes the other way."""
+"""Segments of a message from the dicts that MaiBot plugins write; `messages` has the way back."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,11 +15,11 @@ from nekro_core.chat import (
     Video,
     Voice,
 )
-from nekro_core.compat.maibot.capability import CapabilityError
-from nekro_core.compat.maibot.results import decoded
+from nekro_core.compat.maibot.formats.results import decoded
 from nekro_core.delivery.host import Expected
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.files import is_url
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.outcome import ToolFailure
 
 _MOST_SEGMENTS = 200
@@ -38,23 +38,28 @@ _KINDS = {
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "voice": "audio"}
 
 
+class InvalidSegment(NekroError):
+    """A segment cannot be read or sent. The text is for the plugin's author."""
+
+
 async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
     """A text, or a list of at most 200 dicts with type and data; what is more is left out.
 
-    Raises `CapabilityError` for one that cannot be sent."""
+    Raises `InvalidSegment` for one that cannot be sent.
+    """
     if isinstance(given, str):
         return [Text(given)]
     if not isinstance(given, list) or not given:
-        raise CapabilityError("segments must be a list of dicts with type and data")
+        raise InvalidSegment("segments must be a list of dicts with type and data")
     return [await _segment(ctx, each) for each in given[:_MOST_SEGMENTS]]
 
 
 async def _segment(ctx: AgentCtx, given: Any) -> Segment:
-    """One segment from a text or a dict. Raises `CapabilityError`."""
+    """One segment from a text or a dict. Raises `InvalidSegment`."""
     if isinstance(given, str):
         return Text(given)
     if not isinstance(given, Mapping):
-        raise CapabilityError(
+        raise InvalidSegment(
             f"a segment is {type(given).__name__}: expected a dict with type and data"
         )
     kind = str(given.get("type", "")).strip().lower()
@@ -76,12 +81,12 @@ async def _segment(ctx: AgentCtx, given: Any) -> Segment:
             return await medium_from(ctx, _KINDS[kind], data, str(given.get("name") or ""))
         case "dict" if isinstance(data, Mapping):
             return await _segment(ctx, data)
-    raise CapabilityError(f"a segment of type {kind!r} cannot be sent")
+    raise InvalidSegment(f"a segment of type {kind!r} cannot be sent")
 
 
 async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> Segment:
     """An image, voice, video or file from base64, a data URL, an address or a dict of these.
-    Raises `CapabilityError`."""
+    Raises `InvalidSegment`."""
     if isinstance(given, Mapping):
         name = name or str(given.get("name") or given.get("file_name") or "")
         keys = ("base64", "binary_data_base64", "data", "url", "file")
@@ -93,11 +98,11 @@ async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> S
     else:
         source = decoded(str(given)) or b""
         if not source:
-            raise CapabilityError(f"{kind}: expected base64 or an address, got {str(given)[:40]!r}")
+            raise InvalidSegment(f"{kind}: expected base64 or an address, got {str(given)[:40]!r}")
     try:
         media = await ctx.medium(source, name=name, expect=_EXPECTED.get(kind, "file"))
     except ToolFailure as error:
-        raise CapabilityError(f"{kind}: {error}") from None
+        raise InvalidSegment(f"{kind}: {error}") from None
     match kind:
         case "image":
             return Image(media)
@@ -109,7 +114,7 @@ async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> S
 
 
 async def forward_from(ctx: AgentCtx, given: list[Any]) -> Forward:
-    """A bundle of at most 200 messages. Raises `CapabilityError`."""
+    """A bundle of at most 200 messages. Raises `InvalidSegment`."""
     nodes = [await _node(ctx, each) for each in given[:_MOST_SEGMENTS] if isinstance(each, Mapping)]
     return Forward(tuple(nodes))
 

@@ -1,0 +1,1 @@
+"""Conversions between MaiBot's plain values and ours."""

@@ -1,0 +1,1 @@
+"""One MaiBot plugin: what it declares, and the loaded object."""
