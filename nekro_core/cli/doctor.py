@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import httpx
 
-from nekro_core.agent.turn.self_check import misread_samples
+from nekro_core.agent.turn.code_stream import misread_samples
 from nekro_core.app.instance import PortTaken, bind_listener, find_running_instance
 from nekro_core.app.settings import Settings
 from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS

@@ -159,3 +159,28 @@ class CodeStream:
             if text[taken : taken + 1] not in (" ", "\t"):
                 return text[taken:]
         return text[self._indent or 0 :]
+
+
+# Each as its statements. What is read wrongly in a body ends the statement there, which shows.
+_SAMPLES = (
+    ('class A:\n    """What "it" is."""\n\n    x = 1\n', "print(A.x)\n"),
+    ("def f():\n    '''One 'word' and\n\n``` two.\n    '''\n    return {'a': [1]}\n", "f()\n"),
+    ("if 1:\n    a = 'it\\'s (\\''\n    b = rf'\\{a}'\nelse:\n    c = \"\\\" ' [\"\n", "d = 1\n"),
+    (
+        'for x in (\n1,):\n    y = f"""{x:>{8}} {{ "one" "" {\nx} \\"""}}"""\n\n    z = y\n',
+        "print(z)\n",
+    ),
+)
+
+
+def misread_samples() -> list[str]:
+    """Those of a few fixed pieces of code that this Python does not cut into their statements;
+    `nekro doctor` tries it. Debian 12's own Python once cut a class in two, because its `re` has a
+    fault that others have not."""
+    return ["".join(sample) for sample in _SAMPLES if _cut("".join(sample)) != list(sample)]
+
+
+def _cut(source: str) -> list[str]:
+    stream = CodeStream(bare_code=True)
+    events = [*stream.feed(source), *stream.finish()]
+    return [event.source for event in events if isinstance(event, CodeStatement)]

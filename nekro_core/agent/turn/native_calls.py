@@ -1,28 +1,19 @@
-"""The function calls of one reply, carried out at one time and each answered exactly once; and what
-a handler returned, as text for a model that calls natively.
+"""The function calls of one reply. They run at one time, their messages are sent in the order of
+the calls, and each call is answered exactly once."""
 
-"""
-
-import dataclasses
-import itertools
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date, time
-from enum import Enum
-from pathlib import PurePath
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 import anyio
 from loguru import logger
-from pydantic import BaseModel
 
 from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import escape_invisible, shortened
 from nekro_core.agent.turn.run_calls import CallResult, RunCalls, model_part
-from nekro_core.agent.turn.send_order import SendOrder
+from nekro_core.agent.turn.value_text import value_text
+from nekro_core.chat import ChatKey, Receipt, Segment
 from nekro_core.llm.model import FunctionCall, Part, TextPart
 from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
 from nekro_core.sandbox.box import GuestCall, SandboxError
@@ -37,74 +28,54 @@ from nekro_core.tools.outcome import (
     ToolReturnMedia,
 )
 
-_DEPTH = 20
-_ITEMS = 50_000
-"""Of all lists and dicts together: a model reads no more, and the loop has other chats to serve."""
+MAX_WAIT_S = 3.0
+"""How long a message waits for what an earlier call may send: a picture is made ready in less, and
+"one moment, please" must not wait for the search that it announces."""
 
 
-def value_text(value: Any) -> str:
-    """A text as it is, anything else as JSON. An object of a plugin's own is shown by its public
-    fields, bytes by their number: neither its methods nor its address are the model's business."""
-    if isinstance(value, str) and not isinstance(value, Enum):
-        return str.__str__(value)
-    return json.dumps(_Plain().of(value, _DEPTH), ensure_ascii=False)
+class SendOrder:
+    """The ways out of several calls. A call's first message waits until every earlier call has
+    sent something or is over, at most ``patience_s``."""
+
+    def __init__(
+        self, outgoing: MessageSender, calls: int, *, patience_s: float = MAX_WAIT_S
+    ) -> None:
+        self._outgoing = outgoing
+        self._patience_s = patience_s
+        self._passed = [anyio.Event() for _ in range(calls)]
+
+    def of(self, position: int) -> MessageSender:
+        """The way out of one call."""
+        return _Ordered(self, position)
+
+    def over(self, position: int) -> None:
+        """That call sends nothing more."""
+        self._passed[position].set()
+
+    async def send(
+        self, position: int, chat_key: ChatKey, segments: Sequence[Segment], run_id: str
+    ) -> tuple[Receipt, ...]:
+        """Send in turn."""
+        if not self._passed[position].is_set():
+            with anyio.move_on_after(self._patience_s):
+                for earlier in self._passed[:position]:
+                    await earlier.wait()
+        try:
+            return await self._outgoing.send(chat_key, segments, run_id=run_id)
+        finally:
+            self._passed[position].set()
 
 
-_SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
-    ((type(None), bool), lambda value: value),
-    (str, str.__str__),
-    (int, int.__int__),
-    (float, float.__float__),
-    ((bytes, bytearray, memoryview), lambda value: f"<{memoryview(value).nbytes} bytes>"),
-    ((date, time), lambda value: value.isoformat()),
-    (PurePath, lambda value: value.name),  # where a plugin keeps its files is the host's
-)
+class _Ordered:
+    def __init__(self, order: SendOrder, position: int) -> None:
+        self._order = order
+        self._position = position
 
-
-class _Plain:
-    """Values as JSON has them. ``left`` items are still taken."""
-
-    def __init__(self) -> None:
-        self.left = _ITEMS
-
-    def of(self, value: Any, depth: int) -> Any:
-        """One value."""
-        if isinstance(value, Enum):
-            return self.of(value.value, depth)
-        for types, convert in _SCALARS:
-            if isinstance(value, types):
-                return convert(value)
-        if depth <= 0 or self.left <= 0:
-            return "..."
-        if isinstance(value, Mapping):
-            items = self._taken(value.items())
-            return {value_text(key): self.of(each, depth - 1) for key, each in items}
-        if isinstance(value, list | tuple | AbstractSet) and not hasattr(value, "_asdict"):
-            return [self.of(each, depth - 1) for each in self._taken(value)]
-        fields = _fields(value)
-        if fields is None:
-            return f"<{type(value).__qualname__}>"
-        public = {name: each for name, each in fields.items() if not name.startswith("_")}
-        return self.of(public, depth)
-
-    def _taken(self, values: Iterable[Any]) -> list[Any]:
-        taken = [*itertools.islice(values, self.left)]
-        self.left -= len(taken)
-        return taken
-
-
-def _fields(value: Any) -> dict[str, Any] | None:
-    """What an object consists of; nothing where it is a class, a function or all hidden."""
-    if isinstance(value, type) or callable(value):
-        return None
-    if isinstance(value, tuple):  # a named one: any other is plain
-        named: Any = value
-        return dict(named._asdict())
-    if isinstance(value, BaseModel):
-        return dict(value)
-    if dataclasses.is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-    return getattr(value, "__dict__", None)
+    async def send(
+        self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
+    ) -> tuple[Receipt, ...]:
+        """See `MessageSender.send`."""
+        return await self._order.send(self._position, chat_key, segments, run_id)
 
 
 RESULTS = "/home/user/results"

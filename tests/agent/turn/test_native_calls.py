@@ -12,10 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from nekro_core.agent.prompt.functions import function_set
-from nekro_core.agent.turn.native_calls import NativeCalls, value_text
+from nekro_core.agent.turn.native_calls import NativeCalls, SendOrder
 from nekro_core.agent.turn.native_reply import calls_text
 from nekro_core.agent.turn.run_calls import RunCalls
-from nekro_core.agent.turn.send_order import SendOrder
+from nekro_core.agent.turn.value_text import value_text
 from nekro_core.chat import ChatKey, Receipt, Text, plain_text
 from nekro_core.llm.model import FunctionCall
 from nekro_core.plugins.authoring.context import AgentCtx

@@ -5,18 +5,18 @@ import re
 
 import pytest
 
-from nekro_core.agent.turn import code_statements, self_check
+from nekro_core.agent.turn import code_statements, code_stream
 from nekro_core.cli import doctor
 
 
 def test_this_interpreter_cuts_every_sample_where_it_should() -> None:
-    assert self_check.misread_samples() == []
+    assert code_stream.misread_samples() == []
     finding = doctor.code_stream()
     assert (finding.area, finding.ok) == ("code", True)
 
 
 def test_samples_are_python_and_each_part_is_a_statement() -> None:
-    for sample in self_check._SAMPLES:
+    for sample in code_stream._SAMPLES:
         assert len(ast.parse("".join(sample)).body) == len(sample)
         assert all(len(ast.parse(part).body) == 1 for part in sample)
 
@@ -38,6 +38,6 @@ def test_one_that_reads_strings_wrongly_is_told_with_what_to_do(
     finding = doctor.code_stream()
     assert finding.ok is False
     assert "this Python cuts replies of the model wrongly" in finding.seen
-    assert repr(self_check.misread_samples()[0]) in finding.seen
+    assert repr(code_stream.misread_samples()[0]) in finding.seen
     assert "make clean" in finding.remedy
     assert "make run PYTHON=python3.12" in finding.remedy

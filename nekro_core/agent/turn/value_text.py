@@ -1,0 +1,82 @@
+"""What a tool's handler returned, as text for a model that calls functions natively."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import date, time
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from pydantic import BaseModel
+
+_DEPTH = 20
+_ITEMS = 50_000
+"""Of all lists and dicts together: a model reads no more, and the loop has other chats to serve."""
+
+
+def value_text(value: Any) -> str:
+    """A text as it is, anything else as JSON. An object of a plugin's own is shown by its public
+    fields, bytes by their number: neither its methods nor its address are the model's business."""
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return str.__str__(value)
+    return json.dumps(_Plain().of(value, _DEPTH), ensure_ascii=False)
+
+
+_SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+    ((type(None), bool), lambda value: value),
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    ((bytes, bytearray, memoryview), lambda value: f"<{memoryview(value).nbytes} bytes>"),
+    ((date, time), lambda value: value.isoformat()),
+    (PurePath, lambda value: value.name),  # where a plugin keeps its files is the host's
+)
+
+
+class _Plain:
+    """Values as JSON has them. ``left`` items are still taken."""
+
+    def __init__(self) -> None:
+        self.left = _ITEMS
+
+    def of(self, value: Any, depth: int) -> Any:
+        """One value."""
+        if isinstance(value, Enum):
+            return self.of(value.value, depth)
+        for types, convert in _SCALARS:
+            if isinstance(value, types):
+                return convert(value)
+        if depth <= 0 or self.left <= 0:
+            return "..."
+        if isinstance(value, Mapping):
+            items = self._taken(value.items())
+            return {value_text(key): self.of(each, depth - 1) for key, each in items}
+        if isinstance(value, list | tuple | AbstractSet) and not hasattr(value, "_asdict"):
+            return [self.of(each, depth - 1) for each in self._taken(value)]
+        fields = _fields(value)
+        if fields is None:
+            return f"<{type(value).__qualname__}>"
+        public = {name: each for name, each in fields.items() if not name.startswith("_")}
+        return self.of(public, depth)
+
+    def _taken(self, values: Iterable[Any]) -> list[Any]:
+        taken = [*itertools.islice(values, self.left)]
+        self.left -= len(taken)
+        return taken
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """What an object consists of; nothing where it is a class, a function or all hidden."""
+    if isinstance(value, type) or callable(value):
+        return None
+    if isinstance(value, tuple):  # a named one: any other is plain
+        named: Any = value
+        return dict(named._asdict())
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if dataclasses.is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return getattr(value, "__dict__", None)
