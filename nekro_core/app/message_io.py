@@ -20,10 +20,10 @@ from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
 from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.links import MediaLinks
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.retention import RetentionLoop
-from nekro_core.delivery.settings import MediaSettings
 from nekro_core.media.converter import MediaConverter
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store

@@ -8,10 +8,10 @@ import pytest
 from nekro_core.chat import Author, ChatKey, Delivery, DeliveryState, Receipt, Record, Text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.retention import DAY_S, RetentionLoop
-from nekro_core.delivery.settings import MediaSettings
 from nekro_core.store import ModelUse, RetentionSettings, Step, Store, TimerRow, ToolCall
 from nekro_core.store.retention import MIN_MESSAGES_PER_CHAT
 
