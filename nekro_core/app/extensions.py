@@ -104,7 +104,7 @@ class Extensions:
                     ),
                     tool_s=settings.nekro_plugin.tool_s,
                     is_operator=partial(_is_operator, store, settings),
-                    hook_sends=outbox.hook,
+                    hook_sends=outbox.add_hook,
                 )
             )
             commands = CommandRegistry(settings.nekro_plugin.order)
