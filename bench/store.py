@@ -84,10 +84,14 @@ def _message(number: int) -> ChatMessage:
     )
 
 
+async def _store(inbox: Inbox, message: ChatMessage) -> None:
+    await inbox.accept(inbox.stamp(message))
+
+
 async def _rate(inbox: Inbox) -> float:
     messages = [_message(number) for number in range(_MESSAGES)]
     begun = time.perf_counter()
-    await asyncio.gather(*map(inbox.accept, messages))
+    await asyncio.gather(*(_store(inbox, message) for message in messages))
     return _MESSAGES / (time.perf_counter() - begun)
 
 
@@ -95,7 +99,7 @@ async def _accept(inbox: Inbox) -> list[float]:
     samples = []
     for number in range(_LATENCIES):
         begun = time.perf_counter()
-        await inbox.accept(_message(number))
+        await _store(inbox, _message(number))
         samples.append(time.perf_counter() - begun)
     return samples
 

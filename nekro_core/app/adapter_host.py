@@ -1,13 +1,43 @@
-"""What adapters see of the bot."""
+"""What adapters see of the bot, and which of their messages are kept."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.app.message_io import MessageIO
 from nekro_core.chat import ChatKey, ChatMessage, Record, Segments
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.host import MediaKeeper, MediaLinker
+from nekro_core.plugins.commands.router import CommandRouter
+from nekro_core.policy import ChatState
+from nekro_core.policy.resolver import PolicyResolver
+
+
+class Admission:
+    """Decides which arriving messages are kept."""
+
+    def __init__(
+        self, policies: PolicyResolver, commands: CommandRouter, erasure: PersonErasure
+    ) -> None:
+        self._policies = policies
+        self._commands = commands
+        self._erasure = erasure
+
+    def admits(self, record: Record) -> bool:
+        """Whether a message is kept. Of a chat that is off only commands are. What an erased
+        person said before the erasure is not taken in again from a platform's history."""
+        if record.from_history:
+            person = self._erasure.person(record.chat_key, record.sender.user_id)
+            if self._erasure.marks.was_erased(person.adapter, person.user_id, record.time):
+                return False
+        if self._policies.of(record.chat_key).state is not ChatState.OFF:
+            return True
+        return self._commands.is_command(record)
+
+    async def discard_media(self, record: Record) -> None:
+        """Delete the files of a message that is not kept."""
+        await self._erasure.forget_files(record)
 
 
 class AdapterHost:
@@ -27,12 +57,19 @@ class AdapterHost:
         self.links: MediaLinker = message_io.links
         self.instance_of = accounts.instance_of
         self.online = message_io.outbox.retry_now
+        self.admission: Admission | None = None
+        """Set once the policies are open. Until then all messages are kept: a plugin may bring some
+        while it is loaded."""
         self._store = message_io.store
         self._inbox = message_io.inbox
 
     async def accept(self, message: ChatMessage) -> None:
-        """See `Host.accept` and `Inbox.accept`."""
-        await self._inbox.accept(message)
+        """Stamp a message, drop it where it must not be kept, else store it. See `Host.accept`."""
+        stamped = self._inbox.stamp(message)
+        if self.admission is not None and not self.admission.admits(stamped.record):
+            await self.admission.discard_media(stamped.record)
+            return
+        await self._inbox.accept(stamped)
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
         """See `Host.recall`."""

@@ -1,11 +1,14 @@
-"""Who answers: the sessions of all chats, with the model, the policies and the commands."""
+"""What answers: the sessions of all chats, with the model, the policies and the commands."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, assert_never
+
+from anyio.abc import TaskGroup
+from loguru import logger
 
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
@@ -16,12 +19,15 @@ from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.notices import NoticeSender
+from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
+from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
+from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
 from nekro_core.plugins.commands.router import CommandRouter
@@ -29,16 +35,26 @@ from nekro_core.policy import PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess
 from nekro_core.policy.resolver import PolicyResolver
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRuntime:
-    """``services`` are what the sessions work with."""
+    """The sessions of all chats, and the one consumer of the inbox, which feeds them.
+
+    Attributes:
+        services: What the sessions work with.
+        sessions: The sessions.
+        admission: Decides which arriving messages are kept.
+        tasks: Where the consumer runs; ends before the sessions do.
+    """
 
     services: SessionServices
     sessions: Sessions
+    admission: Admission
+    tasks: TaskGroup
 
     @classmethod
     @asynccontextmanager
@@ -131,4 +147,38 @@ class AgentRuntime:
                 Sessions(services, commands, staged, erasing)
             )
             older.reset = sessions.reset
-            yield cls(services=services, sessions=sessions)
+            tasks = await stack.enter_async_context(background_tasks())
+            admission = Admission(policies, desk, erasing)
+            yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
+
+    async def start(self) -> None:
+        """Take up what an earlier process left, then begin to feed the sessions. Raises
+        `StoreError`."""
+        await self.sessions.recover()
+        self.tasks.start_soon(self.feed_sessions, name="stored records to the sessions")
+
+    async def feed_sessions(self) -> None:
+        """Take what the inbox has stored in the order of its commit, and hand each record to the
+        sessions. Never returns."""
+        while True:
+            event = await self.services.inbox.next_event()
+            try:
+                self._feed(event)
+            except Exception:  # noqa: BLE001 (one record's fault must not end the consumer)
+                record = event.record
+                logger.exception("{}: record {} is not dealt with", record.chat_key, record.seq)
+
+    def _feed(self, event: InboxEvent) -> None:
+        match event:
+            case StoredRecord(record, arrived):
+                self.sessions.on_record(record, self.services.clock() - arrived)
+            case RecalledRecord(record):
+                self.sessions.on_recall(record)
+            case _:
+                assert_never(event)
+
+    def at_work(self, chat_key: ChatKey) -> bool:
+        """Whether anything that somebody said in the chat is still dealt with: queued in the inbox,
+        or see `Sessions.at_work`."""
+        queued = any(event.record.chat_key == chat_key for event in self.services.inbox.queued)
+        return queued or self.sessions.at_work(chat_key)

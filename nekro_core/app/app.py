@@ -15,7 +15,6 @@ from typing import Any, Self
 import anyio
 from loguru import logger
 
-from nekro_core.agent.session.sessions import Sessions
 from nekro_core.app.adapter_host import AdapterHost
 from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
@@ -57,7 +56,7 @@ class App:
         host: AdapterHost,
         operator: OperatorHost,
         linked_media: WebApplication,
-        sessions: Sessions,
+        runtime: AgentRuntime,
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
         timers: TimerService,
@@ -68,7 +67,7 @@ class App:
         self.linked_media = linked_media
         """Answers the links that `MediaLinks` makes, to be mounted at `MOUNTED`."""
         self.plugins = plugins
-        self._sessions = sessions
+        self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
         self._boxes = boxes
@@ -101,6 +100,8 @@ class App:
             ways = await stack.enter_async_context(
                 MessageIO.open(settings, data, configuration, clock=clock, wall=wall)
             )
+            accounts = await stack.enter_async_context(AccountDirectory(ways.store, data))
+            host = AdapterHost(ways, accounts, data_dir=data, settings=configuration)
             watched = settings.nekro_plugin
             stack.enter_context(watch_event_loop(watched.blocks_s, watched.breaks_s))
             boxes = await stack.enter_async_context(
@@ -115,6 +116,7 @@ class App:
                     configuration,
                     data,
                     ways=ways,
+                    accept=host.accept,
                     boxes=boxes,
                     model=model,
                     wall=wall,
@@ -132,14 +134,12 @@ class App:
                     wall=wall,
                 )
             )
-            accounts = await stack.enter_async_context(AccountDirectory(ways.store, data))
-            sessions = answering.sessions
-            host = AdapterHost(ways, accounts, data_dir=data, settings=configuration)
+            host.admission = answering.admission
             app = cls(
                 host=host,
                 operator=operator_host(ways, extensions, answering),
                 linked_media=ways.links,
-                sessions=sessions,
+                runtime=answering,
                 plugins=extensions.plugins,
                 adapters=ways.adapters,
                 timers=ways.timers,
@@ -149,8 +149,8 @@ class App:
             yield app
 
     def at_work(self, chat_key: ChatKey) -> bool:
-        """See `Sessions.at_work`."""
-        return self._sessions.at_work(chat_key)
+        """See `AgentRuntime.at_work`."""
+        return self._runtime.at_work(chat_key)
 
     def add_adapter(self, adapter: Adapter) -> None:
         """Serve one more platform from `start` on."""
@@ -159,10 +159,10 @@ class App:
     async def start(self) -> None:
         """Let the platforms in, and take up what an earlier process left. What the first answer
         needs is made ready before: a connection brings what was said meanwhile at once."""
-        await self._sessions.prepare()
+        await self._runtime.sessions.prepare()
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()
-        await self._sessions.recover()
+        await self._runtime.start()
         for adapter in self._adapters.values():
             self._started.append(adapter)
             await _start(adapter)

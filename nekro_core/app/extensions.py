@@ -1,7 +1,7 @@
 """Plugins of every kind (NekroPlugin, MaiBot's, MCP servers), and all that they may use."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any, Self
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
-from nekro_core.chat import ChatKey
+from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
@@ -62,13 +62,15 @@ class Extensions:
         data: Path,
         *,
         ways: MessageIO,
+        accept: Callable[[ChatMessage], Awaitable[None]],
         boxes: BoxServices,
         model: ChatModel,
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Load them. One that cannot be is said in the log and in ``nekro plugin list``.
 
-        ``configuration`` is what ``.env`` says, for what MCP servers are given of it.
+        ``configuration`` is what ``.env`` says, for what MCP servers are given of it. ``accept``
+        takes the messages that plugins bring from platforms of their own.
         """
         store, outbox = ways.store, ways.outbox
         async with AsyncExitStack() as stack:
@@ -100,13 +102,13 @@ class Extensions:
                     ),
                     GatewayPorts(
                         adapters=ways.adapters,
-                        inbound=ways.inbox.accept,
+                        inbound=accept,
                         on_online=outbox.retry_now,
                         received_media=ways.media,
                     ),
                     tool_s=settings.nekro_plugin.tool_s,
                     is_operator=partial(_is_operator, store, settings),
-                    hook_sends=outbox.hook,
+                    hook_sends=outbox.add_hook,
                 )
             )
             commands = CommandRegistry(settings.nekro_plugin.order)

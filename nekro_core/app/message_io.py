@@ -20,11 +20,11 @@ from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
 from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.links import MediaLinks
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.retention import RetentionLoop
-from nekro_core.delivery.settings import MediaSettings
 from nekro_core.media.converter import MediaConverter
+from nekro_core.plugins.host.hooked_outbox import HookedOutbox
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store
 from nekro_core.system.secrets import kept_secret
@@ -44,7 +44,7 @@ class MessageIO:
     links: MediaLinks
     inbox: Inbox
     adapters: dict[str, Adapter]
-    outbox: Outbox
+    outbox: HookedOutbox
     journal: ChatJournal
     hearing: VoiceTranscriber
     timers: TimerService
@@ -86,7 +86,7 @@ class MessageIO:
             adapters: dict[str, Adapter] = {}
             fitting = MediaFitter(media, converter, links)
             outbox = await stack.enter_async_context(
-                Outbox(
+                HookedOutbox(
                     store, adapters, activity, delivery, media=media, fitting=fitting, clock=wall
                 )
             )

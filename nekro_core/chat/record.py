@@ -6,7 +6,7 @@ import msgspec
 
 from nekro_core.chat.delivery import DeliveryState
 from nekro_core.chat.key import ChatKey
-from nekro_core.chat.message import Sender
+from nekro_core.chat.message import ChatMessage, Sender
 from nekro_core.chat.segments import Notice, Segments
 
 CONVERSATION_RESET = "new_beginning"
@@ -64,6 +64,26 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             case (Notice(kind=kind), *_):
                 return self.author is Author.SYSTEM and kind == CONVERSATION_RESET
         return False
+
+    def as_message(self, account: str) -> ChatMessage:
+        """Get the message that this is the record of.
+
+        Args:
+            account: The platform's id of our own account in the chat.
+
+        Returns:
+            The message as it was stored.
+        """
+        return ChatMessage(
+            chat_key=self.chat_key,
+            message_id=self.message_id,
+            sender=self.sender,
+            segments=self.segments,
+            time=self.time,
+            account=account,
+            to_bot=self.to_bot,
+            from_history=self.from_history,
+        )
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,8 +19,12 @@ from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
 from nekro_core.agent.turn.notices import NoticeSender
-from nekro_core.chat import ChatKey, Record, plain_text
+from nekro_core.app.adapter_host import AdapterHost, Admission
+from nekro_core.app.agent_runtime import AgentRuntime
+from nekro_core.app.message_io import MessageIO
+from nekro_core.chat import ChatKey, ChatMessage, Record, plain_text
 from nekro_core.chat.catalogue import Catalogue
+from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.activity import Broadcast, Working
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.journal import ChatJournal
@@ -44,6 +48,7 @@ from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.speech.speaker import Transcriber
 from nekro_core.store import Store, StoreSettings
 from nekro_core.store import TurnRow as StoredTurn
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import ToolKind
@@ -176,6 +181,8 @@ class Bot:
     journal: ChatJournal
     plugins: FakePlugins
     sessions: Sessions
+    runtime: AgentRuntime
+    host: AdapterHost
     model: Any
     services: SessionServices
     commands: CommandRouter
@@ -191,9 +198,23 @@ class Bot:
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
         """Somebody writes."""
         known = {"message_id": uuid.uuid4().hex[:8], "time": time.time()} | more
-        record = await self.inbox.accept(message(chat, text, **known))
+        record = await self.accept(message(chat, text, **known))
         assert record is not None
         return record
+
+    async def accept(self, said: ChatMessage) -> Record | None:
+        """An adapter brings a message, and the sessions have taken note of it; what was kept."""
+        await self.host.accept(said)
+        await self.fed()
+        if said.message_id:
+            return await self.store.messages.by_message_id(said.chat_key, said.message_id)
+        newest = await self.store.messages.newest(said.chat_key, 1)
+        return newest[0] if newest and newest[0].segments == said.segments else None
+
+    async def fed(self) -> None:
+        """The sessions have taken note of all that is stored."""
+        while self.inbox.queued:
+            await anyio.sleep(0)
 
     async def ask(self, text: str, chat: ChatKey = LIN, **more: Any) -> list[str]:
         """Somebody writes, and the turn that it wakes ends: what the chat got."""
@@ -283,7 +304,7 @@ async def running_bot(
         ) as hearing,
     ):
         await store.accounts.bind("fake", "bot")
-        inbox = Inbox(store, activity)
+        inbox = Inbox(store, activity, clock=clock)
         journal = ChatJournal(store, inbox)
         plugin_services = Services(
             outgoing=outbox,
@@ -340,9 +361,35 @@ async def running_bot(
             clock=clock,
             wall=time.time,
         )
-        async with Sessions(services, commands, model, erasing) as sessions:
+        unused: Any = None
+        message_io = MessageIO(
+            store=store,
+            activity=activity,
+            converter=converter,
+            fetcher=unused,
+            media=media,
+            links=unused,
+            inbox=inbox,
+            adapters={"fake": adapter},
+            outbox=outbox,
+            journal=journal,
+            hearing=hearing,
+            timers=unused,
+        )
+        async with (
+            AccountDirectory(store, folder) as accounts,
+            Sessions(services, commands, model, erasing) as sessions,
+            background_tasks() as tasks,
+        ):
+            host = AdapterHost(message_io, accounts, data_dir=folder, settings={})
+            host.admission = Admission(services.policies, router, erasing)
+            runtime = AgentRuntime(
+                services=services, sessions=sessions, admission=host.admission, tasks=tasks
+            )
             if recover:
-                await sessions.recover()
+                await runtime.start()
+            else:
+                tasks.start_soon(runtime.feed_sessions)
             yield Bot(
                 store=store,
                 inbox=inbox,
@@ -352,6 +399,8 @@ async def running_bot(
                 journal=journal,
                 plugins=plugins,
                 sessions=sessions,
+                runtime=runtime,
+                host=host,
                 model=model,
                 services=services,
                 commands=router,

@@ -14,7 +14,8 @@ from tests.delivery.fakes import message
 
 async def hear(store: Store, instance: str) -> None:
     """Somebody writes to an account."""
-    await Inbox(store, Broadcast()).accept(message(ChatKey.parse(f"{instance}-private_lin")))
+    inbox, chat = Inbox(store, Broadcast()), ChatKey.parse(f"{instance}-private_lin")
+    await inbox.accept(inbox.stamp(message(chat)))
 
 
 def listed(data: Path) -> dict[str, str]:

@@ -33,7 +33,7 @@ class Loud(FakeAdapter):
 
 async def chatter(inbox):
     for number in range(100_000):
-        await inbox.accept(message(GROUP, str(number), message_id=str(number)))
+        await inbox.accept(inbox.stamp(message(GROUP, str(number), message_id=str(number))))
         print("stored", number, flush=True)
 
 async def answer(outbox):

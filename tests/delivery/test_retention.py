@@ -8,10 +8,10 @@ import pytest
 from nekro_core.chat import Author, ChatKey, Delivery, DeliveryState, Receipt, Record, Text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.retention import DAY_S, RetentionLoop
-from nekro_core.delivery.settings import MediaSettings
 from nekro_core.store import ModelUse, RetentionSettings, Step, Store, TimerRow, ToolCall
 from nekro_core.store.retention import MIN_MESSAGES_PER_CHAT
 
@@ -32,7 +32,7 @@ def tidying(store: Store, clock: Clock, keep: RetentionSettings = KEEP) -> Reten
 
 async def say(inbox: Inbox, count: int, clock: Clock, key: ChatKey = GROUP) -> None:
     for _ in range(count):
-        await inbox.accept(message(key, message_id=os.urandom(6).hex(), time=clock()))
+        await inbox.accept(inbox.stamp(message(key, message_id=os.urandom(6).hex(), time=clock())))
 
 
 async def seqs(store: Store, key: ChatKey = GROUP) -> list[int]:
@@ -133,7 +133,8 @@ async def test_a_line_that_tells_of_a_timer_stays(store: Store, clock: Clock) ->
     )
     await store.timers.put(row)
     clock.now += 20 * DAY_S
-    await Inbox(store, Broadcast()).accept(message(GROUP, message_id="new", time=clock()))
+    inbox = Inbox(store, Broadcast())
+    await inbox.accept(inbox.stamp(message(GROUP, message_id="new", time=clock())))
     await tidying(store, clock).run_once()
     left = await seqs(store)
     assert first in left

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.settings import MediaSettings
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.reactive.scope import Resources
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, Box, BoxSpec, ImageUnavailable

@@ -18,7 +18,7 @@ from nekro_core.api.reactive import (
     scope,
 )
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.settings import MediaSettings
+from nekro_core.delivery.media.settings import MediaSettings
 from tests.peers.listening import LoopbackServer, read_request
 from tests.peers.reach import Anywhere
 

@@ -28,7 +28,7 @@ from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn
 from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import DO_NOT_RESEND
-from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record, RunRecord
+from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
@@ -196,16 +196,7 @@ class Session:
             message_id=record.message_id,
         )
         account = self._services.store.accounts.of(self.chat_key.instance)
-        message = ChatMessage(
-            chat_key=record.chat_key,
-            message_id=record.message_id,
-            sender=sender,
-            segments=record.segments,
-            time=record.time,
-            account=account.account if account else "",
-            to_bot=record.to_bot,
-            from_history=record.from_history,
-        )
+        message = record.as_message(account.account if account else "")
         return await plugins.on_user_message(ctx, message)
 
     async def _is_cooling_down(self, record: Record) -> bool:

@@ -18,9 +18,8 @@ from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.delivery.activity import Working
 from nekro_core.llm.model import ChatModel, ChatRequest, ModelError
 from nekro_core.plugins.tasks.interrupted import report_interrupted
-from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
-from nekro_core.store import StoreUnavailable, UnansweredMessages
+from nekro_core.store import StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
@@ -30,7 +29,7 @@ _TURN_ENDS_S = 10.0
 
 
 class Sessions:
-    """Hears every record of the inbox and answers where it should. An async context manager.
+    """Answers every record where it should. An async context manager.
 
     At most one session a chat; a session is forgotten when its chat is silent. Turns of all chats
     share ``settings.concurrent_turns`` slots. Leaving stops all turns where they are; they stay
@@ -63,14 +62,9 @@ class Sessions:
             self._services.policies.conduct.follow, name="a look at conduct.toml"
         )
         book = self._commands.book
-        self._services.inbox.set_filter(self._keeps, self._let_go)
         self._leave = [
-            self._services.inbox.listen(self.on_record),
-            self._services.inbox.listen_recalls(self.on_recall),
-            *(
-                book.add_builtin(command)
-                for command in builtin_commands(self, self._command_services, self._erasing)
-            ),
+            book.add_builtin(command)
+            for command in builtin_commands(self, self._command_services, self._erasing)
         ]
         return self
 
@@ -96,14 +90,17 @@ class Sessions:
         dealt_with = await commands.restore()
         interrupted = await store.turns.interrupted()
         waiting = await store.turns.unanswered(since=now - self._services.trigger.recover_age_s)
-        observed: list[UnansweredMessages] = []
+        # What the inbox still holds reaches `on_record` by itself, and is taken once.
+        queued = {event.record.seq for event in self._services.inbox.queued}
+        observed: list[Record] = []
         # No await until all was heard: a turn that ends must know what others wait for.
         for turn in interrupted:
             self._session(turn.chat_key).resume_turn(turn)
         for chat in waiting:
-            heard = [record for record in chat.records if self._services.policies.hears(record)]
+            left = [record for record in chat.records if record.seq not in queued]
+            heard = [record for record in left if self._services.policies.hears(record)]
             if not heard:
-                observed.append(chat)
+                observed += left[-1:]
                 continue
             session = self._session(chat.chat_key)
             for record in heard:
@@ -113,10 +110,10 @@ class Sessions:
                     session.mark_handled(record)
                 else:
                     self._begin_hearing(record)
-        for chat in observed:
+        for record in observed:
             # Or of somebody who is ignored: not to be looked at at each start.
-            await store.chats.mark_handled(chat.chat_key, chat.records[-1].seq)
-        # At last: the listeners hear of these lines by themselves.
+            await store.chats.mark_handled(record.chat_key, record.seq)
+        # At last: the inbox queues these lines by itself.
         await report_interrupted(store, self._services.inbox)
 
     async def prepare(self) -> None:
@@ -150,7 +147,8 @@ class Sessions:
             ready.set()
 
     def on_record(self, record: Record, age_s: float) -> None:
-        """Take note of a record that arrived so long ago; the inbox calls this."""
+        """Take note of a new record that arrived so many seconds ago. Call it for each record that
+        was stored, in their order."""
         assert self._tasks is not None, "enter the sessions first"
         policies = self._services.policies
         if policies.is_ignored(record) or self._is_flood(record):
@@ -200,30 +198,15 @@ class Sessions:
             heard, age_s=age_s + self._services.clock() - began
         )
 
-    def _keeps(self, record: Record) -> bool:
-        """Whether a record is kept at all: of a chat that is off only commands are, and nothing is
-        fetched again from a history of what a person said who was erased since."""
-        if record.from_history and self._erasing is not None:
-            person = self._erasing.person(record.chat_key, record.sender.user_id)
-            if self._erasing.marks.was_erased(person.adapter, person.user_id, record.time):
-                return False
-        if self._services.policies.of(record.chat_key).state is not ChatState.OFF:
-            return True
-        return self._commands.is_command(record)
-
-    async def _let_go(self, record: Record) -> None:
-        """The files of a message that is not kept are not either."""
-        if self._erasing is not None:
-            await self._erasing.forget_files(record)
-
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
         """Drop what a person said and what they are waited for."""
+        self._services.inbox.forget_person(chat_key, user_id)
         self._commands.forget(chat_key, user_id)
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
 
     def on_recall(self, record: Record) -> None:
-        """Somebody took a message back; the inbox calls this."""
+        """Somebody took a message back. Call it for each recall."""
         if (session := self._sessions.get(record.chat_key)) is not None:
             session.on_recall(record.seq)
 

@@ -17,10 +17,10 @@ from nekro_core.compat.maibot.hooks.inbound import InboundMessages
 from nekro_core.compat.maibot.hooks.send_hooks import SendHooks
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins
 from nekro_core.compat.maibot.plugin.manifest import discover
-from nekro_core.delivery.outbound.hook import SendHook
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.hooked_outbox import SendHook
 from nekro_core.plugins.host.loader import DiscoveredPlugin
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.system.background_tasks import background_tasks

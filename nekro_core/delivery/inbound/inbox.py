@@ -2,10 +2,12 @@
 
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import anyio
 import msgspec
-from loguru import logger
 
 from nekro_core.chat import (
     CONVERSATION_RESET,
@@ -31,18 +33,47 @@ time may be none that a calendar has, or JSON's NaN: kept, nobody could show its
 _TRIES = 3
 """Times that a message is looked at anew because somebody else changed it meanwhile."""
 
-Listener = Callable[[Record, float], None]
-"""Takes a new record, and how many seconds ago it reached us."""
-RecallListener = Callable[[Record], None]
-"""Is told of a record that was taken back."""
+
+@dataclass(frozen=True, slots=True)
+class StampedMessage:
+    """A message that has its place in the history and is not stored yet.
+
+    Attributes:
+        record: The record that it becomes.
+        unique_id: What a duplicate of it has as well; None where nothing tells duplicates.
+        arrived: When it reached us, on the inbox's clock.
+    """
+
+    record: Record
+    unique_id: str | None
+    arrived: float
 
 
-def _everything(_: Record) -> bool:
-    return True
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A new record was committed.
+
+    Attributes:
+        record: The record.
+        arrived: When its message reached us, on the inbox's clock.
+    """
+
+    record: Record
+    arrived: float
 
 
-async def _without_more(_: Record) -> None:
-    return None
+@dataclass(frozen=True, slots=True)
+class RecalledRecord:
+    """A record was taken back on its platform.
+
+    Attributes:
+        record: The record as it is now.
+    """
+
+    record: Record
+
+
+InboxEvent = StoredRecord | RecalledRecord
 
 
 def _nothing(_: int) -> tuple[SqlStatement, ...]:
@@ -50,7 +81,13 @@ def _nothing(_: int) -> tuple[SqlStatement, ...]:
 
 
 class Inbox:
-    """Where every adapter hands its messages."""
+    """Stores what comes in, and queues it for the sessions.
+
+    The queue holds an event for each record that was committed or recalled and that the one
+    consumer has not taken yet. It has no bound of its own: a commit cannot wait for the consumer.
+    The consumer only takes note, so it empties the queue in the event loop's next round; before it
+    starts, the queue holds what was stored since the process began.
+    """
 
     def __init__(
         self,
@@ -64,41 +101,34 @@ class Inbox:
         self._activity = activity
         self._clock = clock
         self._wall = wall
-        self._listeners: list[Listener] = []
-        self._recall_listeners: list[RecallListener] = []
-        self._keeps: Callable[[Record], bool] = _everything
-        self._let_go: Callable[[Record], Awaitable[None]] = _without_more
+        self._events: deque[InboxEvent] = deque()
+        self._event_came = anyio.Event()
 
-    def set_filter(
-        self, keeps: Callable[[Record], bool], let_go: Callable[[Record], Awaitable[None]]
-    ) -> None:
-        """Ask this of every message that arrives from now on: what it says no to is neither stored
-        nor told to anybody, and ``let_go`` forgets the files that came with it."""
-        self._keeps, self._let_go = keeps, let_go
+    @property
+    def queued(self) -> tuple[InboxEvent, ...]:
+        """The events that nobody has taken, oldest first."""
+        return tuple(self._events)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Be told of each new record, in the order in which they were stored; the agent's sessions
-        live on this. ``listener`` must only take note: it is called inside the store's own loop.
-        Returns what ends it."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    async def next_event(self) -> InboxEvent:
+        """Wait for the oldest event that nobody has taken, and take it. For one consumer."""
+        while not self._events:
+            self._event_came = anyio.Event()
+            await self._event_came.wait()
+        return self._events.popleft()
 
-    def listen_recalls(self, listener: RecallListener) -> Callable[[], None]:
-        """Be told of each record that was taken back on its platform, as it is now. ``listener``
-        must only take note. Returns what ends it."""
-        self._recall_listeners.append(listener)
-        return lambda: self._recall_listeners.remove(listener)
+    def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
+        """Take what a person said in a chat out of the queue; what is stored stays."""
+        self._events = deque(
+            event
+            for event in self._events
+            if (event.record.chat_key, event.record.sender.user_id) != (chat_key, user_id)
+        )
 
-    async def accept(self, message: ChatMessage) -> Record | None:
-        """Take a message or a notice; nothing comes back for one that was known already.
+    def stamp(self, message: ChatMessage) -> StampedMessage:
+        """Give a message its place in the history. The order of calls is the order kept.
 
-        Known means: the same message id in the same chat, or for a notice, which has none, the
-        same chat, time, kind and people. The order of calls is the order kept, since the place is
-        taken before the first await. A message of one of our own accounts is recorded as
-        `Author.BOT`, which never triggers. One with an impossible time was said now.
-
-        Once this was called the message will be stored and told of, also where the caller is
-        cancelled. Raises `StoreUnavailable`: nothing was kept.
+        A message of one of our own accounts becomes a record of `Author.BOT`, which never
+        triggers. One with an impossible time was said now.
         """
         arrived = self._clock()
         message = clean_message(message)
@@ -117,10 +147,21 @@ class Inbox:
             to_bot=message.to_bot and not own,
             from_history=message.from_history,
         )
-        if not self._keeps(record):
-            await self._let_go(record)
-            return None
-        unique = unique_id_of(message.message_id) or _notice_digest(message)
+        unique_id = unique_id_of(message.message_id) or _notice_digest(message)
+        return StampedMessage(record, unique_id, arrived)
+
+    async def accept(self, stamped: StampedMessage) -> Record | None:
+        """Store a stamped message or notice; nothing comes back for one that was known already.
+
+        Known means: the same message id in the same chat, or for a notice, which has none, the
+        same chat, time, kind and people. Messages are stored in the order of these calls, if there
+        is no await between `stamp` and this.
+
+        Once this was called the message will be stored and queued, also where the caller is
+        cancelled. Raises `StoreUnavailable`: nothing was kept.
+        """
+        store, record = self._store, stamped.record
+        key, sender = record.chat_key, record.sender
         before = (*store.chats.seen(key), *store.users.seen(key.instance, sender))
 
         def failed() -> None:
@@ -129,13 +170,13 @@ class Inbox:
 
         results = await store.messages.add(
             record,
-            unique_id=unique,
+            unique_id=stamped.unique_id,
             before=before,
-            stored=lambda record: self._tell(record, arrived),
+            stored=lambda record: self._on_stored(record, stamped.arrived),
             failed=failed,
         )
-        if not results[-1] and message.message_id:
-            results = await self._add_in_chat(record, arrived)
+        if not results[-1] and record.message_id:
+            results = await self._add_in_chat(record, stamped.arrived)
         return record if results[-1] else None
 
     async def _add_in_chat(self, record: Record, arrived: float) -> list[Rows]:
@@ -147,7 +188,7 @@ class Inbox:
         return await messages.add(
             record,
             unique_id=unique_id_in(key, record.message_id),
-            stored=lambda record: self._tell(record, arrived),
+            stored=lambda record: self._on_stored(record, arrived),
         )
 
     async def note(
@@ -184,22 +225,17 @@ class Inbox:
             record,
             unique_id=unique_id,
             before=(*store.chats.seen(chat_key), *beside(record.seq)),
-            stored=lambda record: self._tell(record, begun),
+            stored=lambda record: self._on_stored(record, begun),
             failed=lambda: store.chats.forget(chat_key),
         )
         return record
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """A message was taken back on the platform: it leaves the prompt and the pages."""
+        """A message was taken back on the platform: it leaves the prompt and the pages. The record
+        as it is now; nothing where it is not known."""
         record = await self._store.messages.recall(chat_key, clean_text(message_id))
         if record is not None:
-            for listener in [*self._recall_listeners]:
-                try:
-                    listener(record)
-                except Exception:  # noqa: BLE001 (it is taken back, whoever cannot hear of it)
-                    logger.exception(
-                        "a listener failed on the recall of {} of {}", record.seq, chat_key
-                    )
+            self._enqueue(RecalledRecord(record))
             self._activity.publish(Recorded(record))
         return record
 
@@ -222,15 +258,13 @@ class Inbox:
                 return changed
         return None
 
-    def _tell(self, record: Record, arrived: float) -> None:
-        for listener in [*self._listeners]:
-            try:
-                listener(record, self._clock() - arrived)
-            except Exception:  # noqa: BLE001 (one listener's fault must not stop the others or the store)
-                logger.exception(
-                    "a listener failed on record {} of {}", record.seq, record.chat_key
-                )
+    def _on_stored(self, record: Record, arrived: float) -> None:
+        self._enqueue(StoredRecord(record, arrived))
         self._activity.publish(Recorded(record))
+
+    def _enqueue(self, event: InboxEvent) -> None:
+        self._events.append(event)
+        self._event_came.set()
 
 
 def _notice_digest(message: ChatMessage) -> str | None:

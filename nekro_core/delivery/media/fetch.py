@@ -13,7 +13,7 @@ import httpx
 
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch_policy import FetchPolicy, PlatformFetchPolicy
-from nekro_core.delivery.settings import MediaSettings
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.system.host_resolver import HostResolver, Resolve
 from nekro_core.system.keyed_queue import KeyedLimiter
 

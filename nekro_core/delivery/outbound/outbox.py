@@ -18,7 +18,6 @@ from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.admin import OutboxAdmin
 from nekro_core.delivery.outbound.chat_queue import ChatQueue, ChatQueues
-from nekro_core.delivery.outbound.hook import SendHook
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
 from nekro_core.delivery.outbound.platform_call import PlatformCaller
 from nekro_core.delivery.outbound.ready_media import ready_media
@@ -64,7 +63,6 @@ class Outbox:
         self.desk = OutboxAdmin(store, self._ledger, self._lanes, self._late)
         """What an operator may do about messages."""
         self._tasks: TaskGroup | None = None
-        self._hooks: list[SendHook] = []
 
     async def __aenter__(self) -> Self:
         await self._late.load_pending()
@@ -105,29 +103,7 @@ class Outbox:
         Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`: nothing left then.
         If the caller is cancelled, a call on its way becomes ``unknown`` and the rest ``dropped``.
         """
-        if not self._hooks:
-            return await self._send(chat_key, tuple(segments), run_id, record=record)
-        hooks, wanted = (*self._hooks,), tuple(segments)
-        for hook in hooks:
-            changed = await hook.before(chat_key, wanted, run_id)
-            if changed is None:
-                reason = "a plugin decided that it is not sent"
-                return (Receipt(state=DeliveryState.DROPPED, reason=reason),)
-            wanted = changed
-        receipts = await self._send(chat_key, wanted, run_id, record=record)
-        for hook in hooks:
-            await hook.after(chat_key, wanted, receipts)
-        return receipts
-
-    def hook(self, hook: SendHook) -> Callable[[], None]:
-        """Ask somebody about every message from now on, until what comes back is called."""
-        self._hooks.append(hook)
-        return lambda: self._hooks.remove(hook)
-
-    async def _send(
-        self, chat_key: ChatKey, segments: Segments, run_id: str, *, record: bool
-    ) -> tuple[Receipt, ...]:
-        clean = clean_segments(segments)
+        clean = clean_segments(tuple(segments))
         if self._media is not None:
             clean = self._caller.prepare(chat_key, clean)
         pieces = self._caller.pieces(chat_key, clean)

@@ -9,8 +9,8 @@ import pytest
 from nekro_core.api.chat import Image, plain_text
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.delivery.settings import MediaSettings
 from tests.adapters.onebot_v11.running import GROUP, Bot
 from tests.peers.onebot_v11 import OneBotPeer, image, text
 from tests.peers.silent_files import SilentFiles

@@ -89,14 +89,14 @@ async def test_what_was_erased_is_not_fetched_again(folder: Path, boxes: Shelf) 
         await command(bot, "/erase me sure", user=USER)
         await until(lambda: bot.commands.at_work == 0)
         picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")
-        assert await bot.inbox.accept(old) is None
+        assert await bot.accept(old) is None
         shown = message(
             GROUP, user=USER, message_id="b", from_history=True, segments=(Image(picture),)
         )
-        assert await bot.inbox.accept(shown) is None
+        assert await bot.accept(shown) is None
         assert not Path(picture.path).exists(), "nor is its picture"
         other = message(GROUP, "ochre", message_id="other", from_history=True, time=9.0)
-        assert await bot.inbox.accept(other) is not None
+        assert await bot.accept(other) is not None
         new = message(GROUP, "I am back", user=USER, message_id="new", time=4e9)
-        assert await bot.inbox.accept(new) is not None
+        assert await bot.accept(new) is not None
         assert USER not in (folder / "erased.json").read_text()

@@ -38,7 +38,8 @@ async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes:
         assert await command(bot, "/off", role=Role.ADMIN, user="mei") == (
             "I am off here: I keep nothing of what is said."
         )
-        assert await bot.inbox.accept(message(GROUP, "the password is hunter2")) is None
+        secret = message(GROUP, "the password is hunter2", message_id="secret")
+        assert await bot.accept(secret) is None
         assert (await command(bot, "/status")).splitlines()[1] == "Here I am switched off."
         assert await bot.ask("and here?") == ["here"], "another chat is not touched"
         assert await command(bot, "/on", role=Role.ADMIN) == "I am here."

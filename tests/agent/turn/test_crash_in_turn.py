@@ -122,12 +122,12 @@ async def test_what_was_asked_behind_a_turn_that_is_closed_is_answered(
     folder: Path, boxes: Shelf
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
-        asked = await bot.inbox.accept(message(LIN, "ask one", message_id="1", time=time.time()))
+        asked = await bot.accept(message(LIN, "ask one", message_id="1", time=time.time()))
         assert asked is not None
         turn = await bot.store.turns.begin(LIN, trigger_seq=asked.seq, through_seq=asked.seq)
         for _ in range(19):
             await bot.store.turns.resume(turn.turn_id)
-        await bot.inbox.accept(message(LIN, "ask two", message_id="2", time=time.time()))
+        await bot.accept(message(LIN, "ask two", message_id="2", time=time.time()))
     # Killed so often already: the turn is closed, but not what came after it.
     async with running_bot(folder, boxes, ScriptedModel(one_answer), recover=True) as bot:
         with anyio.fail_after(30):

@@ -49,14 +49,16 @@ async def host(url: str, tmp_path: Path, world: World) -> AsyncIterator[NekroAge
         inbox = Inbox(store, Broadcast())
         for number, (place, who, text, time, to_bot) in enumerate(SAID, 1):
             await inbox.accept(
-                ChatMessage(
-                    chat_key=ChatKey.parse(f"web-{place}"),
-                    message_id=f"m{number}",
-                    sender=Sender(who, who.title()),
-                    segments=(Text(text),),
-                    time=time,
-                    account="bot",
-                    to_bot=to_bot,
+                inbox.stamp(
+                    ChatMessage(
+                        chat_key=ChatKey.parse(f"web-{place}"),
+                        message_id=f"m{number}",
+                        sender=Sender(who, who.title()),
+                        segments=(Text(text),),
+                        time=time,
+                        account="bot",
+                        to_bot=to_bot,
+                    )
                 )
             )
         await inbox.note(ChatKey.parse("web-group_1"), "a bell rang")
@@ -218,13 +220,15 @@ async def test_pictures_and_mentions_are_segments(host: NekroAgentHost) -> None:
     inbox = Inbox(host.store, Broadcast())
     media = Media(path="/data/uploads/x.png", name="cat.png", url="https://a.example/cat.png")
     await inbox.accept(
-        ChatMessage(
-            chat_key=ChatKey.parse("web-group_1"),
-            message_id="m9",
-            sender=Sender("ann", "Ann"),
-            segments=(Mention("bot", "Nekro"), Text("look"), Image(media)),
-            time=110.0,
-            account="bot",
+        inbox.stamp(
+            ChatMessage(
+                chat_key=ChatKey.parse("web-group_1"),
+                message_id="m9",
+                sender=Sender("ann", "Ann"),
+                segments=(Mention("bot", "Nekro"), Text("look"), Image(media)),
+                time=110.0,
+                account="bot",
+            )
         )
     )
     at, words, image = (await DBChatMessage.get(message_id="m9")).parse_content_data()

@@ -26,62 +26,65 @@ from nekro_core.chat import (
     Unknown,
 )
 from nekro_core.delivery.activity import Broadcast, Recorded
-from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.inbound.inbox import Inbox, RecalledRecord, StoredRecord
 from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
 from tests.delivery.conftest import GROUP, OTHER, Clock
 from tests.delivery.fakes import message
 
 
-async def test_a_message_is_stored_and_then_told(inbox: Inbox, store: Store) -> None:
-    heard: list[Record] = []
-    inbox.listen(lambda record, _: heard.append(record))
-    kept = await inbox.accept(message(GROUP, "hello", message_id="1", to_bot=True))
+def stored(inbox: Inbox) -> list[Record]:
+    """The new records that the inbox has queued."""
+    return [event.record for event in inbox.queued if isinstance(event, StoredRecord)]
+
+
+async def test_a_message_is_stored_and_then_queued(inbox: Inbox, store: Store) -> None:
+    kept = await inbox.accept(inbox.stamp(message(GROUP, "hello", message_id="1", to_bot=True)))
     assert kept is not None
-    assert heard == [kept] == await store.messages.newest(GROUP, 10)
+    assert stored(inbox) == [kept] == await store.messages.newest(GROUP, 10)
     assert (kept.author, kept.to_bot, kept.sender.name) == (Author.PERSON, True, "Lin")
     assert await store.users.name("fake", "lin") == "Lin"
     assert await store.chats.all() == [GROUP]
 
 
 async def test_the_order_of_calls_is_the_order_kept(inbox: Inbox, store: Store) -> None:
-    heard: list[str] = []
-    inbox.listen(lambda record, _: heard.append(record.message_id))
     keys = [ChatKey.parse(f"fake-group_{number}") for number in range(5)]
     said = [(key, f"{key.native_id}-{number}") for number in range(100) for key in keys]
     async with anyio.create_task_group() as tasks:
         for key, message_id in said:
-            tasks.start_soon(inbox.accept, message(key, message_id, message_id=message_id))
-    assert heard == [message_id for _, message_id in said]
+            tasks.start_soon(
+                inbox.accept, inbox.stamp(message(key, message_id, message_id=message_id))
+            )
+    assert [record.message_id for record in stored(inbox)] == [message_id for _, message_id in said]
     for key in keys:
-        stored = [record.message_id for record in await store.messages.newest(key, 1000)]
-        assert stored == [message_id for other, message_id in said if other == key]
+        history = [record.message_id for record in await store.messages.newest(key, 1000)]
+        assert history == [message_id for other, message_id in said if other == key]
 
 
 async def test_a_duplicate_is_stored_and_told_once(inbox: Inbox, store: Store) -> None:
-    heard: list[Record] = []
-    inbox.listen(lambda record, _: heard.append(record))
     same = message(GROUP, message_id="7")
     again = msgspec.structs.replace(same, from_history=True)
-    kept = await asyncio.gather(inbox.accept(same), inbox.accept(same), inbox.accept(again))
+    kept = await asyncio.gather(
+        inbox.accept(inbox.stamp(same)),
+        inbox.accept(inbox.stamp(same)),
+        inbox.accept(inbox.stamp(again)),
+    )
     assert [record is not None for record in kept] == [True, False, False]
-    assert len(heard) == len(await store.messages.newest(GROUP, 10)) == 1
+    assert len(stored(inbox)) == len(await store.messages.newest(GROUP, 10)) == 1
 
 
 async def test_an_id_that_two_chats_have_is_two_messages(inbox: Inbox, store: Store) -> None:
     """NapCat makes ids of 31 bits: one in two accounts has two alike after 50,000 messages."""
-    heard: list[str] = []
-    inbox.listen(lambda record, _: heard.append(str(record.chat_key)))
     for key in (GROUP, OTHER, GROUP, OTHER):
-        await inbox.accept(message(key, message_id="7"))
-    assert heard == [str(GROUP), str(OTHER)]
+        await inbox.accept(inbox.stamp(message(key, message_id="7")))
+    assert [record.chat_key for record in stored(inbox)] == [GROUP, OTHER]
     assert await inbox.recall(OTHER, "7") is not None
     (first,), (second,) = [await store.messages.newest(key, 10) for key in (GROUP, OTHER)]
     assert (first.recalled, second.recalled, second.message_id) == (False, True, "7")
 
 
 async def test_messages_without_an_id_are_never_taken_for_duplicates(inbox: Inbox) -> None:
-    assert await inbox.accept(message(GROUP, "ha"))
-    assert await inbox.accept(message(GROUP, "ha"))
+    assert await inbox.accept(inbox.stamp(message(GROUP, "ha")))
+    assert await inbox.accept(inbox.stamp(message(GROUP, "ha")))
 
 
 @pytest.mark.parametrize(
@@ -99,30 +102,34 @@ async def test_a_notice_is_known_by_time_kind_and_people(
     inbox: Inbox, change: dict[str, object], new: bool
 ) -> None:
     poke = message(GROUP, segments=(Notice("poke", "1", "2"),))
-    assert await inbox.accept(poke)
-    assert (await inbox.accept(msgspec.structs.replace(poke, **change)) is not None) is new
+    assert await inbox.accept(inbox.stamp(poke))
+    assert (
+        await inbox.accept(inbox.stamp(msgspec.structs.replace(poke, **change))) is not None
+    ) is new
 
 
 async def test_our_own_messages_are_recorded_and_never_trigger(inbox: Inbox, store: Store) -> None:
     await store.accounts.bind("fake", "second")
     for user in ("bot", "second"):
-        kept = await inbox.accept(message(GROUP, user=user, message_id=user, to_bot=True))
+        kept = await inbox.accept(
+            inbox.stamp(message(GROUP, user=user, message_id=user, to_bot=True))
+        )
         assert kept is not None
         assert (kept.author, kept.to_bot) == (Author.BOT, False)
 
 
 async def test_a_cancelled_adapter_loses_nothing(inbox: Inbox, store: Store) -> None:
-    heard: list[Record] = []
-    inbox.listen(lambda record, _: heard.append(record))
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await inbox.accept(message(GROUP, message_id="1"))
-    assert await inbox.accept(message(GROUP, message_id="1")) is None
-    assert len(heard) == 1
+        await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
+    assert await inbox.accept(inbox.stamp(message(GROUP, message_id="1"))) is None
+    assert len(stored(inbox)) == 1
 
 
 async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Store) -> None:
-    kept = await inbox.accept(message(GROUP, "a\ud83db", message_id="\udc00", user="\ud800"))
+    kept = await inbox.accept(
+        inbox.stamp(message(GROUP, "a\ud83db", message_id="\udc00", user="\ud800"))
+    )
     assert kept is not None
     assert kept.segments == (Text("a\ufffdb"),)
     assert await store.messages.newest(GROUP, 1) == [kept]
@@ -130,7 +137,7 @@ async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Sto
 
 @pytest.mark.parametrize("time", [float("nan"), float("inf"), -1.0, 1e20, 10**400])
 async def test_a_time_that_no_calendar_has(inbox: Inbox, store: Store, time: float) -> None:
-    kept = await inbox.accept(message(GROUP, message_id="1", time=time))
+    kept = await inbox.accept(inbox.stamp(message(GROUP, message_id="1", time=time)))
     assert kept is not None
     assert [kept] == await store.messages.newest(GROUP, 10)
     datetime.fromtimestamp(kept.time, UTC)
@@ -138,28 +145,13 @@ async def test_a_time_that_no_calendar_has(inbox: Inbox, store: Store, time: flo
 
 async def test_an_enormous_message_and_ten_thousand_mentions(inbox: Inbox, store: Store) -> None:
     huge = message(GROUP, segments=(Text("文" * 1_000_000), *[Mention("1", "Lin")] * 10_000))
-    assert await inbox.accept(huge) == (await store.messages.newest(GROUP, 1))[0]
-
-
-async def test_one_failing_listener_stops_nobody(inbox: Inbox, store: Store) -> None:
-    heard: list[Record] = []
-
-    def broken(_: Record, __: float) -> None:
-        raise RuntimeError("broken")
-
-    inbox.listen(broken)
-    undo = inbox.listen(lambda record, _: heard.append(record))
-    assert await inbox.accept(message(GROUP, message_id="1"))
-    undo()
-    assert await inbox.accept(message(GROUP, message_id="2"))
-    assert len(heard) == 1
-    assert len(await store.messages.newest(GROUP, 10)) == 2
+    assert await inbox.accept(inbox.stamp(huge)) == (await store.messages.newest(GROUP, 1))[0]
 
 
 async def test_a_recalled_message_is_marked_and_shown_as_such(
     inbox: Inbox, activity: Broadcast
 ) -> None:
-    kept = await inbox.accept(message(GROUP, message_id="1"))
+    kept = await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
     assert kept is not None
     async with activity.watch(GROUP) as stream:
         recalled = await inbox.recall(GROUP, "1")
@@ -169,28 +161,10 @@ async def test_a_recalled_message_is_marked_and_shown_as_such(
     assert await inbox.recall(GROUP, "1") is None
 
 
-async def test_a_recall_that_a_listener_fails_on_is_still_shown(
-    inbox: Inbox, activity: Broadcast
-) -> None:
-    told: list[Record] = []
-
-    def broken(_: Record) -> None:
-        raise RuntimeError("broken")
-
-    inbox.listen_recalls(broken)
-    inbox.listen_recalls(told.append)
-    await inbox.accept(message(GROUP, message_id="1"))
-    async with activity.watch(GROUP) as stream:
-        recalled = await inbox.recall(GROUP, "1")
-        assert recalled is not None
-        assert await anext(stream) == Recorded(recalled)
-    assert told == [recalled]
-
-
 async def test_words_that_their_author_changed(inbox: Inbox, activity: Broadcast) -> None:
     picture = Image(Media(path="/p.png", name="p.png"))
     said = (Reply("7", "2", "which?"), Text("the rde one"), picture)
-    kept = await inbox.accept(message(GROUP, message_id="1", segments=said))
+    kept = await inbox.accept(inbox.stamp(message(GROUP, message_id="1", segments=said)))
     assert kept is not None
     new = (Text("the red one"),)
     assert await inbox.revise(GROUP, "1", "somebody else", new) is None
@@ -205,7 +179,7 @@ async def test_words_that_their_author_changed(inbox: Inbox, activity: Broadcast
 
 
 async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> None:
-    first = await inbox.accept(message(GROUP))
+    first = await inbox.accept(inbox.stamp(message(GROUP)))
     note = await inbox.note(GROUP, "the dice shows 7", run_id="r1")
     assert await store.messages.newest(GROUP, 10) == [first, note]
     assert (note.author, note.run_id) == (Author.SYSTEM, "r1")
@@ -214,7 +188,7 @@ async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> Non
 async def test_a_renamed_person(inbox: Inbox, store: Store) -> None:
     for name in ("Lin", "林", "", "林"):
         said = msgspec.structs.replace(message(GROUP), sender=Sender("1", name))
-        await inbox.accept(said)
+        await inbox.accept(inbox.stamp(said))
         assert await store.users.name("fake", "1") == (name or "林")
 
 
@@ -225,9 +199,9 @@ async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> 
     activity = Broadcast(queue=3)
     watched = Inbox(inbox._store, activity)
     async with activity.watch(GROUP) as here, activity.watch() as all_chats:
-        await watched.accept(message(OTHER, "elsewhere"))
+        await watched.accept(watched.stamp(message(OTHER, "elsewhere")))
         for number in range(3):
-            await watched.accept(message(GROUP, str(number)))
+            await watched.accept(watched.stamp(message(GROUP, str(number))))
         seen = [each.record.segments[0].text async for each in all_chats]  # It was ended at 3.
         assert seen == ["elsewhere", "0", "1"]
         assert [(await anext(here)).record.segments[0].text for _ in range(3)] == ["0", "1", "2"]
@@ -237,13 +211,13 @@ async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> 
 
 async def test_a_message_of_endless_pieces_has_an_end(inbox: Inbox, store: Store) -> None:
     pieces = tuple(Mention(str(number), "") for number in range(5_000))
-    await inbox.accept(message(GROUP, segments=pieces))
+    await inbox.accept(inbox.stamp(message(GROUP, segments=pieces)))
     (line,) = await store.messages.newest(GROUP, 10)
     left_out = Unknown("more", "3000 more pieces")
     assert line.segments == (*pieces[:1_000], left_out, *pieces[4_000:])
 
 
-# ---- who is told, and how late
+# ---- what is queued for the sessions
 
 
 class Ticking:
@@ -255,70 +229,73 @@ class Ticking:
         return self.now
 
 
-async def test_listeners_are_told_how_long_ago_it_came(
+async def test_an_event_says_when_its_message_came(
     store: Store, activity: Broadcast, clock: Clock
 ) -> None:
-    ticking, heard = Ticking(), []
+    ticking = Ticking()
     inbox = Inbox(store, activity, clock=ticking, wall=clock)
-    inbox.listen(lambda record, ago: heard.append((record, ago)))
-    kept = inbox.accept(message(GROUP, message_id="1"))
-    noted = inbox.note(GROUP, "a line")
+    stamped = inbox.stamp(message(GROUP, message_id="1"))
+    ticking.now += 0.5
+    first = await inbox.accept(stamped)
+    assert first is not None
+    second = await inbox.note(GROUP, "a line")
+    ticking.now += 0.5
+    assert inbox.queued == (StoredRecord(first, 50.0), StoredRecord(second, 50.5))
 
-    async def later() -> None:
-        ticking.now += 0.5
+
+async def test_one_consumer_takes_the_events_in_their_order(inbox: Inbox) -> None:
+    taken: list[str] = []
+
+    async def consume() -> None:
+        while len(taken) < 4:
+            event = await inbox.next_event()
+            taken.append(f"{type(event).__name__} {event.record.message_id}")
 
     async with anyio.create_task_group() as tasks:
-        accepting, noting = asyncio.ensure_future(kept), asyncio.ensure_future(noted)
-        await asyncio.sleep(0)
-        tasks.start_soon(later)
-        first, second = await accepting, await noting
-    assert heard == [(first, 0.5), (second, 0.5)]
+        tasks.start_soon(consume)
+        for number in ("1", "2"):
+            await inbox.accept(inbox.stamp(message(GROUP, message_id=number)))
+        await inbox.recall(GROUP, "1")
+        await inbox.recall(GROUP, "no such message")
+        await inbox.accept(inbox.stamp(message(GROUP, message_id="3")))
+    assert taken == ["StoredRecord 1", "StoredRecord 2", "RecalledRecord 1", "StoredRecord 3"]
+    assert inbox.queued == ()
 
 
-async def test_a_listener_that_left_is_told_no_more(inbox: Inbox, activity: Broadcast) -> None:
-    told: list[str] = []
-    ends = [
-        inbox.listen_recalls(lambda record: told.append(f"first {record.message_id}")),
-        inbox.listen_recalls(lambda record: told.append(f"second {record.message_id}")),
-    ]
-    for number in ("1", "2"):
-        await inbox.accept(message(GROUP, message_id=number))
-    await inbox.recall(GROUP, "1")
-    ends[0]()
-    await inbox.recall(GROUP, "2")
-    await inbox.recall(GROUP, "no such message")
-    assert told == ["first 1", "second 1", "second 2"]
+async def test_a_recall_is_queued_with_the_record_as_it_is_now(inbox: Inbox) -> None:
+    await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
+    recalled = await inbox.recall(GROUP, "1")
+    assert recalled is not None
+    assert inbox.queued[1:] == (RecalledRecord(recalled),)
 
 
-async def test_what_the_bot_does_not_keep_is_let_go_with_its_files(
-    inbox: Inbox, store: Store
-) -> None:
-    let_go: list[Record] = []
-    heard: list[Record] = []
+async def test_a_person_who_is_forgotten_is_in_no_queue(inbox: Inbox, store: Store) -> None:
+    for chat, user in ((GROUP, "lin"), (GROUP, "mei"), (OTHER, "lin"), (GROUP, "lin")):
+        await inbox.accept(inbox.stamp(message(chat, user=user)))
+    inbox.forget_person(GROUP, "lin")
+    left = [(record.chat_key, record.sender.user_id) for record in stored(inbox)]
+    assert left == [(GROUP, "mei"), (OTHER, "lin")]
+    assert len(await store.messages.newest(GROUP, 10)) == 3
 
-    async def forget(record: Record) -> None:
-        let_go.append(record)
 
-    inbox.listen(lambda record, _: heard.append(record))
-    inbox.set_filter(lambda record: record.sender.user_id != "spam", forget)
-    assert await inbox.accept(message(GROUP, "buy!", user="spam", message_id="1")) is None
-    kept = await inbox.accept(message(GROUP, "hello", message_id="2"))
-    assert [record.message_id for record in let_go] == ["1"]
-    assert heard == [kept] == await store.messages.newest(GROUP, 10)
+async def test_a_message_that_is_only_stamped_is_not_kept(inbox: Inbox, store: Store) -> None:
+    stamped = inbox.stamp(message(GROUP, "buy!", user="spam", message_id="1"))
+    kept = await inbox.accept(inbox.stamp(message(GROUP, "hello", message_id="2")))
+    assert kept is not None
+    assert stamped.record.seq < kept.seq
+    assert stored(inbox) == [kept] == await store.messages.newest(GROUP, 10)
     assert await store.users.name("fake", "spam") == ""
 
 
 async def test_a_line_of_the_program_is_told_and_may_be_for_the_agent(
     inbox: Inbox, store: Store, activity: Broadcast, clock: Clock
 ) -> None:
-    heard: list[Record] = []
-    inbox.listen(lambda record, _: heard.append(record))
     clock.now = 1_234.0
     async with activity.watch(GROUP) as stream:
         plain = await inbox.note(GROUP, "a dice\udc00 fell")
         woken = await inbox.note(GROUP, "it is four", to_bot=True)
         assert [await anext(stream), await anext(stream)] == [Recorded(plain), Recorded(woken)]
-    assert heard == [plain, woken] == await store.messages.newest(GROUP, 10)
+    assert stored(inbox) == [plain, woken] == await store.messages.newest(GROUP, 10)
     assert (plain.author, plain.run_id, plain.to_bot, plain.time) == (
         Author.SYSTEM,
         "",
@@ -332,12 +309,10 @@ async def test_a_line_of_the_program_is_told_and_may_be_for_the_agent(
 async def test_a_line_that_is_known_is_kept_once_and_one_begins_anew(
     inbox: Inbox, store: Store
 ) -> None:
-    heard: list[Record] = []
-    inbox.listen(lambda record, _: heard.append(record))
     first = await inbox.note(GROUP, "timer 7", unique_id="timer:7")
     await inbox.note(GROUP, "timer 7", unique_id="timer:7")
     anew = await inbox.note(GROUP, "from here on", begins_anew=True)
-    assert heard == [first, anew] == await store.messages.newest(GROUP, 10)
+    assert stored(inbox) == [first, anew] == await store.messages.newest(GROUP, 10)
     assert anew.segments == (Notice(CONVERSATION_RESET), Text("from here on"))
 
 
@@ -371,11 +346,11 @@ async def test_what_could_not_be_stored_is_known_when_it_comes_again(
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable):
-                await inbox.accept(message(GROUP, message_id="1"))
+                await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
             with pytest.raises(StoreUnavailable):
                 await inbox.note(OTHER, "a line")
             other.execute("ROLLBACK")
-        assert await inbox.accept(message(GROUP, message_id="1"))
+        assert await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
         await inbox.note(OTHER, "a line")
         assert set(await store.chats.all()) == {GROUP, OTHER}
         assert await store.users.name("fake", "lin") == "Lin"
@@ -384,7 +359,7 @@ async def test_what_could_not_be_stored_is_known_when_it_comes_again(
 async def test_a_message_that_changes_while_it_is_looked_at_is_looked_at_anew(
     inbox: Inbox, store: Store
 ) -> None:
-    kept = await inbox.accept(message(GROUP, "one", message_id="1"))
+    kept = await inbox.accept(inbox.stamp(message(GROUP, "one", message_id="1")))
     assert kept is not None
 
     class Contended:
@@ -413,6 +388,6 @@ async def test_a_message_that_changes_while_it_is_looked_at_is_looked_at_anew(
 
 async def test_the_year_5138_is_the_last(inbox: Inbox, clock: Clock) -> None:
     for time, kept_as in ((0.0, 0.0), (1e11, 1e11), (1.1e11, clock.now)):
-        kept = await inbox.accept(message(GROUP, message_id=str(time), time=time))
+        kept = await inbox.accept(inbox.stamp(message(GROUP, message_id=str(time), time=time)))
         assert kept is not None
         assert kept.time == kept_as

@@ -37,7 +37,7 @@ class Chat:
     async def say(self, data: bytes, **more: object) -> Record:
         media = await self.media.keep_bytes(GROUP, data, name="v", expect="audio")
         spoken = message(GROUP, segments=(Voice(media),), **more)  # type: ignore[arg-type]
-        record = await self.inbox.accept(spoken)
+        record = await self.inbox.accept(self.inbox.stamp(spoken))
         assert record is not None
         return record
 
@@ -85,13 +85,13 @@ async def test_pages_are_shown_the_record_anew(chat: Chat, activity: Broadcast) 
 
 
 async def test_what_needs_no_work(chat: Chat) -> None:
-    accepted = await chat.inbox.accept(message(GROUP, "hi"))
+    accepted = await chat.inbox.accept(chat.inbox.stamp(message(GROUP, "hi")))
     assert accepted is not None
     own = await chat.say(wav(), user="bot", message_id="own")
     with_text = message(
         GROUP, segments=(Voice((await chat.say(wav())).segments[0].media, "known"),)
     )
-    known = await chat.inbox.accept(with_text)
+    known = await chat.inbox.accept(chat.inbox.stamp(with_text))
     assert known is not None
     assert [chat.hearing.begin(each) for each in (accepted, own, known)] == [False] * 3
     with anyio.fail_after(0.1):

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import ChatFetchPolicy, FetchPolicy, PlatformFetchPolicy
-from nekro_core.delivery.settings import MediaSettings
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.sandbox.egress import EgressRules
 from nekro_core.sandbox.egress.limits import TrafficBudgetExceeded
 from tests.peers.visited import Visited, own_address, visited

@@ -73,7 +73,8 @@ async def first_life(folder: Path, *, asked: bool) -> tuple[list[Moment], list[P
         store, outbox = await life.run(stack)
         await store.accounts.bind("fake", "bot")
         heard = message(GROUP, "hello", message_id=life.platform.show("hello", own=False))
-        await Inbox(store, Broadcast()).accept(heard)
+        inbox = Inbox(store, Broadcast())
+        await inbox.accept(inbox.stamp(heard))
         await outbox.send(GROUP, (Text("hi"),))
         async with watched(folder, lambda: len(life.platform.shows)) as moments:
             for words, fate in zip(WORDS, ("fine", "loses", "mute"), strict=True):

@@ -242,12 +242,12 @@ async def test_a_row_that_nobody_holds_is_new(
 async def test_what_came_before_a_call_and_what_came_after(
     ledger: DeliveryLedger, inbox: Inbox, store: Store, clock: Clock
 ) -> None:
-    await inbox.accept(message(GROUP, message_id="m1"))
-    await inbox.accept(message(OTHER, message_id="elsewhere"))
-    await inbox.accept(message(GROUP))
+    await inbox.accept(inbox.stamp(message(GROUP, message_id="m1")))
+    await inbox.accept(inbox.stamp(message(OTHER, message_id="elsewhere")))
+    await inbox.accept(inbox.stamp(message(GROUP)))
     clock.now = 1_007.0
     (entry,) = await opened(ledger, Text("a"))
-    await inbox.accept(message(GROUP, message_id="m3"))
+    await inbox.accept(inbox.stamp(message(GROUP, message_id="m3")))
     doubt = await ledger.uncertain_delivery(entry)
     assert (doubt.delivery, doubt.since) == (entry.delivery, 1_007.0)
     assert (doubt.before, doubt.taken) == ({"m1"}, {"m1", "m3"})
@@ -260,7 +260,8 @@ async def test_the_newest_thousand_messages_tell_a_call_from_others(
 ) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(1001):
-            tasks.start_soon(inbox.accept, message(GROUP, message_id=f"m{number}"))
+            stamped = inbox.stamp(message(GROUP, message_id=f"m{number}"))
+            tasks.start_soon(inbox.accept, stamped)
     (entry,) = await opened(ledger, Text("a"))
     assert (await ledger.uncertain_delivery(entry)).taken == {
         f"m{number}" for number in range(1, 1001)
@@ -270,7 +271,7 @@ async def test_the_newest_thousand_messages_tell_a_call_from_others(
 async def test_nothing_is_known_to_be_before_a_call_without_a_line(
     ledger: DeliveryLedger, inbox: Inbox
 ) -> None:
-    await inbox.accept(message(GROUP, message_id="m1"))
+    await inbox.accept(inbox.stamp(message(GROUP, message_id="m1")))
     (entry,) = await opened(ledger, Text("a"), record=False)
     doubt = await ledger.uncertain_delivery(entry)
     assert (doubt.before, doubt.taken) == (frozenset(), {"m1"})

@@ -1,7 +1,6 @@
 """What is sent, when, and what is known of it after."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from nekro_core.chat import (
     Image,
     Media,
     Receipt,
-    Segments,
     Text,
     Voice,
 )
@@ -79,7 +77,7 @@ async def test_the_state_is_committed_before_the_call(
 async def test_an_echo_of_our_own_message_is_a_duplicate(outbox: Outbox, inbox: Inbox) -> None:
     (receipt,) = await outbox.send(GROUP, HI)
     echo = message(GROUP, "hi", message_id=receipt.message_id, user="bot")
-    assert await inbox.accept(echo) is None
+    assert await inbox.accept(inbox.stamp(echo)) is None
 
 
 async def test_a_voice_goes_alone_and_the_rest_around_it(
@@ -443,58 +441,6 @@ async def test_after_a_restart(url: str, clock: Clock) -> None:
 
 def _copy(row: DeliveryRow, delivery_id: str, text: str, state: DeliveryState) -> DeliveryRow:
     return replace(row, delivery_id=delivery_id, segments=(Text(text),), state=state, record_seq=0)
-
-
-# ---- who has a say
-
-
-class Hook:
-    """Changes every message, or says no to it."""
-
-    def __init__(self, words: str | None) -> None:
-        self.words = words
-        self.seen: list[tuple[object, ...]] = []
-
-    async def before(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
-        self.seen.append((chat_key, segments, run_id))
-        return None if self.words is None else (*segments, Text(self.words))
-
-    async def after(
-        self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
-    ) -> None:
-        self.seen.append((chat_key, segments, tuple(receipts)))
-
-
-async def test_hooks_change_a_message_one_after_the_other(
-    outbox: Outbox, adapter: FakeAdapter, store: Store
-) -> None:
-    first, second = Hook("!"), Hook("?")
-    ends = [outbox.hook(first), outbox.hook(second)]
-    receipts = await outbox.send(GROUP, HI, run_id="r1", record=False)
-    assert receipts == (Receipt(state=SENT, message_id="fake-1"),)
-    whole = (*HI, Text("!"), Text("?"))
-    assert adapter.said() == [whole]
-    assert first.seen == [(GROUP, HI, "r1"), (GROUP, whole, receipts)]
-    assert second.seen == [(GROUP, whole[:2], "r1"), (GROUP, whole, receipts)]
-    assert len(await store.deliveries.of_run("r1")) == 1
-    assert await store.messages.newest(GROUP, 10) == []
-    ends[0]()
-    await outbox.send(GROUP, HI)
-    assert adapter.said()[1:] == [(*HI, Text("?"))]
-    assert len(await store.messages.newest(GROUP, 10)) == 1
-    ends[1]()
-    await outbox.send(GROUP, HI)
-    assert adapter.said()[2:] == [HI]
-
-
-async def test_what_a_hook_says_no_to_is_not_sent(outbox: Outbox, adapter: FakeAdapter) -> None:
-    refusing, later = Hook(None), Hook("?")
-    outbox.hook(refusing)
-    outbox.hook(later)
-    assert await outbox.send(GROUP, HI) == (
-        Receipt(state=DROPPED, reason="a plugin decided that it is not sent"),
-    )
-    assert (len(refusing.seen), later.seen, adapter.calls) == (1, [], [])
 
 
 # ---- a disk that is full

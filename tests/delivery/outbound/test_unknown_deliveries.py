@@ -77,7 +77,7 @@ class Bench:
     async def hear(self, text: str, key: ChatKey = GROUP) -> None:
         name = self.platform.show(text, own=False)
         inbox = Inbox(self.store, Broadcast())
-        await inbox.accept(message(key, text, message_id=name))
+        await inbox.accept(inbox.stamp(message(key, text, message_id=name)))
 
     async def say(self, text: str, key: ChatKey = GROUP) -> DeliveryState:
         (receipt,) = await self.outbox.send(key, (Text(text),), run_id=f"r-{text}")

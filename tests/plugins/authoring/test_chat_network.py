@@ -18,8 +18,8 @@ from nekro_core.api.reactive import fetch_data, scope
 from nekro_core.chat import ChatKey, File, Forward, ForwardedMessage, Image, Media
 from nekro_core.compat.nekro_agent.message_functions import download_from_url
 from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.delivery.settings import MediaSettings
 from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.builtin import builtin_folder

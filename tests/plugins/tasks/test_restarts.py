@@ -16,11 +16,9 @@ from tests.plugins.world import GROUP, World
 
 
 async def told(store: Store) -> list[Record]:
-    heard: list[Record] = []
     inbox = Inbox(store, Broadcast())
-    inbox.listen(lambda record, _: heard.append(record))
     await report_interrupted(store, inbox)
-    return heard
+    return [event.record for event in inbox.queued]
 
 
 async def test_what_was_at_work_is_told_of(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import FetchPolicy
+from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.delivery.settings import MediaSettings
 from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginMediaKeeper
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.registry import PluginRegistry
