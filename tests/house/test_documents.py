@@ -224,6 +224,13 @@ NOT_OF_OUR_CODE = {
 """Names that others gave (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a file of a bot
 that runs, and examples."""
 
+NAMES_OF_LIBRARIES = {
+    *("ByteReceiveStream", "ByteSendStream", "DirectoryPath", "FilePath", "on_ready"),
+    *("MaiMessages", "ToolParameterInfo", "wait_closed"),
+}
+"""Names of anyio, asyncio, pydantic, NoneBot and MaiBot's SDK to which docstrings refer."""
+
+_IN_BACKTICKS = re.compile(r"(?<!`)`[^`\n]+`(?!`)|``[^`\n]+``")
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|toml)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SEVERAL_WORDS = re.compile(r"[^_]_+[^_]|[a-z][A-Z]|^__")
@@ -295,6 +302,26 @@ def test_names_and_paths_between_backticks_are_those_of_the_code(
                 wrong += missing_paths(code, paths)
         else:
             wrong += missing_names(code, names_in_code)
+    assert not wrong
+
+
+def test_names_between_backticks_in_the_code_are_those_of_the_code() -> None:
+    """A name that was changed is changed where a docstring or a comment refers to it, too."""
+    texts = {
+        each: each.read_text("utf-8")
+        for each in committed(".py")
+        if "tests" not in each.relative_to(ROOT).parts
+    }
+    known = NOT_OF_OUR_CODE | NAMES_OF_LIBRARIES
+    for text in texts.values():
+        known.update(_NAME.findall(_IN_BACKTICKS.sub("", text)))
+    wrong = [
+        f"{name(source)}: {word}"
+        for source, text in texts.items()
+        for code in _IN_BACKTICKS.findall(text)
+        if not code.startswith("``")  # those are names of others
+        for word in missing_names(code, known)
+    ]
     assert not wrong
 
 

@@ -161,7 +161,7 @@ class BoxConnection:
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
     def end_work(self, because: str) -> None:
-        """See `total_memory.Measured.end_work`."""
+        """See `MeasuredBox.end_work`."""
         if self.run is not None:
             self.run.stop(StopReason.OUT_OF_MEMORY, because)
         self.stop_commands()
