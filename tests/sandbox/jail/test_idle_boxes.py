@@ -35,7 +35,9 @@ async def until_at_rest(jail: Backend, box: Box) -> int:
     return agent
 
 
-async def test_after_a_run_only_the_agent_is_left_at_under_8_mb(jail: Backend, box: Box) -> None:
+async def test_after_a_run_only_the_supervisor_is_left_at_under_8_mb(
+    jail: Backend, box: Box
+) -> None:
     await anyio.sleep(1)  # it gets what it keeps ready
     assert (await play(box, "import asyncio, pathlib; print('on')")).output == "on\n"
     agent = await until_at_rest(jail, box)

@@ -143,7 +143,7 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-async def test_an_agent_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) -> None:
+async def test_a_supervisor_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) -> None:
     box = await jail.create(SMALL)
     run = await box.start_run([], Tools({}).handle)
     await run.feed("import time\ntime.sleep(60)\n", 1)
@@ -157,7 +157,7 @@ async def test_an_agent_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) ->
     await box.destroy()
 
 
-async def test_an_agent_that_hangs_is_torn_down(jail: Backend) -> None:
+async def test_a_box_whose_supervisor_hangs_is_torn_down(jail: Backend) -> None:
     box = await jail.create(SMALL)
     run = await box.start_run([], Tools({}).handle)
     await run.feed("while True: pass\n", 1)

@@ -170,7 +170,7 @@ async def played(sent: bytes) -> Play:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 @given(frames=FRAMES, tail=st.binary(max_size=40))
-def test_whatever_an_agent_sends_only_its_own_box_can_be_lost(
+def test_whatever_a_supervisor_sends_only_its_own_box_can_be_lost(
     frames: list[bytes], tail: bytes
 ) -> None:
     """Whoever asked gets an answer or an error of ours; nothing hangs, nothing else is raised."""
@@ -196,7 +196,7 @@ def test_whatever_an_agent_sends_only_its_own_box_can_be_lost(
         (wire.frame(wire.ACCEPTED, 1, b"5"), "a number that is taken"),
     ],
 )
-async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, words: str) -> None:
+async def test_a_supervisor_that_breaks_the_protocol_loses_its_box(sent: bytes, words: str) -> None:
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
@@ -229,7 +229,7 @@ async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, word
         ("unconnected", "what is not connected"),
     ],
 )
-async def test_what_comes_through_the_door_must_be_one_connection(what: str, words: str) -> None:
+async def test_a_passed_descriptor_must_be_one_connection(what: str, words: str) -> None:
     ours, theirs = socket.socketpair()
     door, agent_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one, two = socket.socketpair(

@@ -59,7 +59,7 @@ FRAMES = st.lists(
 
 @given(FRAMES)
 @settings(max_examples=150, deadline=None)
-def test_an_agent_that_was_taken_over_can_lose_its_box_and_no_more(
+def test_a_supervisor_that_was_taken_over_can_lose_its_box_and_no_more(
     frames: list[wire.Frame],
 ) -> None:
     async def converse() -> None:
