@@ -341,7 +341,11 @@ ATTACKS = [
     *_endless(),
     *_bombs(),
     Attack(
-        number=20, name="a daemon", act=daemon, because="it is the supervisor that kills", spoils=True
+        number=20,
+        name="a daemon",
+        act=daemon,
+        because="it is the supervisor that kills",
+        spoils=True,
     ),
     Attack(number=21, name="processor hogs", act=hogs, because="a matter of degree", spoils=True),
     Attack(

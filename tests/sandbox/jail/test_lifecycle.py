@@ -243,14 +243,14 @@ async def test_a_box_that_waits_gives_its_memory_back_and_works_on(open_folder: 
         backend = JailBackend(settings, tasks)
         box = await backend.create(SMALL)
         await play(box, "open('kept', 'w').write('a file')")
-        agent = tree(backend, box)[0]
+        supervisor = tree(backend, box)[0]
         with anyio.fail_after(30):
-            while len(tree(backend, box)) > 1 or "rested" not in cmdline(agent):
+            while len(tree(backend, box)) > 1 or "rested" not in cmdline(supervisor):
                 await anyio.sleep(0.05)
         for _ in range(2):
             assert (await play(box, "print(open('kept').read())")).output == "a file\n"
         assert (await box.execute("cat kept")).exit_code == 0
-        assert tree(backend, box)[0] == agent
+        assert tree(backend, box)[0] == supervisor
         await backend.aclose()
         tasks.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""A moment of what ``make attack`` does for long, and an agent that was taken over."""
+"""A moment of what ``make attack`` does for long, and a supervisor that was taken over."""
 
 import contextvars
 
@@ -22,7 +22,7 @@ def test_any_bytes_are_read_or_refused(name: str) -> None:
 
 
 class NoProcesses:
-    """What an agent's box has beside its channel, without any."""
+    """What a supervisor's box has beside its channel, without any."""
 
     def __init__(self) -> None:
         self.killed = False
