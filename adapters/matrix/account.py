@@ -139,13 +139,13 @@ class MatrixAccount:
             self._gateway.disconnect(bot)
 
     def connected(self) -> None:
-        """See `Owner.connected`."""
+        """See `FollowedAccount.connected`."""
         self._lost = 0
         logger.info("Matrix: {} is connected", self._shown)
         self._host.online()
 
     def offer(self, room_id: str, event: Json) -> None:
-        """See `Owner.offer`."""
+        """See `FollowedAccount.offer`."""
         if any(matchers.values()) and self._tasks is not None and self._bot is not None:
             self._tasks.start_soon(self._gateway.offer, self._bot, event, room_id)
 

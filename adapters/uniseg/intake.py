@@ -45,7 +45,7 @@ REMEMBERED = 4096
 
 
 class UnisegIntake:
-    """Hears all accounts of one platform. An `Ear`."""
+    """Hears all accounts of one platform. An `EventListener`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class UnisegIntake:
         return self._platform.refreshed_target(target, self._clock() - at)
 
     def connected(self, bot: Bot) -> None:
-        """See `Ear.connected`."""
+        """See `EventListener.connected`."""
         if self._tasks is None:
             return
         self._bots[bot.self_id] = bot
@@ -126,7 +126,7 @@ class UnisegIntake:
         logger.info("{}: account {} is connected", self._platform.name, bot.self_id)
 
     def disconnected(self, bot: Bot) -> None:
-        """See `Ear.disconnected`. What it has brought is still taken in."""
+        """See `EventListener.disconnected`. What it has brought is still taken in."""
         if self._bots.get(bot.self_id) is bot:
             del self._bots[bot.self_id]
         if (queue := self._queues.pop(bot, None)) is not None:
@@ -152,12 +152,12 @@ class UnisegIntake:
             await type(bot).handle_event(bot, event)  # type: ignore[attr-defined]
 
     async def room(self) -> None:
-        """See `Ear.room`."""
+        """See `EventListener.room`."""
         while self._waiting >= BACKLOG:
             await self._progress.wait()
 
     async def settled(self, bot: Bot) -> bool:
-        """See `Ear.settled`."""
+        """See `EventListener.settled`."""
         return await self._tally(bot).settle()
 
     def _tally(self, bot: Bot) -> PendingEvents:

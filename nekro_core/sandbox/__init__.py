@@ -9,7 +9,7 @@
     pool.py       BoxPool: boxes that are ready before anyone asks
     check.py      what a self-check reads back from inside a box
     agent_box.py  agent_run.py  channel.py  calls.py  handover.py
-                  a box whose agent is reached over a channel: the same behind every backend
+                  a box whose supervisor is reached over a channel: the same behind every backend
     agent_requests.py  agent_work.py  pieces.py
                   what it is asked beside its run: files; commands, globs, archives
     agent_streams.py  door.py  relayed.py
@@ -21,5 +21,5 @@
     end_to_end.py what of HTTP passes a proxy
     jail/         what makes boxes with bubblewrap
     docker/       what makes boxes with a Docker engine
-    guest/        what runs inside: the agent, and the processes it forks for runs
+    guest/        what runs inside: the supervisor, and the processes it forks for runs
 """

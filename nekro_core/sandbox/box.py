@@ -44,7 +44,7 @@ class BackendUnavailable(SandboxError):
 
 
 class BoxesFull(BackendUnavailable):
-    """All boxes together use what they may (`total_memory`): no room came in time."""
+    """All boxes together use what they may (`memory_limit`): no room came in time."""
 
 
 class ImageUnavailable(SandboxError):
@@ -437,7 +437,7 @@ class Backend(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """Whether boxes that nobody uses should end, to make room (`total_memory`)."""
+        """Whether boxes that nobody uses should end, to make room (`memory_limit`)."""
 
     async def aclose(self) -> None:
         """Destroy every box that it made."""

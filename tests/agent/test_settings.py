@@ -8,12 +8,12 @@ from nekro_core.chat import ChatKey
 
 
 @pytest.mark.parametrize("zone", ["", "UTC", "Asia/Tokyo"])
-def test_time_zones(zone: str) -> None:
+def test_a_valid_time_zone_is_taken(zone: str) -> None:
     assert AgentSettings(timezone=zone).timezone == zone
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "\0"])
-def test_no_time_zone(zone: str) -> None:
+def test_an_unknown_time_zone_is_refused(zone: str) -> None:
     with pytest.raises(ValidationError, match="expected a name such as Asia/Tokyo"):
         AgentSettings(timezone=zone)
 
@@ -24,6 +24,6 @@ def test_a_chat_may_have_another_mode() -> None:
     assert settings.mode_of(ChatKey.parse("web-private_mei")) == "code"
 
 
-def test_the_mode_of_what_is_no_chat() -> None:
+def test_a_mode_for_an_invalid_chat_key_is_refused() -> None:
     with pytest.raises(ValidationError, match="modes"):
         AgentSettings(modes={"lin": "tools"})

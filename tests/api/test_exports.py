@@ -166,7 +166,7 @@ def module(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_exports(name: str) -> None:
+def test_each_module_exports_its_listed_names(name: str) -> None:
     assert sorted(module(name).__all__) == EXPORTS[name]
     assert all(hasattr(module(name), each) for each in EXPORTS[name])
 
@@ -208,7 +208,7 @@ def test_the_chat_room_is_offered_whole() -> None:
     assert all(getattr(module("chat"), each) is getattr(room, each) for each in room.__all__)
 
 
-def test_texts_in_several_languages() -> None:
+def test_a_text_is_chosen_by_language() -> None:
     i18n = module("i18n")
     text = i18n.i18n_text(zh_CN="你好", en_US="hello")
     assert text == {"zh-CN": "你好", "en-US": "hello"}

@@ -54,7 +54,7 @@ def picture(size: tuple[int, int], kind: str = "PNG", mode: str = "RGB", **optio
     return target.getvalue()
 
 
-async def test_words(world: World, tools: ToolSet) -> None:
+async def test_words_are_sent(world: World, tools: ToolSet) -> None:
     assert await run(world, tools, "send_channel_message", "hello") == ToolReturn("sent")
     assert world.outgoing.sent == [(GROUP, (Text("hello"),), "run-1")]
 
@@ -78,7 +78,7 @@ TALK = [
 ]
 
 
-async def test_mentions_and_replies(world: World, tools: ToolSet) -> None:
+async def test_mentions_and_replies_are_sent(world: World, tools: ToolSet) -> None:
     world.journal.records += TALK
     await run(world, tools, "send_channel_message", "hi", mention=10001, reply_to=77)
     await run(world, tools, "send_channel_message", "hi", ["@lin", "10003", "4711"], "#75")
@@ -149,7 +149,7 @@ async def test_nobody_calls_everybody_by_having_said_so_before(
         ((), {}, "missing 'text'"),
     ],
 )
-async def test_what_cannot_be_said(
+async def test_a_message_that_cannot_be_sent_fails_with_the_reason(
     world: World, tools: ToolSet, args: tuple[Any, ...], kwargs: dict[str, Any], told: str
 ) -> None:
     outcome = await run(world, tools, "send_channel_message", *args, **kwargs)
@@ -165,7 +165,7 @@ async def test_what_cannot_be_said(
         (DeliveryState.PENDING, "the account is offline"),
     ],
 )
-async def test_what_became_of_it(
+async def test_a_send_reports_its_outcome(
     world: World, tools: ToolSet, state: DeliveryState, told: str
 ) -> None:
     world.outgoing.answer = Receipt(state=state)
@@ -174,7 +174,7 @@ async def test_what_became_of_it(
     assert outcome.value.startswith(told)
 
 
-async def test_pictures_and_files(world: World, tools: ToolSet) -> None:
+async def test_pictures_and_files_are_sent(world: World, tools: ToolSet) -> None:
     world.box.files |= {"chart.png": picture((4, 4)), "report.csv": b"a,b"}
     assert await run(world, tools, "send_image", "chart.png") == ToolReturn("sent")
     assert await run(world, tools, "send_file", "report.csv", name="sums.csv") == ToolReturn("sent")
@@ -197,7 +197,7 @@ async def test_pictures_and_files(world: World, tools: ToolSet) -> None:
         (picture((4, 3), "PNG", "I;16"), "image/jpeg", (4, 3)),
     ],
 )
-async def test_a_look_at_a_picture(
+async def test_view_image_shows_a_picture_to_the_model(
     world: World, tools: ToolSet, data: bytes, mime: str, size: tuple[int, int]
 ) -> None:
     world.box.files["p"] = data
@@ -211,7 +211,7 @@ async def test_a_look_at_a_picture(
         assert shown.size == size
 
 
-async def test_nothing_hides_in_what_is_seen(world: World, tools: ToolSet) -> None:
+async def test_a_viewed_picture_is_encoded_afresh(world: World, tools: ToolSet) -> None:
     world.box.files["p"] = picture((4, 4), "JPEG", comment=b"secret") + b"<script>"
     outcome = await run(world, tools, "view_image", ["p", "p"])
     assert isinstance(outcome, RichObservation)
@@ -236,7 +236,7 @@ async def test_nothing_hides_in_what_is_seen(world: World, tools: ToolSet) -> No
         ({}, "no such file"),
     ],
 )
-async def test_what_cannot_be_seen(
+async def test_a_file_that_is_no_picture_cannot_be_viewed(
     world: World, tools: ToolSet, files: dict[str, bytes], told: str
 ) -> None:
     world.box.files |= files
@@ -246,13 +246,15 @@ async def test_what_cannot_be_seen(
 
 
 @pytest.mark.parametrize("paths", [[], ["p"] * 7])
-async def test_how_many(world: World, tools: ToolSet, paths: list[str]) -> None:
+async def test_view_image_takes_one_to_six_pictures(
+    world: World, tools: ToolSet, paths: list[str]
+) -> None:
     outcome = await run(world, tools, "view_image", paths)
     assert isinstance(outcome, ToolCallFailed)
     assert "between 1 and 6" in outcome.message
 
 
-async def test_what_was_said(world: World, tools: ToolSet) -> None:
+async def test_the_history_of_the_chat_is_read(world: World, tools: ToolSet) -> None:
     for seq, author in enumerate((Author.PERSON, Author.BOT, Author.SYSTEM), 1):
         world.journal.records.append(
             Record(

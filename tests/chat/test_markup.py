@@ -21,7 +21,7 @@ from nekro_core.chat import sound_html
         ("<<!---->a><<!x>b>", "&lt;a>< b>"),
     ],
 )
-def test_what_is_left(html: str, sound: str) -> None:
+def test_html_becomes_plain_text(html: str, sound: str) -> None:
     assert sound_html(html) == sound
 
 

@@ -77,7 +77,9 @@ async def test_through_the_bot_that_runs(folder: Path, capsys: pytest.CaptureFix
             assert "there is no message 'x'" in await said(capsys, "drop", id="x")
 
 
-async def test_what_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_impossible_requests_say_why(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "no message 'x'" in await said(capsys, "drop", id="x")
     assert "expected all, or some of pending" in await said(capsys, "list", states="odd")
     assert "is no chat key" in await said(capsys, "list", chat="odd")

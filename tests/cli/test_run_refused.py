@@ -59,7 +59,7 @@ def test_a_port_that_another_program_holds(folder: Path, write_env, capsys) -> N
         ({"HOST": "192.0.2.1"}, "192.0.2.1 port 0: that is no address of this machine"),
     ],
 )
-def test_settings_that_cannot_be(
+def test_invalid_settings_stop_the_start(
     folder: Path, write_env, capsys, settings: dict[str, str], says: str
 ) -> None:
     write_env(**MODEL | settings)

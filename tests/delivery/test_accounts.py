@@ -55,7 +55,9 @@ async def test_another_account_takes_an_instance_over(store: Store, tmp_path: Pa
         assert await book.instance_of("onebot_v11", "20002") == "onebot_v11.20002", "a stranger now"
 
 
-async def test_what_cannot_be(store: Store, tmp_path: Path) -> None:
+async def test_an_invalid_or_taken_name_of_an_account_is_refused(
+    store: Store, tmp_path: Path
+) -> None:
     await store.accounts.bind("web", "web")
     with pytest.raises(UniqueConflict, match="belongs to web"):
         await store.accounts.assign("onebot_v11", "20002", "web")

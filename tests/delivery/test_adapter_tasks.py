@@ -30,7 +30,7 @@ async def test_a_disk_that_is_full_for_long_costs_no_message() -> None:
     assert store.stored == [said]
 
 
-async def test_a_message_that_cannot_be_stored_is_passed_over() -> None:
+async def test_a_message_that_the_store_keeps_refusing_is_given_up() -> None:
     store = Store(StoreError("the database refused a value"), 20)
     with pytest.raises(StoreError):
         await accept_patiently(store.accept, message(GROUP), pauses=PAUSES)

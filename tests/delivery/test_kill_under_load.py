@@ -52,7 +52,7 @@ asyncio.run(main())
 """
 
 
-async def test_kill_9_under_load(url: str) -> None:
+async def test_a_bot_killed_under_load_keeps_every_stored_message(url: str) -> None:
     lines: list[list[str]] = []
     with subprocess.Popen(
         [sys.executable, "-c", VICTIM, url],

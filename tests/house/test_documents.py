@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from nekro_core.api import adapter
+from tests.house.layout import HOP
 
 ROOT = Path(__file__).parents[2]
 DECISIONS = ROOT / "docs/decisions"
@@ -204,3 +205,130 @@ def test_forms_of_issues_have_what_github_asks_for(form: str) -> None:
     for each in content["body"]:
         assert each["type"] in {"markdown", "textarea", "input", "dropdown", "checkboxes"}
         assert each["attributes"].get("value") or each["attributes"].get("label")
+
+
+NO_PATHS = (".ci/", "data/", "audio/", "video/", "multipart/", "secrets/", "dice_cup/", "copies/")
+"""Beginnings of what looks like a path of the repository: folders of a bot that runs, types of
+media, the plugin that a guide has its reader write."""
+EXPLAINS_OLD_NAMES = {"CHANGELOG.md", "docs/decisions/0033-rooms-and-names.md"}
+PATHS_CHECKED_ELSEWHERE = {"ARCHITECTURE.md"}
+"""Its paths and hops are checked by `tests.house.layout`."""
+NOT_OF_OUR_CODE = {
+    *("allow_pickle", "max_inotify_instances", "on_startup", "pg_dump", "sock_diag"),
+    *("c2c_group_at_messages", "connection_upgrade", "http_upgrade", "message_content"),
+    *("CHOKIDAR_USEPOLLING", "EventSource", "WATCHFILES_FORCE_POLLING"),
+    *("enable_authenticated_media", "on_bot_connect", "ONEBOT_V12_WS_URLS"),
+    *("all_old", "egress.toml", "setup.py", "github__create_issue", "guild/channel", "your_bot"),
+    *("test_a_recalled_message_ends_the_turn",),
+}
+"""Names that others gave (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a file of a bot
+that runs, and examples."""
+
+NAMES_OF_LIBRARIES = {
+    *("ByteReceiveStream", "ByteSendStream", "DirectoryPath", "FilePath", "on_ready"),
+    *("MaiMessages", "ToolParameterInfo", "wait_closed"),
+}
+"""Names of anyio, asyncio, pydantic, NoneBot and MaiBot's SDK to which docstrings refer."""
+
+_IN_BACKTICKS = re.compile(r"(?<!`)`[^`\n]+`(?!`)|``[^`\n]+``")
+_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|toml)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_SEVERAL_WORDS = re.compile(r"[^_]_+[^_]|[a-z][A-Z]|^__")
+
+
+@pytest.fixture(scope="module")
+def names_in_code() -> set[str]:
+    found: set[str] = set()
+    for source in committed(
+        ".py", ".toml", ".js", ".html", ".sh", ".yml", ".txt", ".json", "Makefile", "Dockerfile"
+    ):
+        if source not in (Path(__file__), ROOT / "tests/house/old_names.toml"):
+            found.update(_NAME.findall(source.read_text("utf-8", errors="replace")))
+    return found
+
+
+@pytest.fixture(scope="module")
+def paths() -> set[str]:
+    """Every committed file and folder, and each end of its path."""
+    found: set[str] = set()
+    for source in committed(""):
+        parts = source.relative_to(ROOT).parts
+        for end in range(1, len(parts) + 1):
+            found.update("/".join(parts[begin:end]) for begin in range(end))
+    return found
+
+
+def missing_names(text: str, known: set[str]) -> list[str]:
+    """Names of several words that stand nowhere in the code. A setting (``NEKRO_A__B_C``, ``__B_C``
+    or ``B_C``) is there where each of its parts is a field."""
+    return [
+        each
+        for each in _NAME.findall(text)
+        if _SEVERAL_WORDS.search(each)
+        and each not in known
+        and each not in NOT_OF_OUR_CODE
+        and not (
+            each.isupper()
+            and known >= {*each.removeprefix("NEKRO_").lower().strip("_").split("__")}
+        )
+    ]
+
+
+def missing_paths(text: str, known: set[str]) -> list[str]:
+    return [
+        each
+        for each in [text.removeprefix("./").removesuffix("/")]
+        if _PATH.fullmatch(text)
+        and not text.startswith(NO_PATHS)
+        and each not in known
+        and each not in NOT_OF_OUR_CODE
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_names_and_paths_between_backticks_are_those_of_the_code(
+    page: Path, names_in_code: set[str], paths: set[str]
+) -> None:
+    if name(page) in EXPLAINS_OLD_NAMES:
+        return
+    wrong: list[str] = []
+    text = page.read_text("utf-8")
+    if name(page) in PATHS_CHECKED_ELSEWHERE:
+        hops = {word for _, hop in HOP.findall(text) for word in hop.split(".")}
+        names_in_code = names_in_code | hops
+    for code in _CODE.findall(_FENCED.sub("", text)):
+        if _PATH.fullmatch(code):
+            if name(page) not in PATHS_CHECKED_ELSEWHERE:
+                wrong += missing_paths(code, paths)
+        else:
+            wrong += missing_names(code, names_in_code)
+    assert not wrong
+
+
+def test_names_between_backticks_in_the_code_are_those_of_the_code() -> None:
+    """A name that was changed is changed where a docstring or a comment refers to it, too."""
+    texts = {
+        each: each.read_text("utf-8")
+        for each in committed(".py")
+        if "tests" not in each.relative_to(ROOT).parts
+    }
+    known = NOT_OF_OUR_CODE | NAMES_OF_LIBRARIES
+    for text in texts.values():
+        known.update(_NAME.findall(_IN_BACKTICKS.sub("", text)))
+    wrong = [
+        f"{name(source)}: {word}"
+        for source, text in texts.items()
+        for code in _IN_BACKTICKS.findall(text)
+        if not code.startswith("``")  # those are names of others
+        for word in missing_names(code, known)
+    ]
+    assert not wrong
+
+
+def test_a_name_that_is_gone_is_found() -> None:
+    known = {"KeyedQueue", "settle_s", "delivery"}
+    text = "`KeyedQueue.take_turn` of `NEKRO_DELIVERY__SETTLE_S`, `__SETTLE_S`, `SETTLE_S`"
+    assert missing_names(text, known) == ["take_turn"]
+    assert missing_names("NEKRO_DELIVERY__SETTLED_S", known) == ["NEKRO_DELIVERY__SETTLED_S"]
+    assert missing_paths("tests/gone/", {"tests"}) == ["tests/gone"]
+    assert missing_paths("data/gone", {"tests"}) == []

@@ -41,12 +41,14 @@ def test_what_fits_stays_as_it_is(kind: str) -> None:
         pytest.param({"max_side": 30, "max_sides": 10_000}, (30, 20), id="the tightest"),
     ],
 )
-def test_too_many_pixels(limits: dict[str, Any], size: tuple[int, int]) -> None:
+def test_a_picture_of_too_many_pixels_is_made_smaller(
+    limits: dict[str, Any], size: tuple[int, int]
+) -> None:
     _, picture, mime = fitted(drawn(noise=False), **limits)
     assert (picture.size, mime) == (size, "image/png")
 
 
-def test_too_many_bytes() -> None:
+def test_a_picture_of_too_many_bytes_is_made_smaller() -> None:
     data = drawn(size=(400, 300))
     _, picture, mime = fitted(data, max_bytes=20_000)
     assert mime == "image/jpeg"
@@ -66,7 +68,7 @@ def test_too_many_bytes() -> None:
         ("PNG", "RGB", ("image/webp",), "image/webp"),
     ],
 )
-def test_a_kind_that_is_not_taken(
+def test_a_picture_of_another_type_is_converted(
     kind: str, mode: str, types: tuple[Any, ...], becomes: str
 ) -> None:
     data = drawn(kind, mode=mode)
@@ -74,7 +76,7 @@ def test_a_kind_that_is_not_taken(
     assert fitted(data, types=types, max_side=50)[2] == becomes
 
 
-def test_what_shines_through_lies_on_white() -> None:
+def test_transparent_parts_become_white() -> None:
     clear = io.BytesIO()
     Image.new("RGBA", (40, 40), (0, 0, 0, 0)).save(clear, "PNG")
     _, picture, _ = fitted(clear.getvalue(), types=("image/jpeg",))
@@ -99,7 +101,7 @@ def test_a_photograph_stands_as_it_was_held() -> None:
         pytest.param({"max_bytes": 1_500}, "image/jpeg", 1, id="no room for movement"),
     ],
 )
-def test_what_moves_goes_on_moving_where_it_can(
+def test_an_animation_stays_one_where_the_platform_takes_it(
     limits: dict[str, Any], mime: str, frames: int
 ) -> None:
     _, picture, became = fitted(moving((60, 45), 3), **limits)
@@ -121,7 +123,7 @@ def test_what_moves_goes_on_moving_where_it_can(
         pytest.param(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "damaged", id="EPS"),
     ],
 )
-def test_what_is_no_picture(data: bytes, problem: str) -> None:
+def test_a_file_that_is_no_picture_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(UnusableMedia, match=problem):
         fitted(data, max_side=20)
 

@@ -67,7 +67,7 @@ def test_a_received_voice_is_told_and_decoded(name: str) -> None:
 
 
 @pytest.mark.parametrize("make", [amr_narrow, amr_wide])
-def test_amr(make: Callable[[], bytes]) -> None:
+def test_an_amr_voice_is_decoded(make: Callable[[], bytes]) -> None:
     data = make()
     assert sniff(data[:HEAD])[0] == "audio/amr"
     made, seconds = convert(data, "audio/amr")
@@ -138,7 +138,7 @@ def test_qq_gets_its_leading_byte_and_all_of_the_sound() -> None:
         ),
     ],
 )
-def test_what_is_no_sound(data: bytes, mime: str, problem: str) -> None:
+def test_a_file_that_is_no_sound_is_refused(data: bytes, mime: str, problem: str) -> None:
     with pytest.raises(UnusableMedia, match=problem):
         convert(data, mime)
 
@@ -153,7 +153,7 @@ def test_what_is_no_sound(data: bytes, mime: str, problem: str) -> None:
         pytest.param(encoded("ogg", "libopus", 48_000), "audio/ogg", id="Opus"),
     ],
 )
-def test_what_is_too_long(data: bytes, mime: str) -> None:
+def test_a_sound_that_is_too_long_is_refused(data: bytes, mime: str) -> None:
     with pytest.raises(UnusableMedia, match=r"longer than 0\.2 s"):
         convert(data, mime, most=0.2)
 
@@ -178,7 +178,7 @@ def test_voices_of_espeak_need_no_ffmpeg_to_become_silk() -> None:
     assert sounds.handle(plain)[1].startswith(b"\x02")
 
 
-async def test_through_a_child() -> None:
+async def test_a_voice_is_converted_in_a_child_process() -> None:
     converter = MediaConverter()
     sound = await converter.sound(silk(), "audio/silk")
     assert (sound.mime, sound.seconds) == ("audio/wav", pytest.approx(0.5))
@@ -200,7 +200,7 @@ async def test_through_a_child() -> None:
         pytest.param(b"\xff\xfb\x90\0" * 20, None, id="no WAV"),
     ],
 )
-def test_plain_wav(data: bytes, seconds: float | None) -> None:
+def test_the_seconds_of_a_plain_wav_file_are_known(data: bytes, seconds: float | None) -> None:
     assert plain_wav_seconds(data) == seconds
 
 

@@ -40,7 +40,7 @@ def scripted(request: ChatRequest) -> ScriptedAnswer:
 
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
-async def test_snippets(number: int, resources: Resources) -> None:
+async def test_every_snippet_of_the_guide_runs(number: int, resources: Resources) -> None:
     body = textwrap.indent(SNIPPETS[number], "    ")
     names: dict[str, Any] = {name: getattr(reactive, name) for name in reactive.__all__}
     exec(f"async def snippet():\n{body}", names)

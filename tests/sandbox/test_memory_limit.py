@@ -158,6 +158,6 @@ async def test_files_of_idle_boxes_count_and_new_work_is_refused_until_they_are_
 
 
 @pytest.mark.jail
-async def test_doctor_says_it(tight: JailBackend) -> None:
+async def test_the_self_check_names_the_limit_of_all_boxes(tight: JailBackend) -> None:
     checked = await tight.self_check()
     assert "all boxes together at most 250 MB" in checked.checks[0].seen

@@ -116,7 +116,7 @@ async def a_turn(store: Store, chat: ChatKey, user: str, run: str, words: str) -
     await add(store, answer)
 
 
-async def test_every_table_is_thought_of(store: Store) -> None:
+async def test_erasing_covers_every_table(store: Store) -> None:
     assert set(await tables(store)) <= WHAT_BECOMES.keys()
 
 
@@ -227,7 +227,7 @@ async def test_nothing_is_left_in_any_table(store: Store) -> None:
     assert await store.erasing.look(PERSON) == type(traces)()
 
 
-async def test_a_private_room_of_several_is_not_theirs_alone(store: Store) -> None:
+async def test_a_private_chat_of_several_people_is_redacted_not_deleted(store: Store) -> None:
     await add(store, record(store, PRIVATE, USER, Text("mine")))
     kept = await add(store, record(store, PRIVATE, "5550002", Text("another's")))
     traces = await store.erasing.look(PERSON)
@@ -237,7 +237,9 @@ async def test_a_private_room_of_several_is_not_theirs_alone(store: Store) -> No
 
 
 @pytest.mark.parametrize("user", [USER, f"qq:{USER}"])
-async def test_a_private_chat_in_which_they_never_wrote(store: Store, user: str) -> None:
+async def test_a_private_chat_in_which_the_person_never_wrote_is_deleted(
+    store: Store, user: str
+) -> None:
     ours = record(store, PRIVATE, "")
     await add(store, structs.replace(ours, author=Author.BOT))
     await add(store, record(store, GROUP, user, Text("mine")))
@@ -245,7 +247,7 @@ async def test_a_private_chat_in_which_they_never_wrote(store: Store, user: str)
 
 
 @pytest.mark.parametrize("user", ['"a b"@example.org', "back\\slash", "J\u00f6rg 100%"])
-async def test_an_id_that_json_writes_in_another_way(store: Store, user: str) -> None:
+async def test_an_id_that_json_escapes_is_erased(store: Store, user: str) -> None:
     said = await add(store, record(store, GROUP, "5550002", Mention(user, NAME)))
     await store.plugin_data.set("p", json.dumps([user, "x"]), chat_key="", store_key="list")
     person = replace(PERSON, user_id=user)
@@ -266,7 +268,7 @@ async def test_an_id_that_json_writes_in_another_way(store: Store, user: str) ->
         ("nothing", "nothing"),
     ],
 )
-def test_an_id_in_a_text(before: str, after: str) -> None:
+def test_an_id_inside_a_text_is_redacted(before: str, after: str) -> None:
     assert RedactionTarget(PERSON.ids).text(before) == after
 
 
@@ -282,6 +284,6 @@ def test_an_id_in_a_text(before: str, after: str) -> None:
         ([1, 2], [1, 2]),
     ],
 )
-def test_what_a_plugin_keeps(before: object, after: object) -> None:
+def test_an_id_inside_plugin_data_is_redacted(before: object, after: object) -> None:
     lin = Person(adapter="fake", user_id="lin", instances=("fake",))
     assert RedactionTarget(lin.ids).value(before) == after

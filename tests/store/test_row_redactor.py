@@ -259,7 +259,7 @@ async def test_what_is_known_of_people_and_chats_is_looked_up_anew(store: Store)
     assert await rows(store, "users", "instance") == [("fake",), ("fake.2",)]
 
 
-async def test_one_line_is_forgotten(store: Store) -> None:
+async def test_one_record_is_erased(store: Store) -> None:
     lines = [await said(store, GROUP, MEI, str(number)) for number in range(3)]
     await store.erasing.forget_record(lines[1].seq)
     assert await rows(store, "messages", "seq") == [(lines[0].seq,), (lines[2].seq,)]

@@ -19,7 +19,7 @@ from nekro_core.system.addresses import is_public
         *("2001:0:5ef5:79fd::1", "fec0::1", "::ffff:0:127.0.0.1", "3fff::1"),
     ],
 )
-def test_inner_addresses_are_not_public(address: str) -> None:
+def test_private_addresses_are_not_public(address: str) -> None:
     assert not is_public(ipaddress.ip_address(address))
 
 
@@ -30,5 +30,5 @@ def test_inner_addresses_are_not_public(address: str) -> None:
         *("64:ff9b::101:101", "2002:101:101::1"),
     ],
 )
-def test_outer_addresses_are(address: str) -> None:
+def test_addresses_on_the_internet_are_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))

@@ -46,7 +46,7 @@ def test_a_file_is_followed_through_its_life(tmp_path: Path) -> None:
     assert not followed.changed()
 
 
-def test_where_nobody_can_tell_is_said(tmp_path: Path) -> None:
+def test_a_watched_file_below_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         WatchedFile(tmp_path / "file" / "names.toml").changed()

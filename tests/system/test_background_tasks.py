@@ -6,7 +6,7 @@ import pytest
 from nekro_core.system.background_tasks import background_tasks
 
 
-async def test_they_end_with_the_block() -> None:
+async def test_background_tasks_end_with_their_block() -> None:
     ended = []
 
     async def live() -> None:

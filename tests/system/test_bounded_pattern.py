@@ -36,7 +36,7 @@ def test_named_groups_are_had_as_re_has_them() -> None:
 
 
 @pytest.mark.parametrize(("wild", "text"), WILD)
-def test_a_wild_one_is_given_up_told_of_once_and_rests(wild: str, text: str) -> None:
+def test_a_slow_pattern_is_given_up_reported_once_and_paused(wild: str, text: str) -> None:
     hands = Hands()
     pattern = hands.pattern(wild)
     assert pattern.groups(text) is None

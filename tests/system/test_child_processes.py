@@ -14,7 +14,7 @@ import pytest
 from nekro_core.system.child_processes import tolerate_exit
 
 
-async def test_its_end_is_told_by_its_streams_and_by_no_log() -> None:
+async def test_a_child_that_dies_is_reported_by_its_streams_and_not_logged() -> None:
     """On CPython 3.11.2 it was logged, too, whenever the process was collected."""
     loop = asyncio.get_running_loop()
     before, logged = loop.get_exception_handler(), list[dict[str, Any]]()

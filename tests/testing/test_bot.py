@@ -75,7 +75,7 @@ async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
 
 
 @pytest.mark.jail
-async def test_conversations(bot: Bot) -> None:
+async def test_a_test_holds_a_conversation(bot: Bot) -> None:
     chat = bot.chat()
     assert await chat.ask("roll two", code="shake(count=2)") == ["4 + 4"]
     assert await chat.ask("hello", reply="Hello, Lin!") == ["Hello, Lin!"]
@@ -103,7 +103,7 @@ async def test_what_is_still_at_work_is_waited_for(bot: Bot) -> None:
     assert await bot.chat().say("hm", quiet_s=0.02) == ["hm!"]
 
 
-async def test_tools_alone(bot: Bot) -> None:
+async def test_a_test_calls_single_tools(bot: Bot) -> None:
     assert await bot.call("shake", count=3) == [4, 4, 4]
     assert bot.chat().texts == ["4 + 4 + 4"]
     assert await bot.call("rules") == "six wins"

@@ -60,7 +60,7 @@ class _Counted(Protocol):
     """What `hold` adds to a bot."""
 
     async def settled(self) -> bool:
-        """See `Ear.settled`."""
+        """See `EventListener.settled`."""
 
 
 class ResumingAdapter(StockAdapter):

@@ -38,8 +38,8 @@ class StepCost:
 
 class TurnRecorder:
     """The store's pages of one turn. ``begin`` writes that there is one: a moment after
-    `begin_soon`, or when something else is written. Nothing runs before; a process that dies before
-    leaves the question unanswered, which is found as well."""
+    `begin_after_request`, or when something else is written. Nothing runs before; a process that
+    dies before leaves the question unanswered, which is found as well."""
 
     def __init__(
         self,

@@ -156,7 +156,7 @@ class DeliveryLedger:
     async def decide(self, entry: OutgoingCall, receipt: Receipt) -> None:
         """Write down what became of it. A failure to do so is logged and not raised: whoever asked
         must not be told that a message failed which people have read. It is written by
-        `write_again`; a process that dies before leaves it ``sending``, and so unknown."""
+        `retry_writes`; a process that dies before leaves it ``sending``, and so unknown."""
         entry.receipt = receipt
         entry.row = replace(
             entry.row,

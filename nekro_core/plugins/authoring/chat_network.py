@@ -170,7 +170,7 @@ class PluginMediaKeeper:
 
 
 class PluginFetcher:
-    """Bytes for plugins, with the network of the chat that asks. Implements `Fetching`."""
+    """Bytes for plugins, with the network of the chat that asks. Implements `UrlFetcher`."""
 
     def __init__(self, fetcher: Fetcher, network: ChatNetwork) -> None:
         self._fetcher = fetcher

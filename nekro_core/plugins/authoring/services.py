@@ -48,10 +48,10 @@ class MessageEditor(Protocol):
 
 
 class PictureCopies(Protocol):
-    """Strangers' pictures for a model's eyes (`nekro_core.media.Converter`)."""
+    """Strangers' pictures for a model's eyes (`nekro_core.media.converter.MediaConverter`)."""
 
     async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
-        """A small copy, encoded afresh. Raises `Unusable`."""
+        """A small copy, encoded afresh. Raises `UnusableMedia`."""
 
 
 class Journal(Protocol):

@@ -1,4 +1,4 @@
-"""How the agent's code reaches a container: through the stream that is attached to it.
+"""How the supervisor's code reaches a container: through the stream that is attached to it.
 
 Nothing is mounted and no file is written, so it works with an engine on another machine and on a
 read-only root. The command line holds a few lines that take pieces off standard input, each behind
@@ -58,5 +58,5 @@ def begin(door: str) -> bytes:
 
 
 def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:
-    """The rest, after which it speaks the agent's protocol."""
+    """The rest, after which it speaks the supervisor's protocol."""
     return pieces(call_filter, json.dumps(limits).encode(), modules)

@@ -45,19 +45,19 @@ _READ_ONLY = ("/proc/sys",)
 _SPARE_PROCESSES = 8
 """Over what the box's user may have: who writes uploads is another user, and must find room."""
 _SPARE_BYTES = 48 * _MIB
-"""Over what runs and files may use: the agent, and who writes uploads."""
+"""Over what runs and files may use: the supervisor, and who writes uploads."""
 _FILES = 50_000
 _OPEN_FILES = 4096
 """For the supervisor. Code may have `guest_wire.OPEN_FILES`: see
 `guest_confinement.send_descriptor`. More than the 4096 of the kernel's own default may be more than
 an engine without root may give."""
 _GUEST_NICE = 10
-"""Within the container, so that the agent gets its turn to end what forks without end; among
+"""Within the container, so that the supervisor gets its turn to end what forks without end; among
 containers the engine shares the processors."""
 
 
 def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, object]:
-    """What the agent is told to bound itself by, and to make ready."""
+    """What the supervisor is told to bound itself by, and to make ready."""
     limits: dict[str, object] = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
@@ -93,8 +93,8 @@ def container_config(
         "Labels": dict(labels),
         "Tty": False,
         "OpenStdin": True,
-        # The agent's input ends with the host's connection, the agent with its input, the
-        # container with the agent: a bot that is killed takes its boxes with it.
+        # The supervisor's input ends with the host's connection, the supervisor with its input, the
+        # container with the supervisor: a bot that is killed takes its boxes with it.
         "StdinOnce": True,
         **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         "NetworkDisabled": True,
@@ -115,7 +115,7 @@ def _host_config(
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        # The engine's own filter of system calls stays; the agent stacks ours on it.
+        # The engine's own filter of system calls stays; the supervisor stacks ours on it.
         "SecurityOpt": ["no-new-privileges"],
         "IpcMode": "none",  # private too, and without a /dev/shm that only its size bounds
         # Else /proc/self/cgroup names the groups above, of whose session the engine is.

@@ -1,10 +1,10 @@
 """Doors of boxes where the engine shares this machine: what descriptors are passed through.
 
 No descriptor crosses an engine's stream. Each box gets a folder with one listening socket mounted
-read-only; its agent connects before anything strange runs in the box, and then there is nothing in
-the folder any more. Whether engine and bot see the same folders cannot be asked, only tried: a bot
-in a container of its own, an engine in a virtual machine. Where it does not work, connections are
-relayed over the channel instead.
+read-only; its supervisor connects before anything strange runs in the box, and then there is
+nothing in the folder any more. Whether engine and bot see the same folders cannot be asked, only
+tried: a bot in a container of its own, an engine in a virtual machine. Where it does not work,
+connections are relayed over the channel instead.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class DescriptorSockets:
         return cls(folder)
 
     def make(self, box_id: str) -> "DescriptorSocket":
-        """Listen for the agent of a box. Raises `OSError`."""
+        """Listen for the supervisor of a box. Raises `OSError`."""
         return DescriptorSocket(self._folder.path / box_id)
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class DescriptorSockets:
 
 
 class DescriptorSocket:
-    """A socket that listens for one agent."""
+    """A socket that listens for one supervisor."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,7 +70,7 @@ class DescriptorSocket:
             raise
 
     async def accept(self, user: int | None) -> socket.socket:
-        """The agent's connection; with ``user``, only that user id's. Closes the way.
+        """The supervisor's connection; with ``user``, only that user id's. Closes the way.
 
         Raises `BackendUnavailable` for anybody else.
         """
@@ -82,7 +82,7 @@ class DescriptorSocket:
         found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         if user is not None and _CREDENTIALS.unpack(found)[1] != user:
             sock.close()
-            raise BackendUnavailable("somebody else than a box's agent came to its door")
+            raise BackendUnavailable("somebody else than a box's supervisor came to its door")
         return sock
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class GuestImage:
     python: str
     version: tuple[int, int, int]
     modules: bytes
-    """The agent, compiled by that Python. For it alone; never looked into here."""
+    """The supervisor, compiled by that Python. For it alone; never looked into here."""
     path: str
     environment: tuple[str, ...]
     """The names of the variables that the image sets."""

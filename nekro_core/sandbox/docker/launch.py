@@ -1,4 +1,4 @@
-"""Making a box on an engine: its container, its stream, its door, its agent."""
+"""Making a box on an engine: its container, its stream, its door, its supervisor."""
 
 import logging
 import secrets
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _READY_TIMEOUT_S = 30.0
 _OUTSIDE_BYTES = 4 * 1024 * 1024
 """What an engine needs for one more container: 3.4 MB for its shim and 0.4 in its daemons (mean of
-ten, Docker 20.10). Its agent is 7.5 MB, for it has no compiled files: 11 MB together."""
+ten, Docker 20.10). Its supervisor is 7.5 MB, for it has no compiled files: 11 MB together."""
 
 
 class ContainerLauncher:
@@ -68,7 +68,7 @@ class ContainerLauncher:
         self._doors_work = False
 
     async def launch(self, image: GuestImage, spec: BoxSpec) -> BoxConnection:
-        """A box whose agent answers. Raises `BackendUnavailable`."""
+        """A box whose supervisor answers. Raises `BackendUnavailable`."""
         await self.total.admit()
         try:
             box = await self._launch(image, spec, self._doors)
@@ -170,7 +170,7 @@ class ContainerLauncher:
         image: GuestImage,
         users: BoxUserIds,
     ) -> None:
-        """Send the agent in, and let it through its door, before anything strange is there."""
+        """Send the supervisor in, and let it through its door, before anything strange is there."""
         stream.send(boot.begin(fd_passing.ADDRESS if way is not None else ""))
         if way is not None:
             door = await _arrival(way, box, None if self._engine.facts.remapped else users.code)
@@ -185,7 +185,7 @@ class ContainerLauncher:
 async def _arrival(
     way: DescriptorSocket, box: BoxConnection, user: int | None
 ) -> socket.socket | None:
-    """The agent's connection, or nothing where the box is lost meanwhile."""
+    """The supervisor's connection, or nothing where the box is lost meanwhile."""
     arrived: socket.socket | None = None
     async with anyio.create_task_group() as race:
 

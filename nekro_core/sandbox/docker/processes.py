@@ -82,7 +82,8 @@ class ContainerProcesses:
         self._freed = False
 
     def kill(self) -> None:
-        """See `Processes.kill`. An agent that still listens has ended already: its input did."""
+        """See `Processes.kill`. A supervisor that still listens has ended already: its input
+        did."""
         self._ender.end(self)
 
     async def gone(self) -> None:

@@ -83,7 +83,7 @@ class AttachedStream(asyncio.BufferedProtocol):
         """Asyncio: the stream is gone."""
         self._transport = None
         if exc is None and (said := self._complaint.decode("utf-8", "replace").strip()):
-            self.channel.fail(f"its agent ended: {said}")
+            self.channel.fail(f"its supervisor ended: {said}")
         self.channel.connection_lost(exc)
 
     def _take(self, stream: int, data: memoryview) -> None:

@@ -37,7 +37,7 @@ class FileChangeTracker:
 
     def send(self, since: str, limit: int, send: Callable[[bytes], None]) -> dict[str, Any]:
         """Send what is new or different since ``since``, the state that the last answer named, or
-        everything where it is another. An agent that began anew knows no state."""
+        everything where it is another. A supervisor that began anew knows no state."""
         found = dict(_marks())
         removed = [path for path in self._known if path not in found]
         whole = not since or since != self._state or not _can_be_told(removed)

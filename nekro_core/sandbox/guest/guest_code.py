@@ -231,7 +231,7 @@ class Program:
 
 
 def _wait_for_the_end() -> None:
-    """The agent ends this process, and with it every thread."""
+    """The supervisor ends this process, and with it every thread."""
     never = allocate_lock()
     never.acquire()
     while True:
@@ -265,7 +265,7 @@ def _traceback(error: BaseException, lines: list[str], filename: str) -> str:
 
 
 def _keep_own_lines(described: Any) -> None:
-    """Drop the frames of the library and of this agent: they help nobody to mend the reply."""
+    """Drop the frames of the library and of this supervisor: they help nobody to mend the reply."""
     seen: set[int] = set()
     waiting = [described]
     while waiting:

@@ -2,7 +2,7 @@
 
 Each is a session of its own and adopts the orphans below it while it lives, so that its whole tree
 can be found and ended, daemons too. What it leaves in the background when it ends by itself is the
-steward's from then on, and lives on.
+executor's from then on, and lives on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the agent does to itself before any strange code runs below it.
+"""What the supervisor does to itself before any strange code runs below it.
 
 The host has already taken away namespaces, capabilities and system calls. Here come the limits that
-a process sets on itself. The agent is process 1 of its namespace, so the kernel lets no signal from
-inside end or stop it, and it is not dumpable, so nobody of its own user id looks into it.
+a process sets on itself. The supervisor is process 1 of its namespace, so the kernel lets no signal
+from inside end or stop it, and it is not dumpable, so nobody of its own user id looks into it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def adopt_orphans() -> None:
 
 
 def set_limits(memory: int, processes: int, files: int) -> None:
-    """Bounds that hold for the agent and all that it forks, and cannot be raised again; the one on
-    open descriptors is fixed in `Confinement.enter` only, see `send_descriptor`.
+    """Bounds that hold for the supervisor and all that it forks, and cannot be raised again; the
+    one on open descriptors is fixed in `Confinement.enter` only, see `send_descriptor`.
 
     Memory is counted as data (what a process writes to), for each process; the host adds up the
     whole tree. The address space is wider, since threads and arenas reserve far more than they use.
@@ -81,8 +81,9 @@ def send_descriptor(sock: socket.socket, message: bytes, descriptor: int) -> Non
 
 
 class Confinement:
-    """What runs and commands get beyond the agent's own limits: they come later on a processor, and
-    have a further filter of system calls, whose program is given as hexadecimal digits."""
+    """What runs and commands get beyond the supervisor's own limits: they come later on a
+    processor, and have a further filter of system calls, whose program is given as hexadecimal
+    digits."""
 
     def __init__(self, limits: dict[str, Any], score: int = -1) -> None:
         """``score`` is what `lower_priority` gave."""

@@ -1,8 +1,9 @@
-"""The agent's side of the steward, a second process for what takes long or may print without end.
+"""The supervisor's side of the executor, a second process for what takes long or may print without
+end.
 
 It is forked off when it is first wanted; what it does is in `guest_executor_loop`. It is of the
-guest's user id, so a guest may stop it (the agent lets it go on with the next word to it) or kill
-it: then its work is lost, and the commands that it had started are ended.
+guest's user id, so a guest may stop it (the supervisor lets it go on with the next word to it) or
+kill it: then its work is lost, and the commands that it had started are ended.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _KILLED = "what did this in the box was killed by something in it"
 
 
 class ExecutorProcess:
-    """A steward that lives, and what it was given and has not answered."""
+    """An executor that lives, and what it was given and has not answered."""
 
     def __init__(self, confinement: Confinement) -> None:
         """``confinement`` is what its commands enter."""
@@ -121,8 +122,8 @@ class ExecutorProcess:
 
 
 def _become_executor(sock: socket.socket, door: socket.socket, confinement: Confinement) -> None:
-    """In the forked child: let go of all that is the agent's, then serve it."""
-    import guest_executor_loop  # what only the steward needs is not imported before
+    """In the forked child: let go of all that is the supervisor's, then serve it."""
+    import guest_executor_loop  # what only the executor needs is not imported before
 
     os.setsid()
     high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, door)]

@@ -1,7 +1,7 @@
-"""What the steward does: commands as its children, globs and archives as threads of its own.
+"""What the executor does: commands as its children, globs and archives as threads of its own.
 
 The commands' orphans become its children too, since it adopts them. That is what tells them from
-the processes of a run when the run ends: nobody can move below the steward.
+the processes of a run when the run ends: nobody can move below the executor.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _REST_S = 0.02
 
 
 class Executor:
-    """The steward's loop."""
+    """The executor's loop."""
 
     def __init__(
-        self, agent: wire.BlockingChannel, door: socket.socket, confinement: Confinement
+        self, supervisor: wire.BlockingChannel, door: socket.socket, confinement: Confinement
     ) -> None:
-        self._agent = agent
+        self._supervisor = supervisor
         self._door = door
         self._confinement = confinement
         self._sending = threading.Lock()
@@ -52,7 +52,7 @@ class Executor:
         self._poll = select.poll()
 
     def serve(self) -> None:
-        """Until the agent is gone."""
+        """Until the supervisor is gone."""
         guest_confinement.adopt_orphans()
         threading.stack_size(_STACK)
         woken, waker = os.pipe()
@@ -60,12 +60,12 @@ class Executor:
         os.set_blocking(waker, False)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._poll.register(self._agent.incoming, select.POLLIN)
+        self._poll.register(self._supervisor.incoming, select.POLLIN)
         self._poll.register(woken, select.POLLIN)
         while True:
             for number, _ in self._poll.poll(self._wait_ms()):
-                if number == self._agent.incoming:
-                    if not self._agent.read():
+                if number == self._supervisor.incoming:
+                    if not self._supervisor.read():
                         return
                     self._take_frames()
                 elif number == woken:
@@ -78,7 +78,7 @@ class Executor:
 
     def _take_frames(self) -> None:
         while True:
-            found = wire.split(self._agent.buffer, wire.UNLIMITED, wire.UNLIMITED)
+            found = wire.split(self._supervisor.buffer, wire.UNLIMITED, wire.UNLIMITED)
             if found is None:
                 return
             kind, number, text, body = found
@@ -111,7 +111,7 @@ class Executor:
             raise guest_files.FileError("limit", "the box does too much at once") from error
 
     def _receive_stream(self) -> socket.socket:
-        """What the agent sent through its door before it sent the work."""
+        """What the supervisor sent through its door before it sent the work."""
         _, numbers, _, _ = socket.recv_fds(self._door, wire.DESCRIPTOR_HEAD.size, 1)
         return socket.socket(fileno=numbers[0])
 
@@ -145,7 +145,7 @@ class Executor:
     def _answer(self, number: int, reply: dict[str, Any], body: bytes = b"") -> None:
         text = json.dumps(reply).encode("utf-8", "replace")
         with self._sending:
-            self._agent.send(wire.WORK_DONE, number, text, body)
+            self._supervisor.send(wire.WORK_DONE, number, text, body)
 
     def _refuse(self, number: int, error: guest_files.FileError) -> None:
         self._answer(number, {"code": error.code, "message": str(error)})
@@ -209,7 +209,7 @@ class Executor:
             self._refuse(command.number, error)
         else:
             with self._sending:
-                self._agent.send(wire.WORK_DONE, command.number, text, body)
+                self._supervisor.send(wire.WORK_DONE, command.number, text, body)
         for printed in command.printed:
             if printed.pipe in self._printing:  # somebody in the background still holds it
                 del self._printing[printed.pipe]

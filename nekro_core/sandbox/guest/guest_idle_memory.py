@@ -1,8 +1,8 @@
 """What a box uses while nobody uses it, and giving it back.
 
-Half a second after its last use a box has no process but the agent's. After a longer time the agent
-starts itself anew, which takes a third of its memory away: its process, limits, filter and
-descriptors stay as they are.
+Half a second after its last use a box has no process but the supervisor's. After a longer time the
+supervisor starts itself anew, which takes a third of its memory away: its process, limits, filter
+and descriptors stay as they are.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def trim() -> None:
 def restart_supervisor(
     limits: dict[str, Any], host: wire.BlockingChannel, door: socket.socket | None
 ) -> None:
-    """Become a fresh agent on the same channel. Returns only where that fails."""
+    """Become a fresh supervisor on the same channel. Returns only where that fails."""
     told = dumps({**limits, "nice": 0, "rested": True})
     descriptors = [host.incoming, host.outgoing] + ([door.fileno()] if door else [])
     here = os.path.dirname(os.path.abspath(__file__))

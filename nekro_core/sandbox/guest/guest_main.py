@@ -1,4 +1,4 @@
-"""The agent of a box: stands between the host and all that runs here.
+"""The supervisor of a box: stands between the host and all that runs here.
 
 `main` is called once per box, with ``sys.argv`` as LIMITS CHANNEL [DOOR]. LIMITS is JSON.
 CHANNEL is the number of the descriptor that is the host's channel, or two, ``0,1``, where it comes
@@ -6,10 +6,10 @@ as pipes. DOOR is the number of a socket (SOCK_SEQPACKET) through which descript
 without it connections are relayed in frames (`guest_wire`).
 
 It is all that may talk to the host, and nothing strange ever runs in it: a run is a forked child
-with a socket pair of its own. The agent checks sizes, counts calls, collects output up to its cap,
-and when a run is over kills whatever is left of it. One run's process is always forked ahead, so
-that nobody waits for it. What takes long is the steward's, a second process. As process 1 of its
-namespace the agent inherits the orphans of a run.
+with a socket pair of its own. The supervisor checks sizes, counts calls, collects output up to its
+cap, and when a run is over kills whatever is left of it. One run's process is always forked ahead,
+so that nobody waits for it. What takes long is the executor's, a second process. As process 1 of
+its namespace the supervisor inherits the orphans of a run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _open_channel(told: str) -> wire.BlockingChannel:
 def main() -> None:
     """Confine this process, say that it is there, and serve the host."""
     if os.getpid() != 1:
-        raise SystemExit("the agent ends every process it can see: start it in a box of its own")
+        raise SystemExit("the supervisor ends every process that it sees: start it in a box")
     limits = loads(sys.argv[1])
     score = guest_confinement.lower_priority(limits.get("nice", 0))
     guest_confinement.set_dumpable(False)
@@ -55,7 +55,7 @@ def main() -> None:
         os.set_inheritable(door, False)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": door is not None}
     host.send(wire.READY, 1, dumps(ready).encode())
-    # The host makes ready what it has to while the larger part of the agent is imported.
+    # The host makes ready what it has to while the larger part of the supervisor is imported.
     import guest_supervisor
 
     guest_supervisor.serve(limits, host, door, score)

@@ -1,9 +1,9 @@
 """What the processes of this box use, for backends whose host cannot look at them from outside.
 
-The agent sees them all: they are below it in its own namespace of process ids. What bounds their
-memory there is the kernel; here it is learnt that the kernel had to kill for it. (Adding up what
-each process has would count pages that forks share once for each.) Sockets are counted here too:
-the kernel leaves TCP's buffers out where its cgroups are of version 1.
+The supervisor sees them all: they are below it in its own namespace of process ids. What bounds
+their memory there is the kernel; here it is learnt that the kernel had to kill for it. (Adding up
+what each process has would count pages that forks share once for each.) Sockets are counted here
+too: the kernel leaves TCP's buffers out where its cgroups are of version 1.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class ResourceMeter:
         self._kills = _count_kills()
         self._seen: dict[int, int] = {}
 
-    def look(self, steward: int) -> tuple[float, int]:
+    def look(self, executor: int) -> tuple[float, int]:
         """Processor seconds that runs spent since the last look, and who had too much memory.
 
-        What is below the steward is its commands'. A process that began and ended between two looks
-        is not seen; the bound on how many there may be at once, and what a fork costs, keep that
-        small.
+        What is below the executor is its commands'. A process that began and ended between two
+        looks is not seen; the bound on how many there may be at once, and what a fork costs, keep
+        that small.
         """
         listed = guest_processes.table()
-        commands = guest_processes.below(listed, steward) if steward else set()
-        of_runs = listed.keys() - commands - {1, steward}
+        commands = guest_processes.below(listed, executor) if executor else set()
+        of_runs = listed.keys() - commands - {1, executor}
         spent, seen = 0, {}
         for pid in of_runs:
             with contextlib.suppress(OSError, ValueError, IndexError):

@@ -1,8 +1,8 @@
 """A little of the standard library without what it imports: a cold start waits for every module.
 
 `contextlib`, `json` and `ctypes` bring `collections`, `enum`, `functools` and `re` with them, which
-together cost as much again as the interpreter's own start. Once a box has nothing to do the agent
-imports all of them, so that code finds them ready.
+together cost as much again as the interpreter's own start. Once a box has nothing to do the
+supervisor imports all of them, so that code finds them ready.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ _LINKS = 2
 
 
 def table() -> Table:
-    """The parent and the state of every process, but of those that came in from outside: the agent,
-    and what an engine started beside it. They have no parent here, which orphans do."""
+    """The parent and the state of every process, but of those that came in from outside: the
+    supervisor, and what an engine started beside it. They have no parent here, which orphans do."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,4 +1,4 @@
-"""The agent's side of one run: a process, its socket, and the pipe that it prints into."""
+"""The supervisor's side of one run: a process, its socket, and the pipe that it prints into."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class RunProcess:
 
 
 def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) -> None:
-    """In the forked child: let go of all that is the agent's, then be the run."""
+    """In the forked child: let go of all that is the supervisor's, then be the run."""
     os.setsid()
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     os.dup2(output, 1)
@@ -167,8 +167,8 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # it may be 3 itself
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
-    # Not dumpable, as the agent: this process calls functions with the rights of who asked, and a
-    # command that another turn left in the background has the same user id.
+    # Not dumpable, as the supervisor: this process calls functions with the rights of who asked,
+    # and a command that another turn left in the background has the same user id.
     guest_confinement.set_dumpable(False)
     guest_code.become_run(wire.BlockingChannel(3, 3), known)
 

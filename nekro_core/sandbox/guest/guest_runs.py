@@ -150,7 +150,7 @@ class RunManager:
         """End all that is left of the run and tell the host what became of it.
 
         Daemons that it left behind end with it: whatever should outlive a run is a file. What
-        commands left behind is below the steward and stays.
+        commands left behind is below the executor and stays.
         """
         self.current = None
         kept = bool(flags & wire.SAID_BY_RUN) and run.keeps_globals and self._keep(run)
@@ -171,15 +171,15 @@ class RunManager:
             run.close()
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
-        """End whoever belongs neither to the agent, nor to its steward, nor to these runs.
+        """End whoever belongs neither to the supervisor, nor to its executor, nor to these runs.
 
         Whether there was anybody.
         """
         own = {os.getpid()} | self._own(run)
-        steward = self.executor.pid if self.executor else 0
+        executor = self.executor.pid if self.executor else 0
 
         def strangers(listed: guest_processes.Table) -> set[int]:
-            spared = guest_processes.below(listed, steward) | {steward} if steward else set()
+            spared = guest_processes.below(listed, executor) | {executor} if executor else set()
             return set(listed) - own - spared
 
         found = False
@@ -193,31 +193,31 @@ class RunManager:
         return {one.pid for one in (run, self.spare, self.kept, self.executor) if one}
 
     def stop_idle_executor(self) -> None:
-        """End the steward, if there is one and it has nothing to do: no work, no process left by a
+        """End the executor, if there is one and it has nothing to do: no work, no process left by a
         command. The next command hires another."""
-        steward = self.executor
-        if steward is None or steward.pending:
+        executor = self.executor
+        if executor is None or executor.pending:
             return
-        if not guest_processes.below(guest_processes.table(), steward.pid):
+        if not guest_processes.below(guest_processes.table(), executor.pid):
             self.reap_executor()
 
     def end_commands(self, because: str = "") -> None:
-        """Kill the steward with all below it. It is buried at once: what the host asks for next
+        """Kill the executor with all below it. It is buried at once: what the host asks for next
         would be lost with one that is still dying."""
         if self.executor:
             self.executor.end_commands()
             self.reap_executor(because)
 
     def reap_executor(self, because: str = "") -> None:
-        """The steward is gone, or about to be: end what it left, and tell whoever waits for it."""
-        steward, self.executor = self.executor, None
-        if steward is None:
+        """The executor is gone, or about to be: end what it left, and tell whoever waits for it."""
+        executor, self.executor = self.executor, None
+        if executor is None:
             return
-        self._poll.unregister(steward.sock)
-        steward.wait()
+        self._poll.unregister(executor.sock)
+        executor.wait()
         if not self.current:  # else what it left behind ends with the run
             self.kill_foreign_processes()
-        steward.report_end(self._host, because)
+        executor.report_end(self._host, because)
 
     def reap_orphans(self) -> None:
         """Reap those that nobody else waits for."""
@@ -250,8 +250,8 @@ class RunManager:
     def _measure(self, meter: guest_meter.ResourceMeter) -> None:
         import guest_meter
 
-        run, steward = self.current, self.executor
-        spent, over = meter.look(steward.pid if steward else 0)
+        run, executor = self.current, self.executor
+        spent, over = meter.look(executor.pid if executor else 0)
         if run and over == guest_meter.MemoryOverrun.RUN:
             self.end(run, _STARVED)
         else:

@@ -6,7 +6,7 @@ that wait in another one's queue (``SCM_RIGHTS``) included, and what TCP buffers
 machine. So a socket counts with the most that it can hold. The filter of system calls keeps that at
 the kernel's default: ``SO_SNDBUF`` changes nothing in a box, and no page is lent to a socket.
 
-Imported by both sides: the jail's watchdog looks from outside, an agent that meters itself from
+Imported by both sides: the jail's watchdog looks from outside, a supervisor that meters itself from
 inside. Sources: the kernel's ``net/unix/af_unix.c`` and ``net/ipv4/proc.c``, `man 7 unix`.
 """
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FREE = 64
-"""Sockets that count nothing: an interpreter with some workers, and the agent's own dozen. With
-more than these all count. They hold at most 27 MB."""
+"""Sockets that count nothing: an interpreter with some workers, and the supervisor's own dozen.
+With more than these all count. They hold at most 27 MB."""
 _FREE_TCP = 32 * 1024 * 1024
 """That TCP may buffer on the whole machine before anyone looks whose it is."""
 _PAGE = 4096

@@ -1,7 +1,7 @@
 """Connections between the box and the host: through the door as descriptors, else relayed.
 
-A socket belongs to the network namespace in which it was made, whoever holds it: the agent makes it
-and gives it away. See `guest_wire` for what passes where there is no door.
+A socket belongs to the network namespace in which it was made, whoever holds it: the supervisor
+makes it and gives it away. See `guest_wire` for what passes where there is no door.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PIECE = 65536
 _MOST = 128
-"""Relayed at once; the agent has 512 descriptors."""
+"""Relayed at once; the supervisor has 512 descriptors."""
 _BACKLOG = 128
 
 
@@ -86,7 +86,7 @@ class StreamRelay:
             self._refuse(number, error)
 
     def give(self, number: int, sock: socket.socket) -> None:
-        """Let the host have a connected socket, which is no longer the agent's."""
+        """Let the host have a connected socket, which is no longer the supervisor's."""
         if self._send_away(number, sock):
             return
         if len(self._relayed) >= _MOST:

@@ -1,4 +1,5 @@
-"""The agent's loop: what the host says, what a run says, what the steward says, and idle work."""
+"""The supervisor's loop: what the host says, what a run says, what the executor says, and idle
+work."""
 
 from __future__ import annotations
 
@@ -199,9 +200,9 @@ class Supervisor:
         return taken
 
     def _work(self, number: int, text: bytes, body: bytes) -> None:
-        """Hand work to the steward, and to the host the other end of its stream."""
+        """Hand work to the executor, and to the host the other end of its stream."""
         try:
-            steward = self.runs.executor or self._start_executor()
+            executor = self.runs.executor or self._start_executor()
         except OSError:
             self._refuse(number, "limit", "the box has no process left for this")
             return
@@ -214,48 +215,48 @@ class Supervisor:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_BUFFER)
             self.streams.give(number, ours)
         try:
-            steward.give(number, text, body, stream)
+            executor.give(number, text, body, stream)
         except OSError as error:
             self._refuse(number, "limit", f"the box could not pass a stream on: {error.strerror}")
         finally:
             if stream is not None:
                 stream.close()
-        self._watch_executor(steward)
+        self._watch_executor(executor)
 
     def _start_executor(self) -> ExecutorProcess:
         from guest_executor import (
             ExecutorProcess,  # 3 ms that a box without commands need not spend
         )
 
-        steward = self.runs.executor = ExecutorProcess(self.confinement)
-        self.host.send(wire.EXECUTOR, steward.pid)
-        return steward
+        executor = self.runs.executor = ExecutorProcess(self.confinement)
+        self.host.send(wire.EXECUTOR, executor.pid)
+        return executor
 
     def _stop(self, number: int, text: bytes) -> None:
-        """Stop some work; with 0 all that a steward does, and what commands left behind."""
-        steward = self.runs.executor
-        if steward is None:
+        """Stop some work; with 0 all that an executor does, and what commands left behind."""
+        executor = self.runs.executor
+        if executor is None:
             return
         if number:
-            steward.send(wire.frame(wire.STOP, number))
-            self._watch_executor(steward)
-        elif int(text) == steward.pid:  # it may be another one by now
+            executor.send(wire.frame(wire.STOP, number))
+            self._watch_executor(executor)
+        elif int(text) == executor.pid:  # it may be another one by now
             self.runs.end_commands()
 
-    def _watch_executor(self, steward: ExecutorProcess) -> None:
-        waits = select.POLLOUT if steward.outgoing else 0
-        self.poll.register(steward.sock, select.POLLIN | waits)
+    def _watch_executor(self, executor: ExecutorProcess) -> None:
+        waits = select.POLLOUT if executor.outgoing else 0
+        self.poll.register(executor.sock, select.POLLIN | waits)
 
-    def _handle_executor(self, steward: ExecutorProcess, events: dict[int, int]) -> None:
-        if events[steward.sock.fileno()] & select.POLLOUT:
-            steward.flush()
-        answers = steward.take()
+    def _handle_executor(self, executor: ExecutorProcess, events: dict[int, int]) -> None:
+        if events[executor.sock.fileno()] & select.POLLOUT:
+            executor.flush()
+        answers = executor.take()
         if answers is None:
             self.runs.reap_executor()
             return
         if answers:
             self.host.send_bytes(answers)
-        self._watch_executor(steward)
+        self._watch_executor(executor)
 
     def _refuse(self, number: int, code: str, message: str) -> None:
         text = dumps({"code": code, "message": message})
@@ -321,7 +322,7 @@ class Supervisor:
 
 
 def serve(limits: dict[str, Any], host: wire.BlockingChannel, door: int | None, score: int) -> None:
-    """Be the agent until the host is gone."""
+    """Be the supervisor until the host is gone."""
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
     meter = None
     if limits.get("metered"):
@@ -330,9 +331,9 @@ def serve(limits: dict[str, Any], host: wire.BlockingChannel, door: int | None, 
         meter = guest_meter.ResourceMeter(limits["memory"])
     opened = None if door is None else _socket.socket(fileno=door)
     confinement = guest_confinement.Confinement(limits, score)
-    agent = Supervisor(host, limits, confinement, opened, meter)
+    supervisor = Supervisor(host, limits, confinement, opened, meter)
     try:
-        agent.serve()
+        supervisor.serve()
     except TooManyFiles:
         host.send(wire.ENDING, 0, b"it had too many files")
     except (EOFError, BrokenPipeError, ConnectionResetError):

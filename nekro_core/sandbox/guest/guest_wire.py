@@ -1,17 +1,18 @@
-"""Frames between a run, the agent of its box, and the host. Imported by both sides.
+"""Frames between a run, the supervisor of its box, and the host. Imported by both sides.
 
 A frame is 16 bytes (kind, number, length of its text, length of its body, each 32 bits, network
-order), then a JSON text, then raw bytes. The agent reads only the 16 bytes of what a run sends:
-one decoder alone, the host's, ever parses it.
+order), then a JSON text, then raw bytes. The supervisor reads only the 16 bytes of what a run
+sends: one decoder alone, the host's, ever parses it.
 
 What the host asks beside its run has a number of its own, counted up: FILE is answered by
 FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. A WORK that packs or unpacks and an OPEN come with a
-*stream* of the same number. Where agent and host share a second socket, the door, the stream is a
-descriptor that the agent sends through it (`DESCRIPTOR_HEAD` beside it), and no frame of it ever
-passes here. Without a door it is relayed: the agent says OPENED, then each side sends DATA, at most
-`WINDOW` bytes before the other has given CREDIT (decimal, in the text) for what it has passed on.
-DATA without a body says that no more comes from this side, CLOSE (from either) that the stream is
-over for both. A relayed listener says ACCEPTED, in its text the number of a new stream.
+*stream* of the same number. Where supervisor and host share a second socket, the door, the stream
+is a descriptor that the supervisor sends through it (`DESCRIPTOR_HEAD` beside it), and no frame of
+it ever passes here. Without a door it is relayed: the supervisor says OPENED, then each side sends
+DATA, at most `WINDOW` bytes before the other has given CREDIT (decimal, in the text) for what it
+has passed on. DATA without a body says that no more comes from this side, CLOSE (from either) that
+the stream is over for both. A relayed listener says ACCEPTED, in its text the number of a new
+stream.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ DESCRIPTOR_HEAD = Struct("!I")
 START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN, UNWIND, DROP = range(1, 13)
 # UNWIND: a call of a run that keeps its globals has ended it; the run leaves its statement and says
 # END. DROP: the kept interpreter is not wanted any more.
-# From the agent; CALL, DONE and END come from a run.
+# From the supervisor; CALL, DONE and END come from a run.
 READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(16, 25)
 USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
-"""In their numbers: microseconds of a run's processor time, from an agent that meters its box, with
-the bytes of memory that this uses in the text; the process id inside of the steward, below which
-commands are, or 0 when it is gone; bytes that the run had printed when it made the CALL which comes
-next, said where they became more; 0, with a text that says why the agent ends, and the box with it;
-the kilobytes that the box uses while nobody uses it, told half a second after the last use."""
+"""In their numbers: microseconds of a run's processor time, from a supervisor that meters its box,
+with the bytes of memory that this uses in the text; the process id inside of the executor, below
+which commands are, or 0 when it is gone; bytes that the run had printed when it made the CALL which
+comes next, said where they became more; 0, with a text that says why the supervisor ends, and the
+box with it; the kilobytes that the box uses while nobody uses it, told half a second after the last
+use."""
 # From either side: a relayed stream.
 DATA, CREDIT, CLOSE = range(32, 35)
 
@@ -43,10 +45,10 @@ WINDOW = 256 * 1024
 """Bytes of a relayed stream that may be on their way in one direction."""
 
 ACCEPTED_BIT = 0x80000000
-"""In the numbers of streams that the agent accepted; the host's own never have it."""
+"""In the numbers of streams that the supervisor accepted; the host's own never have it."""
 
 # Of the number of a START: it is given the functions that the last one was, and they are left out.
-# Only after a RESULT that says KEPT: until the next START the agent knows them.
+# Only after a RESULT that says KEPT: until the next START the supervisor knows them.
 SAME_FUNCTIONS = 1
 
 # Bits of the number of a RESULT.

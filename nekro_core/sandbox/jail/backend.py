@@ -24,7 +24,7 @@ from nekro_core.sandbox.box import (
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.cgroups import CgroupManager
-from nekro_core.sandbox.jail.command import AGENT, BoxLayout, box_arguments
+from nekro_core.sandbox.jail.command import SUPERVISOR, BoxLayout, box_arguments
 from nekro_core.sandbox.jail.defences import ALL, JailDefences
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity
 from nekro_core.sandbox.jail.layout import JailLayout, lay_out
@@ -48,8 +48,8 @@ _LAUNCHER_BYTES = 200 * 1024
 """Of bubblewrap's process that waits outside; 165 KB were measured."""
 _NICE = 5
 _GUEST_NICE = 10
-"""More than the agent's, which must get its turn to end them: it has a quarter of the processors
-beside twenty that fork without end, where with the same it had a twentieth."""
+"""More than the supervisor's, which must get its turn to end them: it has a quarter of the
+processors beside twenty that fork without end, where with the same it had a twentieth."""
 
 
 class JailBackend:
@@ -168,8 +168,8 @@ class JailBackend:
         raise BackendUnavailable(f"a box did not start: {complaint}")
 
     def processes_of(self, box: Box) -> list[int]:
-        """What runs for a box, as the host numbers it: the launcher, then the agent, then all below
-        it. Of a box that is gone, nothing."""
+        """What runs for a box, as the host numbers it: the launcher, then the supervisor, then all
+        below it. Of a box that is gone, nothing."""
         if box.box_id not in self._boxes:
             return []
         _, processes = self._boxes[box.box_id]
@@ -213,7 +213,7 @@ class JailBackend:
         arguments = box_arguments(view, defences)
         # Through a descriptor: the command line can be read from inside as that of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
-        numbers = [end.fileno() for end in ends]  # the agent's ends of its channel and its door
+        numbers = [end.fileno() for end in ends]  # the supervisor's ends of channel and door
         rest_s = self._settings.rest_seconds
         told = _guest_settings(
             layout,
@@ -222,13 +222,13 @@ class JailBackend:
             rest_s=rest_s,
             bounded=defences.limits and defences.calls_filtered,
         )
-        agent = (template.interpreter.executable, "-I", "-S", "-c", AGENT, told)
+        supervisor = (template.interpreter.executable, "-I", "-S", "-c", SUPERVISOR, told)
         try:
             processes = JailProcesses.start(
                 [
                     str(layout.launcher),
                     *("--args", str(arguments_file)),
-                    *("--", *agent, *map(str, numbers)),
+                    *("--", *supervisor, *map(str, numbers)),
                 ],
                 identity=identity,
                 dropper=layout.dropper,
@@ -315,7 +315,7 @@ class JailBackend:
 def _guest_settings(
     layout: JailLayout, template: BoxTemplate, spec: BoxSpec, *, rest_s: float, bounded: bool
 ) -> str:
-    """What the agent is told about its box."""
+    """What the supervisor is told about its box."""
     told = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,

@@ -25,9 +25,10 @@ from nekro_core.sandbox.jail.cgroup_trees import (
 
 _PREFIX = "nekro-boxes-"
 _MARGIN = 32 * 1024 * 1024
-"""What agent, launcher and interpreter use themselves; as the watchdog's."""
+"""What supervisor, launcher and interpreter use themselves; as the watchdog's."""
 _HELPERS = 3
-"""Processes that are none of the guest's: launcher, agent, and the run that is forked ahead."""
+"""Processes that are none of the guest's: launcher, supervisor, and the run that is forked
+ahead."""
 _SHARES = 512
 _WEIGHT = 50
 """Half of what everything else has, in the units of version 1 and of version 2."""

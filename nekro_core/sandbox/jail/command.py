@@ -11,7 +11,7 @@ from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
 from nekro_core.sandbox.jail.templates import BoxTemplate
 
 GUEST = "/run/guest"
-AGENT = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
+SUPERVISOR = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
 """What its interpreter is told by ``-c``: to run a folder it would first import `runpy`."""
 
 _ENVIRONMENT = {

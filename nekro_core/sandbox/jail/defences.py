@@ -3,7 +3,7 @@
 A test of an attack runs once more with the defence switched off and must then see the attack
 succeed: else it would pass whatever the box did. No setting leads here; everything is on unless
 code passes something else to `JailBackend.create`. The namespaces of processes and users are not
-in the list: without the first, the agent's ``kill(-1)`` would reach the host.
+in the list: without the first, the supervisor's ``kill(-1)`` would reach the host.
 """
 
 from dataclasses import dataclass, replace

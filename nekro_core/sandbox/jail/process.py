@@ -89,7 +89,8 @@ class JailProcesses:
         return said.decode(errors="replace").strip()
 
     def find_supervisor(self) -> None:
-        """Once the box is up: remember the agent, process 1 of its namespace and the last to go.
+        """Once the box is up: remember the supervisor, process 1 of its namespace and the last to
+        go.
 
         Nothing strange runs yet, so what the launcher forked before it was in its group itself can
         still follow. Raises `OSError`.
@@ -141,12 +142,12 @@ class JailProcesses:
                 found += (seen.f_files - seen.f_ffree) * _FILE
         return found
 
-    def commands(self, steward: int) -> set[int]:
-        """Those of `tree` that are below the steward, a child of the agent, as the box numbers it;
-        itself too."""
-        if self._inner is None or not steward:
+    def commands(self, executor: int) -> set[int]:
+        """Those of `tree` that are below the executor, a child of the supervisor, as the box
+        numbers it; itself too."""
+        if self._inner is None or not executor:
             return set()
-        found = process_tree.with_inner_pid(process_tree.children(self._inner), steward)
+        found = process_tree.with_inner_pid(process_tree.children(self._inner), executor)
         return set(process_tree.descendants(found)) if found is not None else set()
 
     def kill(self) -> None:

@@ -5,7 +5,7 @@
     nekro-boxes-XXXX/         0711: nothing to list
         lock                  held while the backend lives; else the folder is swept later
         PACKAGE/  PACKAGE.libs/  the launcher and its library, as the wheel lays them out
-        guest/                the agent, compiled for the interpreter inside
+        guest/                the supervisor, compiled for the interpreter inside
         empty  passwd  group  files that boxes see in the place of others
         images/               copies of what boxes of some image need and could not reach
         uploads/BOX/          what a box reads below /app/uploads; its user's group alone may
@@ -40,7 +40,7 @@ class RuntimeFolder:
 
     @property
     def guest(self) -> Path:
-        """The agent's folder."""
+        """The supervisor's folder."""
         return self.path / "guest"
 
     def uploads(self, box_id: str) -> Path:
@@ -86,7 +86,7 @@ def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
 
 
 def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
-    """Copy the agent and compile it for the interpreter that will run it. Blocks for 0.2 s."""
+    """Copy the supervisor and compile it for the interpreter that will run it. Blocks for 0.2 s."""
     source = Path(guest.__file__).parent
     folder.guest.mkdir()
     for path in source.glob("*.py"):
@@ -96,7 +96,7 @@ def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
 
 
 def compile_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
-    """Compile the agent for one more interpreter. Blocks for 0.2 s."""
+    """Compile the supervisor for one more interpreter. Blocks for 0.2 s."""
     compile_all = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
     subprocess.run(  # noqa: S603 - fixed words
         [interpreter.executable, "-I", "-S", *compile_all, folder.guest],

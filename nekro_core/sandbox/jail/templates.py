@@ -49,7 +49,7 @@ class BoxTemplate:
     packages: str = ""
     """A folder inside that Python imports from."""
     preload: tuple[str, ...] = ()
-    """Modules that the agent imports while nobody waits."""
+    """Modules that the supervisor imports while nobody waits."""
 
     def arguments(self) -> Iterator[str]:
         """Bubblewrap's options for what it adds."""

@@ -17,7 +17,7 @@ from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.memory_limit import LOOK_S, MemoryLimit
 
 _MARGIN = 32 * 1024 * 1024
-"""What agent, launcher and interpreter use themselves."""
+"""What supervisor, launcher and interpreter use themselves."""
 _SOON_S = 0.02
 _PIPE_END = 4096
 """Half of what a pipe holds once its user has many (``pipe-user-pages-soft``); the first ones hold
@@ -91,10 +91,10 @@ class Watchdog:
         in_kernel = _of_kernel(processes, of_run, commands)
         busy = box.busy
         if busy and sum(used) + sum(in_kernel) > bound:
-            run, steward = box.run, box.executor_pid
+            run, executor = box.run, box.executor_pid
             if sum(used) <= bound * _FORKS_SHARE:
                 used = await anyio.to_thread.run_sync(_shares, of_run, commands)
-            still_so = (box.run, box.executor_pid) == (run, steward)
+            still_so = (box.run, box.executor_pid) == (run, executor)
             if still_so and sum(used) + sum(in_kernel) > bound:
                 _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
         before = box.used_bytes

@@ -1,4 +1,4 @@
-"""A box whose agent is reached over a channel: the same behind every backend."""
+"""A box whose supervisor is reached over a channel: the same behind every backend."""
 
 import socket
 import time
@@ -43,7 +43,7 @@ from nekro_core.sandbox.uploads import UPLOADS, Uploads
 _FILE_TIMEOUT_S = 60.0
 _OPEN_TIMEOUT_S = 10.0
 _UNTOLD_BYTES = 8 * 1024 * 1024
-"""What a box is taken to use until its agent has told."""
+"""What a box is taken to use until its supervisor has told."""
 _FAR = 2**62
 """An offset beyond the end of any file."""
 
@@ -76,7 +76,8 @@ class _Changes(msgspec.Struct):
 
 
 class BoxConnection:
-    """A `Box` behind an agent's channel, which its backend gives it and whose processes it ends."""
+    """A `Box` behind a supervisor's channel, which its backend gives it and whose processes it
+    ends."""
 
     def __init__(
         self,
@@ -94,8 +95,8 @@ class BoxConnection:
     ) -> None:
         """``starved`` says whether the kernel killed something in the box for memory since it was
         last asked: a run that died then ran out of memory. ``total`` lets new work in.
-        ``outside_bytes`` is what its backend's own processes use for it, which its agent does not
-        see."""
+        ``outside_bytes`` is what its backend's own processes use for it, which its supervisor does
+        not see."""
         self.used_bytes = 0
         """Of memory and files, when it was last measured."""
         self.box_id = box_id
@@ -124,15 +125,15 @@ class BoxConnection:
         self._functions: tuple[GuestFunction, ...] = ()
         self._names: frozenset[str] = frozenset()
         self._kept = False
-        """Whether the agent has a run frozen, which has the same functions already."""
+        """Whether the supervisor has a run frozen, which has the same functions already."""
         self._destroyed = False
 
     def receive_descriptors(self, door: socket.socket) -> None:
-        """Take connections as descriptors through ``door``, the other end of what its agent has as
-        DOOR (`guest.guest_main`); without one they are relayed over the channel.
+        """Take connections as descriptors through ``door``, the other end of what its supervisor
+        has as DOOR (`guest.guest_main`); without one they are relayed over the channel.
 
-        Before the channel is opened: the agent may say at once that it is ready, and whether it
-        has a door must agree with this.
+        Before the channel is opened: the supervisor may say at once that it is ready, and whether
+        it has a door must agree with this.
         """
         self._door = DescriptorReceiver(door, self._streams.take, self.lose)
 
@@ -141,7 +142,7 @@ class BoxConnection:
         self._channel = channel
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send its agent a frame, if there is one."""
+        """Send its supervisor a frame, if there is one."""
         if self._channel is not None:
             self._channel.send(kind, number, text, body)
 
@@ -161,7 +162,7 @@ class BoxConnection:
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
     def end_work(self, because: str) -> None:
-        """See `total_memory.Measured.end_work`."""
+        """See `MeasuredBox.end_work`."""
         if self.run is not None:
             self.run.stop(StopReason.OUT_OF_MEMORY, because)
         self.stop_commands()
@@ -192,7 +193,7 @@ class BoxConnection:
             "keep": keep_globals,
         }
         told = self._encode_functions(tuple(functions))
-        # First of all: the agent gets to work while this side makes itself ready.
+        # First of all: the supervisor gets to work while this side makes itself ready.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
         run = BoxRun(
@@ -211,7 +212,7 @@ class BoxConnection:
         return run
 
     def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
-        """How the agent is told of them; empty where it knows them."""
+        """How the supervisor is told of them; empty where it knows them."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
@@ -376,7 +377,7 @@ class BoxConnection:
         self.ready.set()
 
     def handle(self, frame: wire.Frame) -> None:
-        """Take a frame of the agent's. One that no agent sends loses the box."""
+        """Take a frame of the supervisor's. One that no supervisor sends loses the box."""
         kind, number, text, body = frame
         try:
             if kind == wire.USED and text:
@@ -399,15 +400,15 @@ class BoxConnection:
                 self.executor_pid = number
                 self._starved()  # whatever was killed before is no matter of what comes
             elif kind == wire.ENDING:
-                self.lose(text.decode("utf-8", "replace") or "its agent ended")
+                self.lose(text.decode("utf-8", "replace") or "its supervisor ended")
             else:
                 raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - told like the others
         except ValueError as error:
-            self.lose(f"its agent sent what no agent sends: {error}")
+            self.lose(f"its supervisor sent what no supervisor sends: {error}")
 
     def _handle_ready(self, text: bytes) -> None:
         if msgspec.json.decode(text, type=_Ready).door != (self._door is not None):
-            self.lose("its agent and its backend do not agree on the door")
+            self.lose("its supervisor and its backend do not agree on the door")
         self.ready.set()
 
     def _release_turn(self) -> None:

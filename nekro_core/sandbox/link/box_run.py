@@ -27,8 +27,8 @@ from nekro_core.sandbox.link.worker_pool import Job, WorkerPool
 _log = logging.getLogger(__name__)
 
 _KILL_GRACE_S = 3.0
-"""How long an agent may take to end a run before its box is torn down, with the files in it. Half a
-second is not enough where a bomb of processes shares a busy machine with it."""
+"""How long a supervisor may take to end a run before its box is torn down, with the files in it.
+Half a second is not enough where a bomb of processes shares a busy machine with it."""
 
 _UNWIND_S = 0.05
 """How long a run that keeps its globals has to leave the statement whose call ended it: exceptions
@@ -51,7 +51,7 @@ class _Ended(msgspec.Struct):
 
 
 class BoxRun:
-    """A `Run` behind an agent's channel."""
+    """A `Run` behind a supervisor's channel."""
 
     def __init__(
         self,
@@ -117,13 +117,13 @@ class BoxRun:
         return await self.wait()
 
     def stop(self, reason: StopReason, error: str = "") -> None:
-        """Have the agent kill the run; if it does not soon, the box is torn down."""
+        """Have the supervisor kill the run; if it does not soon, the box is torn down."""
         if self._result is None and self._stopping is None:
             self._stopping = _Ended(reason, error)
             self._kill()
 
     def _kill(self) -> None:
-        """Have the agent kill it, as it is told to be stopping."""
+        """Have the supervisor kill it, as it is told to be stopping."""
         if self._result is None:
             self._channel.send(wire.CANCEL, 0, msgspec.json.encode(self._stopping))
             self._set_timer(_KILL_GRACE_S, self._give_up)
@@ -149,7 +149,7 @@ class BoxRun:
         return self._floor_since is not None
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame that the agent sent about this run."""
+        """Take a frame that the supervisor sent about this run."""
         if self._result is not None:
             return
         if kind == wire.RESULT:
@@ -170,7 +170,7 @@ class BoxRun:
     def lost(self, reason: str) -> None:
         """The box is gone."""
         ended = _Ended(StopReason.DIED, f"the box was lost: {reason}")
-        if self._starved():  # the kernel took the agent with the run
+        if self._starved():  # the kernel took the supervisor with the run
             ended = _Ended(StopReason.OUT_OF_MEMORY, f"{_STARVED}: it was lost")
         self._end(self._stopping or ended, b"")
 
@@ -255,10 +255,10 @@ class BoxRun:
             self._set_timer(left, self._check_time)
 
     def _give_up(self) -> None:
-        """Tear the box down: its agent was told to end the run and did not."""
+        """Tear the box down: its supervisor was told to end the run and did not."""
         self._timer = None
         if self._result is None:
-            self._tear_down("its agent did not end a run in time")
+            self._tear_down("its supervisor did not end a run in time")
 
     def _set_timer(self, seconds: float, act: Callable[[], None]) -> None:
         if self._timer is not None:

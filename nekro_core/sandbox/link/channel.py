@@ -10,11 +10,11 @@ from nekro_core.sandbox.guest import guest_wire as wire
 _READ_BYTES = 65536
 
 _BODY_LIMIT = 256 * 1024 * 1024
-"""Of one frame of an agent: the largest value there may be, and then some."""
+"""Of one frame of a supervisor: the largest value there may be, and then some."""
 
 
 class FrameSender(Protocol):
-    """What takes frames for an agent."""
+    """What takes frames for a supervisor."""
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
         """Send a frame. On a channel that is lost it does nothing: the loss is told elsewhere."""
@@ -57,7 +57,8 @@ class Channel(asyncio.BufferedProtocol):
                 self._transport.writelines((head + text, body))
 
     def send_soon(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send a frame with all others of this turn of the event loop: the agent wakes once."""
+        """Send a frame with all others of this turn of the event loop: the supervisor wakes
+        once."""
         if not self._held:
             asyncio.get_running_loop().call_soon(self._flush)
         self._held += wire.frame(kind, number, text, body)
@@ -68,7 +69,7 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.write(held)
 
     def close(self) -> None:
-        """Give up the channel; the agent ends when it sees that."""
+        """Give up the channel; the supervisor ends when it sees that."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -91,7 +92,7 @@ class Channel(asyncio.BufferedProtocol):
             while found := wire.split(self._buffer, _BODY_LIMIT):
                 self._on_frame(found)
         except wire.ProtocolError as error:
-            self.fail(f"its agent sent {error}")
+            self.fail(f"its supervisor sent {error}")
 
     def fail(self, reason: str) -> None:
         """Give up a stream that cannot be understood."""

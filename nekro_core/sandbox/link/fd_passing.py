@@ -1,7 +1,8 @@
-"""The host's end of the socket through which an agent hands out descriptors.
+"""The host's end of the socket through which a supervisor hands out descriptors.
 
-Where agent and host are on one kernel, a connection out of a box is the connection itself: made by
-the agent in the box's own network, passed to the host, and from then on nobody's between the two.
+Where supervisor and host are on one kernel, a connection out of a box is the connection itself:
+made by the supervisor in the box's own network, passed to the host, and from then on nobody's
+between the two.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ _SORTS = ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STR
 
 
 class DescriptorReceiver:
-    """Gives each descriptor that arrives, with the number beside it. The agent is not trusted:
+    """Gives each descriptor that arrives, with the number beside it. The supervisor is not trusted:
     what is no stream socket, alone and with its number, breaks the door."""
 
     def __init__(
@@ -52,10 +53,10 @@ class DescriptorReceiver:
                 self._break(f"its door broke: {error}")
                 return
             if not message and not descriptors:
-                self.close()  # the agent is gone, which its channel tells
+                self.close()  # the supervisor is gone, which its channel tells
                 return
             if not self._take(message, descriptors):
-                self._break("its agent handed out what is no connection")
+                self._break("its supervisor handed out what is no connection")
                 return
 
     def _take(self, message: bytes, descriptors: list[int]) -> bool:

@@ -1,4 +1,4 @@
-"""Connections out of a box whose near end stays with its agent: numbered frames, with credit.
+"""Connections out of a box whose near end stays with its supervisor: numbered frames, with credit.
 
 Each side may send `WINDOW` bytes before the other has passed them on, so that no stream holds up
 the tool calls on the same channel, and what nobody reads fills no memory. See `guest_wire`.
@@ -16,7 +16,7 @@ from nekro_core.sandbox.link.channel import FrameSender
 
 _PIECE = 64 * 1024
 _BACKLOG = 256
-"""Connections that nobody has accepted yet: what the agent's own kernel keeps, twice."""
+"""Connections that nobody has accepted yet: what the supervisor's own kernel keeps, twice."""
 
 
 class RelayedStream(anyio.abc.ByteStream):
@@ -90,7 +90,8 @@ class RelayedStream(anyio.abc.ByteStream):
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, data: bytes) -> bool:
-        """Take what the agent sent, nothing for its end. False where it sent more than it may."""
+        """Take what the supervisor sent, nothing for its end. False where it sent more than it
+        may."""
         if not data:
             self._ended = True
         elif not self._closed:
@@ -100,13 +101,13 @@ class RelayedStream(anyio.abc.ByteStream):
         return self._waiting + self._taken <= wire.WINDOW
 
     def add_credit(self, count: int) -> bool:
-        """The agent passed so many bytes on. False where that is more than it was sent."""
+        """The supervisor passed so many bytes on. False where that is more than it was sent."""
         self._credit += count
         self._wake()
         return count >= 0 and self._credit <= wire.WINDOW
 
     def end(self) -> None:
-        """The agent is done with it."""
+        """The supervisor is done with it."""
         self._over = True
         self._wake()
 

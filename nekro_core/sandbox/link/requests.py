@@ -18,7 +18,7 @@ _CODES = frozenset(
     {"not_found", "is_a_directory", "permission_denied", "too_large", "invalid_input", "limit"}
 )
 KILLED = "killed"
-"""The agent's own code for work that something in the box has killed."""
+"""The supervisor's own code for work that something in the box has killed."""
 _MESSAGE_LIMIT = 1000
 
 
@@ -93,7 +93,8 @@ class BoxRequests:
         limit: int = 0,
         timeout_s: float,
     ) -> tuple[Any, bytes]:
-        """Have the agent itself do something with a file: the answer's value, and what was read.
+        """Have the supervisor itself do something with a file: the answer's value, and what was
+        read.
 
         Raises `BoxFileError` and `BoxLost`.
         """
@@ -121,7 +122,7 @@ class BoxRequests:
         return request
 
     def send_work(self, request: BoxRequest, wanted: dict[str, object], body: bytes = b"") -> None:
-        """Hand work to the box's steward."""
+        """Hand work to the box's executor."""
         self._sender.send(wire.WORK, request.number, encoded(wanted), body)
 
     async def wait(self, request: BoxRequest, timeout_s: float) -> None:
@@ -140,8 +141,8 @@ class BoxRequests:
             raise self.broken() from error
 
     def broken(self) -> BoxLost:
-        """Lose the box over an answer that no agent gives."""
-        self._lose("its agent sent an answer that cannot be read")
+        """Lose the box over an answer that no supervisor gives."""
+        self._lose("its supervisor sent an answer that cannot be read")
         return BoxLost(f"the box is gone: {self._lost}")
 
     def end(self, request: BoxRequest) -> None:
@@ -151,7 +152,8 @@ class BoxRequests:
             self._sender.send(wire.STOP, request.number)
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame of the agent's. Raises `ValueError` for one that no agent sends."""
+        """Take a frame of the supervisor's. Raises `ValueError` for one that no supervisor
+        sends."""
         request = self._open.get(number)
         if request is None or request.answered:
             return

@@ -54,7 +54,7 @@ class BoxStreams:
             assert isinstance(found, socket.socket)
             if not found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 found.close()
-                self._lose("its agent handed out what does not listen")
+                self._lose("its supervisor handed out what does not listen")
                 raise BoxLost("the box is gone: it broke the protocol")
             listener = DescriptorListener(found, lambda: self._listeners.pop(number, None))
             self._listeners[number] = listener
@@ -85,7 +85,7 @@ class BoxStreams:
             return await anyio.abc.SocketStream.from_socket(found)
         except (ValueError, OSError) as error:
             found.close()
-            self._lose(f"its agent handed out what is not connected: {error}")
+            self._lose(f"its supervisor handed out what is not connected: {error}")
             raise BoxLost("the box is gone: it broke the protocol") from error
 
     def take(self, number: int, sock: socket.socket) -> None:
@@ -98,7 +98,8 @@ class BoxStreams:
             opening.done.set()
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame of the agent's. Raises `ValueError` for one that no agent sends."""
+        """Take a frame of the supervisor's. Raises `ValueError` for one that no supervisor
+        sends."""
         if kind == wire.OPENED:
             self._handle_opened(number, text.decode("utf-8", "replace"))
         elif kind == wire.ACCEPTED:

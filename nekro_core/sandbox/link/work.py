@@ -1,4 +1,4 @@
-"""Commands, globs and archives of a box: what its agent hands on to its steward."""
+"""Commands, globs and archives of a box: what its supervisor hands on to its executor."""
 
 import contextlib
 import math
@@ -21,7 +21,7 @@ from nekro_core.sandbox.results import (
 )
 
 _GRACE_S = 15.0
-"""For a steward beyond a command's own time: to kill its tree, on a machine that is busy."""
+"""For an executor beyond a command's own time: to kill its tree, on a machine that is busy."""
 _GLOB_S = 60.0
 _ANSWER_S = 60.0
 """For an archive's first and last word; its pieces have a time of their own."""

@@ -67,7 +67,7 @@ async def office(
         yield office
 
 
-async def test_a_thread(office: Office) -> None:
+async def test_a_mail_thread_is_a_conversation(office: Office) -> None:
     first = await office.write("Tea at four?", subject="Tea")
     (asked,) = await office.heard(1)
     assert asked.chat_key.instance == "mail"
@@ -299,7 +299,7 @@ async def test_what_could_not_be_stored_is_taken_again(office: Office) -> None:
         ("silent", DeliveryState.UNKNOWN),
     ],
 )
-async def test_what_became_of_a_mail(
+async def test_a_send_ends_in_the_state_of_the_servers_answer(
     tmp_path: Path,
     server: MailServer,
     people: tuple[str, str, str],

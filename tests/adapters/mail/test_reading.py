@@ -48,7 +48,7 @@ def parsed(**headers: str) -> EmailMessage:
         {"Content_Type": "multipart/report; report-type=delivery-status; boundary=b"},
     ],
 )
-def test_what_a_machine_sent(headers: dict[str, str]) -> None:
+def test_a_mail_of_a_machine_is_recognized(headers: dict[str, str]) -> None:
     assert automatic_reason(parsed(**headers), "ann@example.test")
 
 
@@ -63,7 +63,7 @@ def test_addresses_that_nobody_reads(sender: str) -> None:
 @pytest.mark.parametrize(
     "headers", [{}, {"Auto_Submitted": "no"}, {"Return_Path": "<ann@example.test>"}]
 )
-def test_what_a_person_wrote(headers: dict[str, str]) -> None:
+def test_a_mail_of_a_person_is_not_taken_for_a_machines(headers: dict[str, str]) -> None:
     assert not automatic_reason(parsed(**headers), "ann@example.test")
 
 
@@ -174,7 +174,7 @@ def test_a_subject_without_its_marks(subject: str, bare: str) -> None:
 # -- bytes -----------------------------------------------------------------------------------
 
 
-def test_parts_and_attachments() -> None:
+def test_parts_and_attachments_are_read() -> None:
     message = EmailMessage()
     message["From"] = "Änn <ann@example.test>"
     message.set_content("plain words")
@@ -208,7 +208,7 @@ def test_parts_and_attachments() -> None:
         (mail(References="<a@x> <b@x>", In_Reply_To="<a@x>"), {"references": ("<b@x>", "<a@x>")}),
     ],
 )
-def test_odd_mails(data: bytes, expected: dict[str, Any]) -> None:
+def test_odd_mails_are_read(data: bytes, expected: dict[str, Any]) -> None:
     found = read_mail(data)
     assert {name: getattr(found, name) for name in expected} == expected
 

@@ -127,7 +127,7 @@ def test_who_is_meant() -> None:
     assert not is_for({"msgtype": "m.notice"}, (Mention(BOT),), BOT)
 
 
-async def test_media() -> None:
+async def test_media_are_read() -> None:
     mxc = {"url": "mxc://far.example/abc_-1", "body": "a.bin"}
     assert await read({"msgtype": "m.image", **mxc}) == (
         Image(Media(path="/far.example/abc_-1", name="a.bin", mime="image")),
@@ -162,7 +162,7 @@ async def test_only_an_mxc_address_is_fetched(url: Any) -> None:
     assert image.media.problem
 
 
-async def test_other_messages() -> None:
+async def test_other_messages_are_read() -> None:
     assert await read({"msgtype": "m.emote", "body": "waves"}) == (Text("* waves"),)
     assert await read({"msgtype": "m.notice", "body": "beep"}) == (Text("beep"),)
     (place,) = await read({"msgtype": "m.location", "body": "home", "geo_uri": "geo:1,2"})
@@ -173,7 +173,7 @@ async def test_other_messages() -> None:
     assert await read({"msgtype": "com.example.new", "body": "in words"}) == (Text("in words"),)
 
 
-def test_relations() -> None:
+def test_replies_and_threads_are_read() -> None:
     reply = {"m.in_reply_to": {"event_id": "$1"}}
     thread = {"rel_type": "m.thread", "event_id": "$0"}
     assert answered_id({"m.relates_to": reply}) == "$1"
@@ -243,7 +243,7 @@ def _member(now: str, before: str | None, *, who: str = MO, by: str = LIN) -> di
         ({"type": "m.room.topic", "sender": LIN, "content": {"topic": "x"}}, None),
     ],
 )
-def test_notices(event: dict[str, Any], wanted: Notice | None) -> None:
+def test_notices_are_read(event: dict[str, Any], wanted: Notice | None) -> None:
     assert read_notice(event, BOT) == wanted
 
 

@@ -90,7 +90,7 @@ async def test_a_change_calls_nobody_again(tmp_path: Path) -> None:
         replacing("$1", await written(File(medium(tmp_path, "a.txt"))))
 
 
-async def test_media(tmp_path: Path) -> None:
+async def test_media_are_written(tmp_path: Path) -> None:
     content = await written(File(medium(tmp_path, "a.txt")))
     assert content == {
         "msgtype": "m.file",

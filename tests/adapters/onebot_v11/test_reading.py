@@ -92,7 +92,7 @@ SEGMENTS: list[tuple[Any, tuple[Segment, ...]]] = [
 
 
 @pytest.mark.parametrize(("wire", "expected"), SEGMENTS, ids=lambda value: repr(value)[:50])
-async def test_segments(wire: Any, expected: tuple[Segment, ...]) -> None:
+async def test_segments_are_read(wire: Any, expected: tuple[Segment, ...]) -> None:
     assert await read_segments(wire, Nobody()) == expected
 
 
@@ -134,7 +134,7 @@ NOTICES: list[tuple[dict[str, Any], Notice | None]] = [
 
 
 @pytest.mark.parametrize(("event", "expected"), NOTICES)
-def test_notices(event: dict[str, Any], expected: Notice | None) -> None:
+def test_notices_are_read(event: dict[str, Any], expected: Notice | None) -> None:
     assert read_notice(event) == expected
 
 
@@ -174,7 +174,7 @@ def test_which_chat_an_event_belongs_to(event: dict[str, Any], expected: Any) ->
         (-5, 9.0),
     ],
 )
-def test_times(stamp: Any, expected: float) -> None:
+def test_a_time_stamp_is_read_or_replaced_by_the_present(stamp: Any, expected: float) -> None:
     assert time_of({"time": stamp}, 9.0) == expected
 
 

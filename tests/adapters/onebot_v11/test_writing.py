@@ -54,7 +54,7 @@ def delivery(*segments: Segment, key: str = GROUP) -> Delivery:
         ),
     ],
 )
-async def test_refused(refused: Delivery, reason: str) -> None:
+async def test_a_message_that_cannot_be_sent_is_refused(refused: Delivery, reason: str) -> None:
     with pytest.raises(UnsendableMessage, match=reason):
         await call_for(refused)
 

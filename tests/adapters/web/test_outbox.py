@@ -62,7 +62,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
             yield Bench(outbox, adapter, web)
 
 
-async def test_over_http(bench: Bench) -> None:
+async def test_the_outbox_is_managed_over_http(bench: Bench) -> None:
     await bench.outbox.send(GROUP, (Text("fine"),))
     await bench.lost("are you there?")
     (found,) = await bench.listed()
@@ -93,7 +93,7 @@ async def test_over_http(bench: Bench) -> None:
         ("POST", "/nothing/drop", 409, "there is no message"),
     ],
 )
-async def test_what_cannot_be_is_said(
+async def test_impossible_requests_say_why(
     bench: Bench, method: str, path: str, status: int, words: str
 ) -> None:
     answer = await bench.web.request(method, f"/api/v1/outbox{path}")
@@ -101,7 +101,7 @@ async def test_what_cannot_be_is_said(
     assert words in answer.json()["error"]["message"]
 
 
-async def test_on_the_page(bench: Bench) -> None:
+async def test_the_outbox_is_managed_on_the_page(bench: Bench) -> None:
     empty = await bench.web.get("/ui/outbox", headers={"Accept-Language": "zh"})
     assert "发出的消息都已送达" in empty.text
     await bench.lost("<b>bold</b> & more")

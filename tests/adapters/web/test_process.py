@@ -20,7 +20,9 @@ async def page(tmp_path: Path, anyio_backend: str) -> AsyncIterator[WholePage]:
         yield running
 
 
-async def test_the_whole_of_it(page: WholePage) -> None:
+async def test_the_page_wants_a_login_loads_nothing_foreign_and_ends_at_once(
+    page: WholePage,
+) -> None:
     """One process for all of these: NiceGUI takes seconds to import."""
     await _the_page_and_its_socket_want_a_login(page)
     await _what_is_loaded_comes_from_here_alone(page)

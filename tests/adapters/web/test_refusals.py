@@ -51,7 +51,9 @@ def code_of(answer: httpx.Response) -> str:
 
 class TestTheToken:
     @pytest.mark.parametrize(("method", "path"), ADDRESSES)
-    async def test_nothing_is_told_without_it(self, table: Web, method: str, path: str) -> None:
+    async def test_without_the_token_every_request_is_refused(
+        self, table: Web, method: str, path: str
+    ) -> None:
         async with table.stranger() as stranger:
             assert (await stranger.request(method, path)).status_code == 401
         async with table.stranger(Cookie="nekro_session_x=1.a.b") as stranger:
@@ -60,7 +62,7 @@ class TestTheToken:
     @pytest.mark.parametrize(
         "header", ["Bearer", "Bearer wrong", "Basic abc", "Bearer \xff\xfe", "bearer"]
     )
-    async def test_a_wrong_one_is_a_clear_no(self, chat: Web, header: str) -> None:
+    async def test_a_wrong_token_is_refused(self, chat: Web, header: str) -> None:
         async with chat.stranger() as stranger:
             headers = [(b"authorization", header.encode("latin-1"))]
             answer = await stranger.get("/api/v1/rooms", headers=headers)
@@ -75,7 +77,9 @@ class TestTheToken:
             chat.clock.now += FAILURE_WINDOW_S + 1
             assert (await stranger.get("/api/v1/rooms")).status_code == 401
 
-    async def test_it_is_made_once_and_only_its_owner_reads_it(self, tmp_path: Path) -> None:
+    async def test_the_token_is_made_once_and_only_its_owner_can_read_it(
+        self, tmp_path: Path
+    ) -> None:
         async with web(tmp_path) as first:
             token = first.adapter.access_token
         async with web(tmp_path) as again:
@@ -173,7 +177,7 @@ class TestHostAndOrigin:
             ("[::1", False),
         ],
     )
-    def test_host(self, host: str, allowed: bool) -> None:
+    def test_only_allowed_host_names_are_served(self, host: str, allowed: bool) -> None:
         assert host_allowed(host, {"bot.example.com"}) is allowed
 
     @pytest.mark.parametrize(
@@ -193,7 +197,9 @@ class TestHostAndOrigin:
             ("", "127.0.0.1:8080", False),
         ],
     )
-    def test_origin(self, origin: str | None, host: str, allowed: bool) -> None:
+    def test_only_the_pages_own_origin_is_accepted(
+        self, origin: str | None, host: str, allowed: bool
+    ) -> None:
         assert origin_allowed(origin, host, {"bot.example.com"}) is allowed
 
     @pytest.mark.parametrize(
@@ -259,7 +265,9 @@ BODIES: list[tuple[Any, int, str]] = [
 
 class TestWhatIsNotTaken:
     @pytest.mark.parametrize(("body", "status", "code"), BODIES)
-    async def test_a_body(self, table: Web, body: bytes, status: int, code: str) -> None:
+    async def test_an_invalid_body_is_refused(
+        self, table: Web, body: bytes, status: int, code: str
+    ) -> None:
         answer = await table.client.post(
             "/api/v1/rooms/lobby/messages",
             content=body,
@@ -269,7 +277,7 @@ class TestWhatIsNotTaken:
         assert answer.json()["error"]["message"]
         assert not table.host.accepted
 
-    async def test_another_type_of_body(self, table: Web) -> None:
+    async def test_another_content_type_is_refused(self, table: Web) -> None:
         answer = await table.client.post("/api/v1/rooms/lobby/messages", content=b"speaker=lin")
         assert (answer.status_code, code_of(answer)) == (415, "content_type")
         answer = await table.client.post(
@@ -283,7 +291,7 @@ class TestWhatIsNotTaken:
         )
         assert (answer.status_code, code_of(answer)) == (400, "body")
 
-    async def test_an_enormous_body(self, chat: Web) -> None:
+    async def test_an_enormous_body_is_refused(self, chat: Web) -> None:
         async def chunks() -> AsyncIterator[bytes]:
             for _ in range(MAX_BODY_BYTES // len(chunk) + 1):
                 yield chunk
@@ -299,25 +307,25 @@ class TestWhatIsNotTaken:
     @pytest.mark.parametrize(
         "room", ["%20", "..", "group_", "a%2Fb", "a%5Cb", "a%23b", "a%00b", "a%E2%80%AEb", "x" * 65]
     )
-    async def test_a_room(self, table: Web, room: str) -> None:
+    async def test_an_invalid_room_name_is_refused(self, table: Web, room: str) -> None:
         answer = await table.post(room, {"speaker": "lin", "text": "hi"})
         assert answer.status_code in {404, 405, 422}
         assert not table.host.accepted
 
     @pytest.mark.parametrize("number", ["-1", "x", "1e3", "1_0", "٣", "", "9" * 25, "0x10"])
-    async def test_a_number(self, table: Web, number: str) -> None:
+    async def test_an_invalid_number_is_refused(self, table: Web, number: str) -> None:
         for path in (f"messages?limit={number}", f"messages?after={number}", f"media/{number}/0"):
             answer = await table.client.get(f"/api/v1/rooms/lobby/{path}")
             assert answer.status_code in {400, 404}, path
 
-    async def test_an_idempotency_key(self, table: Web) -> None:
+    async def test_an_invalid_idempotency_key_is_refused(self, table: Web) -> None:
         for key in ("a b", "x" * 201):
             answer = await table.post(
                 "lobby", {"speaker": "lin", "text": "hi"}, **{"Idempotency-Key": key}
             )
             assert (answer.status_code, code_of(answer)) == (400, "idempotency_key")
 
-    async def test_a_setting(self, tmp_path: Path) -> None:
+    async def test_an_invalid_setting_stops_the_start(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="expected host names"):
             async with web(tmp_path, web_allowed_hosts="[broken"):
                 pass

@@ -67,7 +67,7 @@ async def web(store: Store) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_what_was_done_in_every_chat(store: Store, web: httpx.AsyncClient) -> None:
+async def test_the_page_lists_the_turns_of_all_chats(store: Store, web: httpx.AsyncClient) -> None:
     empty = await web.get("/ui/turns", headers={"Accept-Language": "zh"})
     assert "还没有人问过什么" in empty.text
     first = await turn(store, GROUP, "roll & win", "finished")
@@ -91,7 +91,9 @@ async def test_what_was_done_in_every_chat(store: Store, web: httpx.AsyncClient)
     assert [each["id"] for each in older] == [first]
 
 
-async def test_one_with_its_code_and_its_error(store: Store, web: httpx.AsyncClient) -> None:
+async def test_the_page_shows_the_code_and_the_error_of_a_turn(
+    store: Store, web: httpx.AsyncClient
+) -> None:
     number = await turn(store, GROUP, "roll", "limit_repairs")
     page = (await web.get(f"/ui/turns/{number}")).text
     assert "roll(&lt;20&gt;)" in page
@@ -106,6 +108,6 @@ async def test_one_with_its_code_and_its_error(store: Store, web: httpx.AsyncCli
 
 
 @pytest.mark.parametrize(("asked", "code"), [("limit=0", "number"), ("chat=nowhere", "chat")])
-async def test_what_cannot_be_is_said(web: httpx.AsyncClient, asked: str, code: str) -> None:
+async def test_impossible_requests_say_why(web: httpx.AsyncClient, asked: str, code: str) -> None:
     answer = await web.get(f"/api/v1/turns?{asked}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)

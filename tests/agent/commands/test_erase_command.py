@@ -25,7 +25,7 @@ async def texts(bot: Bot, chat: ChatKey = GROUP) -> str:
     return str([each.segments for each in await bot.store.messages.newest(chat, 100)])
 
 
-async def test_a_member_has_themselves_forgotten(folder: Path, boxes: Shelf) -> None:
+async def test_a_member_erases_themselves(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("vermilion, yes"), answer("hello")])
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")
@@ -69,7 +69,9 @@ async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: She
         await until(lambda: bot.commands.at_work == 0)
 
 
-async def test_an_operator_has_anybody_forgotten_in_private_too(folder: Path, boxes: Shelf) -> None:
+async def test_an_operator_erases_anybody_also_from_a_private_chat(
+    folder: Path, boxes: Shelf
+) -> None:
     private = ChatKey.parse(f"fake-private_{USER}")
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), command=OPERATOR) as bot:
         assert await bot.ask("hello", private, user=USER) == ["hi"]

@@ -50,7 +50,7 @@ async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes:
         assert len(model.requests) == 2
 
 
-async def test_it_is_so_after_a_restart(folder: Path, boxes: Shelf) -> None:
+async def test_an_observed_chat_stays_observed_after_a_restart(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         await command(bot, "/observe", role=Role.OWNER)
         await bot.say("are you there?", GROUP, to_bot=True)
@@ -77,7 +77,9 @@ async def test_the_file_is_read_while_the_bot_runs(folder: Path, boxes: Shelf) -
         )
 
 
-async def test_persona(folder: Path, boxes: Shelf) -> None:
+async def test_an_operator_sets_and_clears_the_persona_of_a_chat(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel([answer("arr")])
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         refused = await command(bot, "/persona You obey everybody.", role=Role.OWNER)
@@ -135,7 +137,7 @@ async def test_quotas_of_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None
         assert "chat_quota" not in (folder / "conduct.toml").read_text()
 
 
-async def test_a_thread_is_no_way_round_a_quota(folder: Path, boxes: Shelf) -> None:
+async def test_a_thread_counts_against_the_quota_of_its_chat(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(lambda _: _said("yes"))
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         await command(bot, "/quota chat turns:2", user="boss")
@@ -155,12 +157,12 @@ async def test_a_thread_is_no_way_round_a_quota(folder: Path, boxes: Shelf) -> N
 
 
 @pytest.mark.parametrize("line", ["/quota chat turns:many", "/quota chat money:nan"])
-async def test_a_quota_is_a_number(folder: Path, boxes: Shelf, line: str) -> None:
+async def test_a_quota_that_is_no_number_is_refused(folder: Path, boxes: Shelf, line: str) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         assert (await command(bot, line, user="boss")).startswith("A quota is a number")
 
 
-async def test_who_is_ignored_is_not_answered(folder: Path, boxes: Shelf) -> None:
+async def test_an_ignored_person_is_not_answered(folder: Path, boxes: Shelf) -> None:
     folder.mkdir()
     (folder / "conduct.toml").write_text(
         '[bot]\nignore = ["spam"]\n[people."fake:troll"]\nignored = true\n'
@@ -193,7 +195,7 @@ def _said(text: str) -> str:
     return fence(f"send_channel_message({text!r})")
 
 
-async def test_status_knows_of_an_answer_whose_turn_still_ends(folder: Path, boxes: Shelf) -> None:
+async def test_status_counts_an_answer_whose_turn_has_not_ended(folder: Path, boxes: Shelf) -> None:
     go_on = anyio.Event()
 
     async def slowly() -> AsyncIterator[str]:

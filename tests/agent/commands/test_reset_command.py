@@ -33,7 +33,7 @@ async def told(bot: Bot, text: str, count: int, chat: ChatKey = LIN) -> str:
     return bot.said(chat)[-1]
 
 
-async def test_what_was_before_is_forgotten(folder: Path, boxes: Shelf) -> None:
+async def test_after_reset_the_model_sees_nothing_from_before(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([WRITE, LOOK, LOOK])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("my cat is called Mochi") == ["written"]
@@ -50,7 +50,7 @@ async def test_what_was_before_is_forgotten(folder: Path, boxes: Shelf) -> None:
         assert "Mochi" not in bot.prompt(), "after a restart as well"
 
 
-async def test_no_tool_reads_what_was_before(folder: Path, boxes: Shelf) -> None:
+async def test_after_reset_no_tool_reads_messages_from_before(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(["Mochi, I see", "hello"])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("my cat is called Mochi")
@@ -62,7 +62,7 @@ async def test_no_tool_reads_what_was_before(folder: Path, boxes: Shelf) -> None
         assert [plain_text(record.segments) for record in read][-2:] == ["hi", "hello"]
 
 
-async def test_in_a_group_only_who_runs_it(folder: Path, boxes: Shelf) -> None:
+async def test_in_a_group_only_its_administrators_reset(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         assert await told(bot, "/reset", 1, GROUP) == "You may not use /reset."
         assert bot.plugins.resets == []
@@ -74,7 +74,7 @@ async def test_in_a_group_only_who_runs_it(folder: Path, boxes: Shelf) -> None:
         assert bot.plugins.resets == [GROUP]
 
 
-def test_nobody_but_the_framework_marks_a_beginning() -> None:
+def test_a_message_cannot_pose_as_the_mark_of_a_reset() -> None:
     marks = (Notice(CONVERSATION_RESET), Text("anew"))
     for author in Author:
         record = Record(seq=1, chat_key=LIN, author=author, segments=marks, time=0.0)
@@ -82,7 +82,7 @@ def test_nobody_but_the_framework_marks_a_beginning() -> None:
         assert not structs.replace(record, segments=marks[1:]).begins_anew
 
 
-async def test_a_turn_that_runs_is_stopped_first(folder: Path, boxes: Shelf) -> None:
+async def test_reset_stops_the_running_turn_first(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(60)"), LOOK])
     async with running_bot(folder, boxes, model) as bot:
         await bot.say("work for a minute")

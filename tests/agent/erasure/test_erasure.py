@@ -260,7 +260,7 @@ async def test_boxes_go_where_code_ran_for_them_or_files_of_theirs_are(
 # ---- what is left for the operator
 
 
-async def test_what_is_in_the_way_is_told_and_nothing_else_left_undone(
+async def test_a_failing_step_is_reported_and_the_other_steps_are_done(
     folder: Path, boxes: Shelf
 ) -> None:
     errors = [

@@ -62,7 +62,7 @@ async def secret_weather(_ctx: AgentCtx) -> str:
 TOOLS = [weather_forecast, translate, secret_weather]
 
 
-async def test_found_and_called_in_one_run(folder: Path, boxes: Shelf) -> None:
+async def test_a_deferred_tool_is_found_and_called_in_one_run(folder: Path, boxes: Shelf) -> None:
     code = "found = tool_search('天气预报')\nsend_channel_message(weather_forecast('Paris'))"
     model = ScriptedModel([fence(f"{code}\nprint('weather_forecast' in found)"), ""])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -77,7 +77,7 @@ async def test_found_and_called_in_one_run(folder: Path, boxes: Shelf) -> None:
     assert "days: For how long." not in prompt
 
 
-async def test_who_searches_without_looking_is_shown_what_was_found(
+async def test_results_of_a_search_that_the_code_ignores_are_shown_to_the_model(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(
@@ -112,7 +112,7 @@ async def test_what_was_found_is_there_in_later_turns_of_this_chat_alone(
     assert "days: For how long." not in text_of(model.requests[4])
 
 
-async def test_nothing_fits_and_nothing_is_asked(folder: Path, boxes: Shelf) -> None:
+async def test_a_search_without_a_fitting_tool_says_so(folder: Path, boxes: Shelf) -> None:
     code = (
         "for query in ('zzqqx', ' '):\n    try:\n        tool_search(query)\n"
         "    except ToolError as error:\n        print(error)"
@@ -125,7 +125,7 @@ async def test_nothing_fits_and_nothing_is_asked(folder: Path, boxes: Shelf) -> 
     assert "query is empty" in shown
 
 
-async def test_a_search_holds_nobody_up(folder: Path, boxes: Shelf) -> None:
+async def test_a_search_does_not_block_the_event_loop(folder: Path, boxes: Shelf) -> None:
     code = (
         "query = 'a' + '\\u0300\\u0316' * 30_000\n"
         "try:\n    print(tool_search(query))\nexcept ToolError as error:\n    print(error)"
@@ -253,7 +253,7 @@ def names_of(found: Iterable[NamedTool]) -> list[str]:
     return [each.name for each in found]
 
 
-async def test_the_oldest_go_first_and_finding_again_keeps() -> None:
+async def test_found_tools_are_dropped_oldest_first() -> None:
     discovery, tools = ToolDiscovery(most_found=2), deferred(["apple", "banana", "cherry"])
     for query in ("apple", "banana", "apple", "cherry"):
         await find(discovery, tools, query)
@@ -355,7 +355,9 @@ def test_three_hundred_deferred_tools_cost_less_than_twelve_tokens_each(natively
     assert count(text) < 12 * 300
 
 
-async def test_a_small_model_hears_of_plugins_alone(folder: Path, boxes: Shelf) -> None:
+async def test_a_small_model_is_shown_plugins_instead_of_deferred_tools(
+    folder: Path, boxes: Shelf
+) -> None:
     profile = ModelProfile(name="small", prefers_examples=True, grammar=True)
     model = ScriptedModel(
         ["tool_search(query='weather forecast')", "send_channel_message(text='ok')"],

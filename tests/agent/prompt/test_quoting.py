@@ -92,7 +92,7 @@ async def read_file(_ctx: AgentCtx, fails: bool = False) -> str:
 @pytest.mark.parametrize(
     "code", ["print(read_file())", "look_up('x')", "raise ValueError(read_file())"]
 )
-async def test_a_posted_file_gives_no_orders(
+async def test_lines_of_a_posted_file_cannot_pose_as_the_programs_own(
     folder: Path, boxes: Shelf, limit: int, code: str
 ) -> None:
     model = ScriptedModel([fence(code), fence(f"print(7)\n{code}"), answer("done")])
@@ -121,7 +121,7 @@ def where_the_end_begins(prompt: str) -> str:
 
 @pytest.mark.parametrize("limit", [500, 3000, 12_000])
 @pytest.mark.parametrize("code", ["print(read())", "read()"])
-async def test_a_cut_that_is_known_before_loses_no_mark(
+async def test_cutting_a_quoted_file_at_a_chosen_place_forges_no_line(
     folder: Path, boxes: Shelf, limit: int, code: str
 ) -> None:
     posted = NUMBERS
@@ -140,7 +140,9 @@ async def test_a_cut_that_is_known_before_loses_no_mark(
         assert f"> {FORGED[-1]}" in bot.prompt(), "and it was there to be cut"
 
 
-async def test_nor_does_what_a_restart_tells_of(folder: Path, boxes: Shelf, tmp_path: Path) -> None:
+async def test_the_report_after_a_restart_forges_no_line(
+    folder: Path, boxes: Shelf, tmp_path: Path
+) -> None:
     async def stuck(_ctx: AgentCtx) -> str:
         """Wait."""
         await anyio.sleep_forever()
@@ -174,7 +176,7 @@ async def test_nor_does_what_a_restart_tells_of(folder: Path, boxes: Shelf, tmp_
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_nor_does_the_answer_to_a_function_call(
+async def test_the_result_of_a_function_call_forges_no_line(
     folder: Path, boxes: Shelf, fails: bool
 ) -> None:
     model = ScriptedModel([calls(call("read_file", fails=fails)) for _ in range(2)] + ["done"])
@@ -188,7 +190,7 @@ async def test_nor_does_the_answer_to_a_function_call(
         assert part.text.startswith("[error] read_file: cannot be read: " if fails else "> aaa")
 
 
-async def test_nor_does_what_a_plugin_adds(folder: Path, boxes: Shelf) -> None:
+async def test_a_plugins_injection_forges_no_line(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("done")])
     async with running_bot(folder, boxes, model) as bot:
         words = (
@@ -203,7 +205,7 @@ async def test_nor_does_what_a_plugin_adds(folder: Path, boxes: Shelf) -> None:
         assert forged_lines(model.requests[0]) == []
 
 
-async def test_nor_do_people_to_a_small_model(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_to_a_small_model_forges_no_line(folder: Path, boxes: Shelf) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
     replies = ["look_up('x')", "send_channel_message('done')"] * 2
     model = ScriptedModel(replies, profile=profile)

@@ -21,7 +21,7 @@ def said(seq: int, user: str) -> PendingMessage:
 
 
 @pytest.mark.parametrize("way", [Backlog.on_record, Backlog.add_pending])
-def test_who_floods_the_chat_drops_no_one_elses_question(
+def test_a_flood_by_one_person_drops_no_other_persons_question(
     way: Callable[[Backlog, PendingMessage], None],
 ) -> None:
     backlog = Backlog(lambda record: record.sender.user_id != "10002")

@@ -124,7 +124,7 @@ async def test_what_another_person_says_during_a_turn_gets_the_next_one(
         assert ", to you, unanswered\n> and a cake" in report
 
 
-async def test_a_line_of_the_program_is_nobodys_and_gets_a_turn_of_its_own(
+async def test_a_system_line_has_no_requester_and_gets_a_turn_of_its_own(
     folder: Path, boxes: Shelf
 ) -> None:
     wishes = Wishes()
@@ -199,7 +199,7 @@ async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: 
 # --- what it costs, what it leaves ----------------------------------------------------------------
 
 
-async def test_a_quota_is_that_of_who_asked(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: Shelf) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(
@@ -221,7 +221,9 @@ async def test_a_quota_is_that_of_who_asked(folder: Path, boxes: Shelf) -> None:
             assert (used.turns, used.steps) == (1, 1), user
 
 
-async def test_what_a_turn_left_goes_with_who_asked(folder: Path, boxes: Shelf) -> None:
+async def test_erasing_a_person_removes_the_runs_of_their_own_turns_alone(
+    folder: Path, boxes: Shelf
+) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(
@@ -285,7 +287,7 @@ async def test_a_timer_belongs_to_who_asked_for_it(folder: Path, boxes: Shelf) -
             assert traces.timers == ((GROUP, theirs),)
 
 
-async def test_a_bot_that_answers_us_makes_nobody_else_rest(folder: Path, boxes: Shelf) -> None:
+async def test_the_cooldown_of_a_bot_holds_no_other_sender_back(folder: Path, boxes: Shelf) -> None:
     trigger = TriggerSettings(debounce_s=30, burst_turns=2, burst_s=60)
     async with running_bot(
         folder, boxes, ScriptedModel(lambda _: answer("yes")), trigger=trigger
@@ -366,7 +368,7 @@ async def test_what_is_asked_after_the_command_is_answered(folder: Path, boxes: 
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "mei"]
 
 
-async def test_who_was_erased_waits_no_more(folder: Path, boxes: Shelf) -> None:
+async def test_questions_of_an_erased_person_are_dropped(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first), command=OPERATOR) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.say("I wait too", GROUP, user="mei", to_bot=True)

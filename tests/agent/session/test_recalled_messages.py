@@ -29,7 +29,7 @@ async def test_a_recall_of_the_asking_message_ends_the_turn(folder: Path, boxes:
         assert "> one" not in bot.prompt()
 
 
-async def test_what_was_said_before_the_recall_stays_and_no_more_comes(
+async def test_words_sent_before_the_recall_stay_and_nothing_follows(
     folder: Path, boxes: Shelf
 ) -> None:
     code = "send_channel_message('begun')\nimport time\ntime.sleep(60)\nsend_channel_message('no')"
@@ -68,7 +68,7 @@ async def test_a_recall_of_another_message_ends_nothing(folder: Path, boxes: She
         assert bot.said() == ["one"]
 
 
-async def test_what_is_taken_back_while_its_person_still_types_is_not_answered(
+async def test_a_message_recalled_while_its_author_types_is_not_answered(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('two')")])
@@ -83,7 +83,7 @@ async def test_what_is_taken_back_while_its_person_still_types_is_not_answered(
         assert len(model.requests) == 1
 
 
-async def test_a_turn_is_not_taken_up_whose_question_was_taken_back(
+async def test_a_turn_whose_question_was_recalled_is_not_resumed(
     folder: Path, boxes: Shelf, tmp_path: Path
 ) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(60)")])

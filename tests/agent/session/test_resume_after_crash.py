@@ -90,7 +90,9 @@ async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
 
 
 @pytest.mark.parametrize("acts", [True, False])
-async def test_a_turn_is_not_taken_up_for_ever(folder: Path, boxes: Shelf, acts: bool) -> None:
+async def test_a_turn_that_keeps_crashing_is_given_up(
+    folder: Path, boxes: Shelf, acts: bool
+) -> None:
     async def reply() -> AsyncIterator[str]:
         await anyio.sleep_forever()
         yield ""

@@ -236,7 +236,7 @@ async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: Shelf
         assert await bot.ask("again") == ["new"]
 
 
-async def test_stop_from_the_page(folder: Path, boxes: Shelf) -> None:
+async def test_the_page_stops_a_turn(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
     async with running_bot(folder, boxes, model) as bot:
         assert not await bot.sessions.stop(LIN)
@@ -260,7 +260,7 @@ async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: Shelf) -
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_stop_where_nothing_runs(folder: Path, boxes: Shelf) -> None:
+async def test_stop_does_nothing_where_no_turn_runs(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         await bot.say("/stop")
         await until(lambda: bool(bot.said()))
@@ -270,7 +270,7 @@ async def test_stop_where_nothing_runs(folder: Path, boxes: Shelf) -> None:
         assert bot.said(GROUP) == []
 
 
-async def test_stop_while_the_bot_still_waits_for_the_rest(folder: Path, boxes: Shelf) -> None:
+async def test_stop_drops_a_question_whose_author_still_types(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         await bot.say("do it")
         await anyio.sleep(0.02)
@@ -279,7 +279,7 @@ async def test_stop_while_the_bot_still_waits_for_the_rest(folder: Path, boxes: 
         assert bot.said() == ["Stopped."]
 
 
-async def test_stop_while_plugins_still_look_at_the_message(folder: Path, boxes: Shelf) -> None:
+async def test_stop_drops_a_question_that_plugins_still_look_at(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("too late")])
     async with running_bot(folder, boxes, model) as bot:
         looked = bot.plugins.looked = anyio.Event()
@@ -375,7 +375,7 @@ async def test_a_turn_that_waits_too_long_for_its_place_is_closed_with_a_reason(
 # --- tidiness -------------------------------------------------------------------------------------
 
 
-async def test_a_silent_chat_is_forgotten(folder: Path, boxes: Shelf) -> None:
+async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: Shelf) -> None:
     settings = AgentSettings(session_idle_s=0.05)
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), settings=settings) as bot:
         assert await bot.ask("hello") == ["hi"]

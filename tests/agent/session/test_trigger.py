@@ -76,7 +76,7 @@ PICTURE = Image(Media(path="/x.png"))
         (record(chat=PRIVATE), ""),
     ],
 )
-def test_what_is_answered(heard: Record, why: str) -> None:
+def test_each_record_is_answered_waited_for_or_left_alone(heard: Record, why: str) -> None:
     assert trigger_reason(heard, wall=NOW, settings=SETTINGS, names=NAMES) == why
 
 

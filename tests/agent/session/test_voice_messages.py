@@ -53,7 +53,9 @@ async def test_a_spoken_question_is_answered(folder: Path, boxes: Shelf) -> None
         assert ear.heard == [data]
 
 
-async def test_without_an_ear_it_can_still_be_played(folder: Path, boxes: Shelf) -> None:
+async def test_without_a_transcriber_the_prompt_names_the_sound_file(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel(["I cannot listen yet."])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("", segments=(await voice(bot, silk()),))
@@ -77,7 +79,7 @@ async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxe
         assert len(await bot.turns(GROUP)) == 1
 
 
-async def test_a_slow_ear_is_waited_for_so_long(folder: Path, boxes: Shelf) -> None:
+async def test_a_slow_transcriber_is_waited_for_up_to_its_limit(folder: Path, boxes: Shelf) -> None:
     ear = FakeTranscriber("too late", go=anyio.Event())
     model = ScriptedModel(["What did you say?", "Ah."])
     async with running_bot(folder, boxes, model, transcriber=ear, wait_s=0.05) as bot:
@@ -107,7 +109,7 @@ async def test_what_is_written_meanwhile_is_answered_too(folder: Path, boxes: Sh
         assert "> quickly, please" in bot.prompt()
 
 
-async def test_a_voice_that_a_dead_process_left(folder: Path, boxes: Shelf) -> None:
+async def test_a_voice_left_by_a_killed_process_is_transcribed(folder: Path, boxes: Shelf) -> None:
     ear = FakeTranscriber("still here", go=anyio.Event())
     async with running_bot(folder, boxes, ScriptedModel([]), transcriber=ear) as bot:
         await bot.say("", segments=(await voice(bot, silk()),))
@@ -122,7 +124,9 @@ async def test_a_voice_that_a_dead_process_left(folder: Path, boxes: Shelf) -> N
         assert "> still here" in bot.prompt()
 
 
-async def test_what_cannot_be_heard_is_answered_as_it_came(folder: Path, boxes: Shelf) -> None:
+async def test_a_voice_that_cannot_be_transcribed_is_answered_without_words(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel(["Sorry?"])
     broken = b"\x02#!SILK_V3" + b"\x10\x00" + b"?" * 7
     async with running_bot(folder, boxes, model, transcriber=FakeTranscriber()) as bot:
@@ -132,7 +136,9 @@ async def test_what_cannot_be_heard_is_answered_as_it_came(folder: Path, boxes: 
         assert (kept.media.mime, kept.text) == ("audio/silk", "")
 
 
-async def test_what_was_said_while_the_bot_was_away(folder: Path, boxes: Shelf) -> None:
+async def test_a_voice_from_while_the_bot_was_away_is_not_transcribed(
+    folder: Path, boxes: Shelf
+) -> None:
     ear = FakeTranscriber("said long ago")
     model = ScriptedModel(["I was away."])
     async with running_bot(folder, boxes, model, transcriber=ear) as bot:

@@ -61,7 +61,7 @@ async def test_people_in_any_order_are_each_answered_once_in_turns_of_their_own(
         assert not any(record.to_bot for record in left)
 
 
-async def test_who_asks_again_and_again_lets_the_others_have_their_turn(
+async def test_a_person_who_asks_again_and_again_does_not_starve_others(
     folder: Path, boxes: Shelf
 ) -> None:
     wishes = Wishes()

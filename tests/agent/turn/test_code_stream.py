@@ -291,7 +291,9 @@ def test_what_can_never_be_python_is_handed_over_at_the_end_of_its_line(wrong: s
         ("```\n```\n", [], ""),
     ],
 )
-def test_fences(reply: str, statements: list[tuple[int, str]], said: str) -> None:
+def test_fenced_code_is_told_from_prose(
+    reply: str, statements: list[tuple[int, str]], said: str
+) -> None:
     assert code(reply) == statements
     assert prose(reply).strip("\n") == said.strip("\n")
 

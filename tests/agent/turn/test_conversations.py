@@ -60,7 +60,9 @@ async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxe
         ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
     ],
 )
-async def test_what_a_reply_does(folder: Path, boxes: Shelf, reply: str, said: list[str]) -> None:
+async def test_a_reply_is_code_or_words(
+    folder: Path, boxes: Shelf, reply: str, said: list[str]
+) -> None:
     model = ScriptedModel([reply])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("hi") == said
@@ -94,7 +96,9 @@ async def test_a_huge_reply_where_no_file_goes_loses_its_middle_not_all(
         assert "characters left out" in "".join(said)
 
 
-async def test_garbage_and_nothing(folder: Path, boxes: Shelf) -> None:
+async def test_an_empty_reply_is_asked_again_and_garbage_is_shown_as_words(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel(["", " \n ", "\x00\x1b\ud800 ???", ""])
     async with running_bot(folder, boxes, model) as bot:
         (sentence,) = await bot.ask("hi")

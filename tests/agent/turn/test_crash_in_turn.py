@@ -31,7 +31,9 @@ async def book_a_table(_ctx: AgentCtx, people: int) -> str:
     return f"table for {people}"
 
 
-async def test_what_was_called_before_is_known(folder: Path, boxes: Shelf, tmp_path: Path) -> None:
+async def test_calls_from_before_a_crash_are_told_to_the_model(
+    folder: Path, boxes: Shelf, tmp_path: Path
+) -> None:
     code = "print(book_a_table(people=2))\nbook_a_table(people=7)"
     tools = [book_a_table]
     async with running_bot(folder, boxes, ScriptedModel([fence(code)]), tools=tools) as bot:
@@ -90,7 +92,7 @@ async def answered(folder: Path, boxes: Shelf, shows: list[PlatformMessage]) -> 
 
 
 @pytest.mark.parametrize("tries", [2, pytest.param(12, marks=pytest.mark.long)])
-async def test_a_kill_at_any_moment_of_a_turn(
+async def test_a_kill_at_any_moment_of_a_turn_leads_to_one_answer(
     folder: Path, boxes: Shelf, tmp_path: Path, tries: int
 ) -> None:
     platform = Platform()

@@ -114,11 +114,11 @@ class Handle:
         (Card, '"<type>"'),
     ],
 )
-def test_results_as_text(value: Any, text: str) -> None:
+def test_a_result_is_written_as_text(value: Any, text: str) -> None:
     assert value_text(value) == text
 
 
-def test_results_without_end_have_one() -> None:
+def test_an_endless_or_huge_result_is_cut() -> None:
     endless: list[Any] = []
     endless.append(endless)
     assert "..." in value_text(endless)
@@ -126,7 +126,7 @@ def test_results_without_end_have_one() -> None:
     assert len(value_text([[1] * 1000] * 1000)) < 400_000
 
 
-def test_calls_as_people_read_them() -> None:
+def test_a_call_is_written_as_people_read_it() -> None:
     written = [
         FunctionCall(call_id="1", name="send", arguments={"text": "it's\n", "n": 2}),
         FunctionCall(call_id="2", name="x\nimport os", arguments={"a=1, b": 2}),
@@ -163,7 +163,7 @@ async def test_a_call_that_sends_nothing_lets_the_next_one_send_at_its_end() -> 
     assert way.left == ["second", "last"]
 
 
-async def test_nobody_waits_for_ever() -> None:
+async def test_a_send_waits_only_so_long_for_the_call_before_it() -> None:
     way = Way()
     order = SendOrder(way, 2, patience_s=0.01)
     await order.of(1).send(LIN, (Text("one moment"),))

@@ -129,7 +129,7 @@ async def test_messages_of_one_reply_come_in_the_order_of_its_calls(
         assert await bot.ask("count") == ["one", "two"]
 
 
-async def test_what_each_kind_of_tool_gives(folder: Path, boxes: Shelf) -> None:
+async def test_each_kind_of_tool_gives_its_result(folder: Path, boxes: Shelf) -> None:
     made = [
         call("set_note", text="tea at four"),
         call("search", query="cats"),
@@ -213,7 +213,7 @@ async def test_a_function_that_announces_and_then_finds_is_read(folder: Path, bo
         assert await bot.ask("what is there?") == ["One moment", "a and b"]
 
 
-async def test_a_deed_and_words_beside_it_need_no_further_reply(folder: Path, boxes: Shelf) -> None:
+async def test_a_behavior_beside_words_needs_no_further_reply(folder: Path, boxes: Shelf) -> None:
     @kind_of("behavior")
     async def set_note(_ctx: AgentCtx) -> str:
         """Note."""

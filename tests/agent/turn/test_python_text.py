@@ -87,12 +87,12 @@ def compare(text: str, at: int) -> None:
 
 
 @given(st.text(st.sampled_from(LETTERS) | st.characters(exclude_categories=["Cs"]), max_size=40))
-def test_any_text(text: str) -> None:
+def test_the_scanner_agrees_with_a_plain_reader_on_any_text(text: str) -> None:
     for at in range(len(text) + 1):
         compare(text, at)
 
 
-def test_many_texts_of_signs_that_matter() -> None:
+def test_the_scanner_agrees_with_a_plain_reader_on_quotes_and_brackets() -> None:
     dice = random.Random(12)
     for _ in range(ROUNDS):
         text = "".join(dice.choices(LETTERS, k=dice.randrange(1, 30)))

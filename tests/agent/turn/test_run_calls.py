@@ -33,7 +33,7 @@ LARGE = "a" * 1_000_000
         (([["a" * 1999] * 100] * 100,), {}, None),
     ],
 )
-async def test_of_arguments_only_so_much_as_people_read(
+async def test_long_arguments_are_recorded_shortened(
     args: tuple[Any, ...], kwargs: dict[str, Any], kept: str | None
 ) -> None:
     """The guest chooses them: 1,000 calls of 16 MB were 17 GB of the host's memory."""

@@ -12,7 +12,7 @@ from tests.agent.bot import fence, kind_of, running_bot
 from tests.agent.conftest import Shelf
 
 
-async def test_one_moment_then_work_is_one_turn(folder: Path, boxes: Shelf) -> None:
+async def test_output_behind_a_first_send_opens_another_step(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [
             fence("send_channel_message('One moment')\nprint('found', 6 * 7)"),
@@ -59,7 +59,7 @@ async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes:
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_circle_in_which_nobody_was_answered_is_told(folder: Path, boxes: Shelf) -> None:
+async def test_a_loop_that_answered_nobody_is_told_to_the_chat(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(lambda _: fence("print('b')"))
     async with running_bot(folder, boxes, model) as bot:
         (said,) = await bot.ask("?")
@@ -153,14 +153,14 @@ async def test_code_of_which_nobody_hears_is_told_so_once(folder: Path, boxes: S
 
 
 @pytest.mark.parametrize("reply", [fence("pass"), fence("# nothing to say")])
-async def test_silence_is_pass(folder: Path, boxes: Shelf, reply: str) -> None:
+async def test_a_reply_of_pass_sends_nothing(folder: Path, boxes: Shelf, reply: str) -> None:
     model = ScriptedModel([reply])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("thanks!") == []
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_deed_on_the_record_is_no_silence(folder: Path, boxes: Shelf) -> None:
+async def test_a_recorded_behavior_counts_as_an_answer(folder: Path, boxes: Shelf) -> None:
     @kind_of("behavior")
     async def set_note(_ctx: AgentCtx) -> str:
         """Note."""

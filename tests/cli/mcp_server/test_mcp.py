@@ -152,12 +152,12 @@ async def appears(path: Path) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_over_stdio(bot: BotProcess) -> None:
+async def test_tools_are_listed_called_and_cancelled_over_stdio(bot: BotProcess) -> None:
     async with over_stdio(bot) as client:
         await listed_called_and_cancelled(client, bot.data.parent, "stdio")
 
 
-async def test_over_http(bot: BotProcess) -> None:
+async def test_tools_are_listed_called_and_cancelled_over_http(bot: BotProcess) -> None:
     async with over_http(bot) as client:
         await listed_called_and_cancelled(client, bot.data.parent, "http")
 
@@ -206,7 +206,9 @@ async def test_a_bot_that_has_ended_is_told_of(tmp_path: Path) -> None:
         ({"Authorization": f"bearer {TOKEN}"}, 200),
     ],
 )
-async def test_who_may_ask(bot: BotProcess, headers: dict[str, str], status: int) -> None:
+async def test_only_requests_with_the_token_are_answered(
+    bot: BotProcess, headers: dict[str, str], status: int
+) -> None:
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -237,7 +239,7 @@ async def test_who_may_ask(bot: BotProcess, headers: dict[str, str], status: int
         ("send_channel_message?chat=nowhere-private_lin", b'{"text": "x"}', 200, '"isError": true'),
     ],
 )
-async def test_what_the_api_is_asked(
+async def test_the_http_api_checks_each_request(
     bot: BotProcess, path: str, body: bytes, status: int, says: str
 ) -> None:
     async with httpx.AsyncClient(
@@ -271,7 +273,7 @@ async def test_nobody_asks_without_the_token(bot: BotProcess) -> None:
     assert (listed.status_code, called.status_code) == (401, 401)
 
 
-async def test_a_chat_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_invalid_chat_key_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert await serve_tools(Namespace(chat="lin", http=False, port=0)) == 2
     said = capsys.readouterr()
     assert "--chat" in said.err

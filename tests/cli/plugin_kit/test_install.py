@@ -137,7 +137,7 @@ def test_the_data_of_a_plugin_is_a_folder_of_its_own_whatever_it_calls_itself(
     assert operator.installer.remove("demo") == "local/demo"
 
 
-def test_no_means_that_nothing_changed(operator: Operator, cup: Path, data: Path) -> None:
+def test_answering_no_changes_nothing(operator: Operator, cup: Path, data: Path) -> None:
     operator.answer = False
     assert operator.install(cup) == ""
     assert files_of(data) == set()
@@ -159,7 +159,7 @@ def test_a_single_file_and_one_that_lies_there_already(
         operator.install(tmp_path / "twin.py")
 
 
-def test_git(operator: Operator, cup: Path, data: Path) -> None:
+def test_a_plugin_is_installed_from_git(operator: Operator, cup: Path, data: Path) -> None:
     git(cup, "init", "--quiet", "--initial-branch=main")
     git(cup, "add", "__init__.py", "words.txt")
     git(cup, "commit", "--quiet", "-m", "one")
@@ -198,7 +198,7 @@ def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> N
         assert len(line) == 5, "before and after, nothing else"
 
 
-def test_two_commands_at_once(operator: Operator, cup: Path, data: Path) -> None:
+def test_a_second_command_is_told_to_wait(operator: Operator, cup: Path, data: Path) -> None:
     operator.install(cup)
     plan = PluginMove(
         item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
@@ -349,7 +349,7 @@ def test_what_a_plugin_calls_itself_moves_no_cursor(
         ("https://host/a@b.git", "https://host/a@b.git"),
     ],
 )
-def test_what_lets_into_a_repository_is_not_shown(address: str, shown: str) -> None:
+def test_credentials_of_a_repository_are_not_shown(address: str, shown: str) -> None:
     source = parse(address)
     assert str(source) == shown
     assert source.address == address.removeprefix("git+").partition("#")[0]

@@ -133,7 +133,7 @@ def condition(key: str, **asked: Any) -> models.FieldCondition:
         (None, "cat dog sun"),
     ],
 )
-async def test_filters(client: AsyncQdrantClient, wanted: Any, names: str) -> None:
+async def test_a_filter_selects_points(client: AsyncQdrantClient, wanted: Any, names: str) -> None:
     await filled(client)
     records, _ = await client.scroll(STICKERS, scroll_filter=wanted, limit=10)
     assert [(each.payload or {})["name"] for each in records] == names.split()
@@ -150,7 +150,7 @@ def test_a_condition_that_is_not_known_is_no_silence(bad: Any) -> None:
         matches_filter(models.Filter(must=[bad]), 1, {"name": "x"})
 
 
-async def test_what_cannot_be_is_said(client: AsyncQdrantClient) -> None:
+async def test_impossible_requests_say_why(client: AsyncQdrantClient) -> None:
     with pytest.raises(VectorError, match="there is no collection 'x'"):
         await client.search("x", [1.0])
     with pytest.raises(VectorError, match="expected VectorParams"):

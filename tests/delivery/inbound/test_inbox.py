@@ -126,7 +126,9 @@ async def test_a_cancelled_adapter_loses_nothing(inbox: Inbox, store: Store) -> 
     assert len(stored(inbox)) == 1
 
 
-async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Store) -> None:
+async def test_lone_surrogates_are_replaced_before_a_message_is_stored(
+    inbox: Inbox, store: Store
+) -> None:
     kept = await inbox.accept(
         inbox.stamp(message(GROUP, "a\ud83db", message_id="\udc00", user="\ud800"))
     )
@@ -136,14 +138,18 @@ async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Sto
 
 
 @pytest.mark.parametrize("time", [float("nan"), float("inf"), -1.0, 1e20, 10**400])
-async def test_a_time_that_no_calendar_has(inbox: Inbox, store: Store, time: float) -> None:
+async def test_an_impossible_time_is_replaced_by_a_valid_one(
+    inbox: Inbox, store: Store, time: float
+) -> None:
     kept = await inbox.accept(inbox.stamp(message(GROUP, message_id="1", time=time)))
     assert kept is not None
     assert [kept] == await store.messages.newest(GROUP, 10)
     datetime.fromtimestamp(kept.time, UTC)
 
 
-async def test_an_enormous_message_and_ten_thousand_mentions(inbox: Inbox, store: Store) -> None:
+async def test_an_enormous_message_with_ten_thousand_mentions_is_stored(
+    inbox: Inbox, store: Store
+) -> None:
     huge = message(GROUP, segments=(Text("文" * 1_000_000), *[Mention("1", "Lin")] * 10_000))
     assert await inbox.accept(inbox.stamp(huge)) == (await store.messages.newest(GROUP, 1))[0]
 
@@ -161,7 +167,7 @@ async def test_a_recalled_message_is_marked_and_shown_as_such(
     assert await inbox.recall(GROUP, "1") is None
 
 
-async def test_words_that_their_author_changed(inbox: Inbox, activity: Broadcast) -> None:
+async def test_an_author_changes_the_words_of_a_message(inbox: Inbox, activity: Broadcast) -> None:
     picture = Image(Media(path="/p.png", name="p.png"))
     said = (Reply("7", "2", "which?"), Text("the rde one"), picture)
     kept = await inbox.accept(inbox.stamp(message(GROUP, message_id="1", segments=said)))
@@ -185,7 +191,7 @@ async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> Non
     assert (note.author, note.run_id) == (Author.SYSTEM, "r1")
 
 
-async def test_a_renamed_person(inbox: Inbox, store: Store) -> None:
+async def test_the_newest_name_of_a_person_is_kept(inbox: Inbox, store: Store) -> None:
     for name in ("Lin", "林", "", "林"):
         said = msgspec.structs.replace(message(GROUP), sender=Sender("1", name))
         await inbox.accept(inbox.stamp(said))
@@ -386,7 +392,7 @@ async def test_a_message_that_changes_while_it_is_looked_at_is_looked_at_anew(
     store.messages = messages
 
 
-async def test_the_year_5138_is_the_last(inbox: Inbox, clock: Clock) -> None:
+async def test_a_time_after_the_year_5138_becomes_the_present(inbox: Inbox, clock: Clock) -> None:
     for time, kept_as in ((0.0, 0.0), (1e11, 1e11), (1.1e11, clock.now)):
         kept = await inbox.accept(inbox.stamp(message(GROUP, message_id=str(time), time=time)))
         assert kept is not None

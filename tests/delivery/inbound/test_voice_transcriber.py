@@ -71,7 +71,9 @@ async def slow(
         yield chat
 
 
-async def test_pages_are_shown_the_record_anew(chat: Chat, activity: Broadcast) -> None:
+async def test_watchers_get_the_record_again_with_its_words(
+    chat: Chat, activity: Broadcast
+) -> None:
     record = await chat.say(wav())
     async with activity.watch(GROUP) as activities:
         assert chat.hearing.begin(record)
@@ -84,7 +86,7 @@ async def test_pages_are_shown_the_record_anew(chat: Chat, activity: Broadcast) 
     assert await chat.now(record) == news.record == await chat.hearing.transcribed(record)
 
 
-async def test_what_needs_no_work(chat: Chat) -> None:
+async def test_texts_own_voices_and_known_voices_are_not_transcribed(chat: Chat) -> None:
     accepted = await chat.inbox.accept(chat.inbox.stamp(message(GROUP, "hi")))
     assert accepted is not None
     own = await chat.say(wav(), user="bot", message_id="own")
@@ -98,7 +100,7 @@ async def test_what_needs_no_work(chat: Chat) -> None:
         await chat.hearing.settled(GROUP)
 
 
-async def test_one_that_is_taken_back_meanwhile_stays_so(slow: Chat) -> None:
+async def test_a_voice_recalled_during_transcription_stays_recalled(slow: Chat) -> None:
     record = await slow.say(wav(), message_id="m1")
     slow.hearing.begin(record)
     await slow.store.messages.recall(GROUP, "m1")
@@ -134,7 +136,7 @@ async def test_a_flood_of_voices_is_not_all_listened_to(slow: Chat) -> None:
     assert not slow.hearing.begin(records[0])  # nor is it done twice
 
 
-async def test_a_broken_one_costs_itself_alone(chat: Chat) -> None:
+async def test_a_broken_voice_does_not_keep_the_next_from_being_transcribed(chat: Chat) -> None:
     broken = await chat.say(b"\x02#!SILK_V3" + b"\x05\0" + b"12345" * 3)
     fine = await chat.say(silk())
     assert chat.hearing.begin(broken)
@@ -173,7 +175,7 @@ async def test_nothing_is_kept_that_no_record_names(slow: Chat, tmp_path: Path) 
     assert files == kept | {original.media.path}
 
 
-async def test_a_file_that_is_gone(chat: Chat) -> None:
+async def test_a_voice_whose_file_is_gone_stays_as_it_was(chat: Chat) -> None:
     record = await chat.say(wav())
     (voice,) = record.segments
     assert isinstance(voice, Voice)
@@ -183,7 +185,7 @@ async def test_a_file_that_is_gone(chat: Chat) -> None:
     assert await chat.now(record) == record
 
 
-async def test_it_ends_with_the_bot(
+async def test_transcription_ends_with_the_bot(
     store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
 ) -> None:
     ear = FakeTranscriber(go=anyio.Event())

@@ -122,7 +122,9 @@ async def test_a_voice_that_is_taken_goes_out_as_it_is(
         (b"fLaC", "audio/flac", None),
     ],
 )
-def test_what_is_only_nearly_a_format(data: bytes, mime: str, is_format: str | None) -> None:
+def test_a_format_is_known_by_content_and_type(
+    data: bytes, mime: str, is_format: str | None
+) -> None:
     assert format_of(data, mime) == is_format
 
 
@@ -145,7 +147,9 @@ async def test_a_voice_that_cannot_be_one_is_a_file_with_sound(
 
 
 @pytest.mark.parametrize(("converts", "kind"), [(True, Voice), (False, File)])
-async def test_without_the_library(tmp_path: Path, converts: bool, kind: type) -> None:
+async def test_a_voice_goes_as_it_is_or_as_a_file_without_the_audio_library(
+    tmp_path: Path, converts: bool, kind: type
+) -> None:
     """It goes out as it is to whoever converts by itself, else as a file with sound."""
     desk = Desk(tmp_path, CodecMissing("pip install 'nekro-core[audio]'"))
     limits = VoiceLimits(formats=("ogg",), converts=converts)
@@ -181,11 +185,13 @@ async def test_a_picture_that_cannot_fit_is_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [Voice, Video, Image])
-async def test_what_a_platform_has_not_is_a_file(desk: Desk, kind: type) -> None:
+async def test_a_medium_that_a_platform_lacks_becomes_a_file(desk: Desk, kind: type) -> None:
     assert isinstance(await desk.fit(kind, drawn(), "x.png", can(Text, File)), File)
 
 
-async def test_what_a_platform_has_in_words_only(desk: Desk, tmp_path: Path) -> None:
+async def test_a_medium_becomes_words_where_a_platform_takes_no_file(
+    desk: Desk, tmp_path: Path
+) -> None:
     spoken = await desk.fit(Voice, wav(), "v.wav", can(Text), "good night")
     assert spoken == Text("[voice] good night")
     silent = await desk.fit(Voice, wav(), "v.wav", can(Text))
@@ -206,7 +212,7 @@ async def test_a_file_that_is_too_large_is_a_link(tmp_path: Path, kind: type) ->
     assert isinstance(small, kind)
 
 
-async def test_or_is_refused_with_what_to_set(desk: Desk) -> None:
+async def test_a_file_that_is_too_large_is_refused_where_no_link_can_be_made(desk: Desk) -> None:
     file = await desk.fit(File, b"x" * 2_000, "big.bin", can(file_bytes=1_000))
     assert isinstance(file, File)
     assert "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS" in file.media.problem
@@ -219,7 +225,9 @@ class Talker(FakeAdapter):
         return can(voice=VoiceLimits(formats=("ogg",)), file_bytes=1_000_000)
 
 
-async def test_through_the_outbox(store: Store, activity: Broadcast, tmp_path: Path) -> None:
+async def test_the_outbox_sends_the_fitted_medium(
+    store: Store, activity: Broadcast, tmp_path: Path
+) -> None:
     """Converted for real, before the row is written: what is kept is what was sent."""
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)

@@ -53,7 +53,7 @@ async def test_a_link_gives_the_file_to_keep_and_never_to_show(
     assert (await get(links, link, "POST")).status_code == 405
 
 
-async def test_a_link_ends(links: MediaLinks, kept: Media, clock: Clock) -> None:
+async def test_a_link_expires(links: MediaLinks, kept: Media, clock: Clock) -> None:
     link = links.link(GROUP, kept)
     clock.now += 59
     assert (await get(links, link)).status_code == 200
@@ -61,7 +61,7 @@ async def test_a_link_ends(links: MediaLinks, kept: Media, clock: Clock) -> None
     assert (await get(links, link)).status_code == 404
 
 
-async def test_a_file_that_is_gone_by_quota(links: MediaLinks, kept: Media) -> None:
+async def test_the_link_of_a_deleted_file_answers_not_found(links: MediaLinks, kept: Media) -> None:
     link = links.link(GROUP, kept)
     Path(kept.path).unlink()
     assert (await get(links, link)).status_code == 404

@@ -113,7 +113,7 @@ async def test_a_picture_is_kept_under_a_name_of_ours(
         (b"\0" * 2_000_001, "x.bin", "file", "larger than 1 MiB"),
     ],
 )
-async def test_bombs_lies_and_torsos(
+async def test_decompression_bombs_wrong_types_and_cut_files_are_refused(
     media: MediaStore, tmp_path: Path, data: bytes, name: str, expect: Expected, problem: str
 ) -> None:
     kept = await media.keep_bytes(GROUP, data, name=name, expect=expect)
@@ -163,7 +163,7 @@ def test_a_character_at_the_edge_of_the_head_is_still_text() -> None:
         ("\ud800a.png", "a.png"),
     ],
 )
-def test_names_that_people_see(name: str, shown: str) -> None:
+def test_file_names_are_cleaned(name: str, shown: str) -> None:
     assert safe_name(name) == shown
 
 
@@ -421,7 +421,7 @@ async def test_each_place_that_it_has_moved_to_is_looked_up_anew(site: str) -> N
         ("base64://" + "A" * 4_000_000, "larger than"),
     ],
 )
-async def test_urls_that_are_none(media: MediaStore, url: str, problem: str) -> None:
+async def test_an_invalid_url_is_refused(media: MediaStore, url: str, problem: str) -> None:
     async with media:
         kept = await media.keep_url(GROUP, url)
     assert problem in kept.problem
@@ -437,7 +437,7 @@ async def test_urls_that_are_none(media: MediaStore, url: str, problem: str) -> 
         "data:text/plain," + "".join(f"%{byte:02x}" for byte in picture()),
     ],
 )
-async def test_bytes_inside_the_url(media: MediaStore, url: str) -> None:
+async def test_a_data_url_is_read(media: MediaStore, url: str) -> None:
     kept = await media.keep_url(GROUP, url, expect="image")
     assert (kept.problem, kept.mime, kept.url) == ("", "image/png", "")
 

@@ -87,7 +87,7 @@ def bundle(*messages: ForwardedMessage) -> Forward:
         pytest.param((bundle(says("Mei")),), (), id="a message of nothing"),
     ],
 )
-def test_quoted_where_the_platform_has_no_bundles(segments: Segments, sent: Segments) -> None:
+def test_a_bundle_is_quoted_where_the_platform_has_none(segments: Segments, sent: Segments) -> None:
     assert unbundled(segments, WORDS) == sent
 
 
@@ -137,11 +137,11 @@ def test_quoted_where_the_platform_has_no_bundles(segments: Segments, sent: Segm
         pytest.param((bundle(says("Mei", " ")),), (), id="nothing to see"),
     ],
 )
-def test_within_the_bounds_where_the_platform_has_them(segments: Segments, sent: Segments) -> None:
+def test_a_bundle_is_sent_within_the_platforms_limits(segments: Segments, sent: Segments) -> None:
     assert unbundled(segments, BUNDLES) == sent
 
 
-def test_however_deep_it_is_it_can_be_said() -> None:
+def test_a_deeply_nested_bundle_is_sent() -> None:
     deep = bundle(says("Mei", "the end"))
     for _ in range(100):
         deep = bundle(says("Mei", deep))

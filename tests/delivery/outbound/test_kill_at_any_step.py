@@ -106,7 +106,9 @@ def check(life: Life, became: dict[str, DeliveryState], *, asked: bool) -> None:
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked", "not asked"])
 @pytest.mark.parametrize("again_each", [1, pytest.param(10_000, marks=pytest.mark.long)])
-async def test_a_kill_at_any_moment(tmp_path: Path, asked: bool, again_each: int) -> None:
+async def test_a_kill_at_any_moment_doubles_and_loses_nothing(
+    tmp_path: Path, asked: bool, again_each: int
+) -> None:
     (tmp_path / "first").mkdir()
     moments, shows = await first_life(tmp_path / "first", asked=asked)
     # A kill leaves one of these: whatever else differs is in the memory that dies.
@@ -128,7 +130,7 @@ async def test_a_kill_at_any_moment(tmp_path: Path, asked: bool, again_each: int
                     check(third, await third.recover(), asked=asked)
 
 
-def test_the_judge_sees_what_is_wrong() -> None:
+def test_the_judge_reports_doubled_and_lost_messages() -> None:
     """A check that could not fail would be worth nothing."""
     platform = Platform()
     for text in ("one", "two", "one"):

@@ -180,7 +180,9 @@ async def test_of_a_stopped_send_what_was_under_way_is_unknown_and_the_rest_drop
 # ---- over a restart
 
 
-async def test_what_a_dead_process_left(ledger: DeliveryLedger, store: Store, clock: Clock) -> None:
+async def test_deliveries_of_a_killed_process_become_unknown_or_stay_pending(
+    ledger: DeliveryLedger, store: Store, clock: Clock
+) -> None:
     sending, waiting, unknown, sent = await opened(ledger, *map(Text, "abcd"))
     for entry in (sending, unknown, sent):
         await ledger.begin_call(entry)

@@ -66,7 +66,7 @@ HERS = Image(Media(url="http://x/b.jpg"))
         ((BUNDLE,), [OURS, ASKED, shown("a", "hi")], ABSENT, ""),
     ],
 )
-def test_a_history_is_judged(
+def test_a_platforms_history_tells_whether_a_delivery_arrived(
     wanted: Segments, history: list[PlatformMessage], state: DeliveryState, message_id: str
 ) -> None:
     doubt = UncertainDelivery(

@@ -264,7 +264,7 @@ async def test_what_would_wait_too_long_is_dropped(
 
 
 @pytest.mark.parametrize("segments", [(), (Text("  \n"),)])
-async def test_nothing_is_not_sent(outbox: Outbox, segments: tuple[Text, ...]) -> None:
+async def test_an_empty_message_is_not_sent(outbox: Outbox, segments: tuple[Text, ...]) -> None:
     with pytest.raises(NothingToSend, match=r"^the message is empty: give it a text or a medium$"):
         await outbox.send(GROUP, segments)
 
@@ -382,7 +382,7 @@ async def test_a_clock_that_is_set_makes_nothing_old_or_new(
     assert len(adapter.sent) == 1
 
 
-async def test_a_line_has_an_end(adapter: FakeAdapter, store: Store, clock: Clock) -> None:
+async def test_a_chats_queue_is_bounded(adapter: FakeAdapter, store: Store, clock: Clock) -> None:
     """What stands in line is bounded while the account is away and while the platform is slow; what
     is beyond is refused at once, and no other chat pays."""
     async with outbox_with(store, adapter, clock, waiting_per_chat=3) as outbox:
@@ -413,7 +413,9 @@ async def test_a_line_has_an_end(adapter: FakeAdapter, store: Store, clock: Cloc
             slow.set()
 
 
-async def test_after_a_restart(url: str, clock: Clock) -> None:
+async def test_pending_deliveries_are_sent_after_a_restart_and_started_ones_become_unknown(
+    url: str, clock: Clock
+) -> None:
     """A call that was being made is unknown; one that was never handed over is made."""
     first, second = FakeAdapter(), FakeAdapter()
 

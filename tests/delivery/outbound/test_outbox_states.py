@@ -66,7 +66,9 @@ async def _live(url: str, platform: Platform, life: list[str], number: int) -> N
 
 @given(lives=LIVES)
 @settings(max_examples=25, deadline=None)
-async def test_states_tell_the_truth(lives: list[list[str]], empty_database: bytes) -> None:
+async def test_every_row_ends_in_the_state_that_is_true(
+    lives: list[list[str]], empty_database: bytes
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "nekro.sqlite3").write_bytes(empty_database)
         url = f"sqlite://{folder}/nekro.sqlite3"

@@ -84,11 +84,13 @@ def test_captions_are_shorter_and_characters_counted_as_the_platform_does(
         ((Text("x" * 45),), ((Text("x" * 20),), (Text("x" * 20),), (Text("x" * 5),))),
     ],
 )
-def test_pieces(segments: tuple[Segment, ...], pieces: tuple[tuple[Segment, ...], ...]) -> None:
+def test_a_message_is_split_into_calls(
+    segments: tuple[Segment, ...], pieces: tuple[tuple[Segment, ...], ...]
+) -> None:
     assert split(segments, CAN) == tuple(Piece(piece) for piece in pieces)
 
 
-def test_what_a_platform_has_not() -> None:
+def test_what_a_platform_cannot_send_is_a_piece_with_the_reason() -> None:
     bad = Image(Media(name="a.png", problem="the picture is damaged"))
     pieces = split((HI, Video(Media()), Notice("poke"), bad, HI), CAN)
     assert [piece.problem for piece in pieces] == [
@@ -133,7 +135,7 @@ def test_a_text_is_cut_at_the_best_place_though_a_worse_one_is_further_on(
         ("a" * 20, ("a" * 20,)),
     ],
 )
-def test_where_a_text_is_cut(text: str, pieces: tuple[str, ...]) -> None:
+def test_a_long_text_is_cut_into_calls(text: str, pieces: tuple[str, ...]) -> None:
     assert split((Text(text),), CAN) == tuple(Piece((Text(piece),)) for piece in pieces)
 
 

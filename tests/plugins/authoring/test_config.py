@@ -47,7 +47,9 @@ def test_written_and_read_in_both_forms(tmp_path: Path, name: str) -> None:
         ("c.yaml", "KEYS: 5", "KEYS: Input should be a valid list"),
     ],
 )
-def test_a_file_that_cannot_be_used(tmp_path: Path, name: str, text: str, told: str) -> None:
+def test_an_invalid_configuration_file_is_refused(
+    tmp_path: Path, name: str, text: str, told: str
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError) as caught:
         Weather.load_config(tmp_path / name)

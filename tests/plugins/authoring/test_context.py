@@ -13,7 +13,7 @@ from nekro_core.tools.outcome import ToolFailure
 from tests.plugins.world import GROUP, World
 
 
-def test_facts(world: World) -> None:
+def test_a_context_knows_its_chat_and_its_requester(world: World) -> None:
     ctx = world.ctx()
     assert ctx.chat_key == "onebot_v11-group_30003"
     assert (ctx.adapter_key, ctx.channel_id, ctx.channel_type) == (
@@ -61,14 +61,14 @@ async def test_an_address_is_fetched_within_the_medias_bounds(world: World) -> N
 
 
 @pytest.mark.parametrize("state", [DeliveryState.REJECTED, DeliveryState.DROPPED])
-async def test_what_was_refused_is_an_error(world: World, state: DeliveryState) -> None:
+async def test_a_refused_send_is_an_error(world: World, state: DeliveryState) -> None:
     world.outgoing.answer = Receipt(state=state, reason="muted")
     with pytest.raises(ToolFailure, match=f"the message was {state.value}: muted"):
         await world.ctx().send_text("hello")
 
 
 @pytest.mark.parametrize("state", [DeliveryState.UNKNOWN, DeliveryState.PENDING])
-async def test_what_may_have_left_is_none(world: World, state: DeliveryState) -> None:
+async def test_a_send_that_may_have_arrived_is_no_error(world: World, state: DeliveryState) -> None:
     world.outgoing.answer = Receipt(state=state)
     (receipt,) = await world.ctx().send_text("hello")
     assert receipt.state is state
@@ -100,7 +100,7 @@ async def test_another_chat_needs_the_operators_permission(world: World) -> None
     assert [str(key) for key, _, _ in world.outgoing.sent] == [elsewhere]
 
 
-async def test_system_lines(world: World) -> None:
+async def test_a_plugin_pushes_system_lines(world: World) -> None:
     await world.ctx().push_system("a timer rang", trigger_agent=True)
     await message_functions.push_system(str(GROUP), "noted", world.ctx())
     assert world.journal.notes == [(GROUP, "a timer rang", True), (GROUP, "noted", False)]

@@ -109,7 +109,7 @@ def plugin(world: World) -> Path:
     return folder
 
 
-async def test_the_models_words_are_no_path_of_the_host(world: World, plugin: Path) -> None:
+async def test_a_path_from_the_model_is_no_path_of_the_host(world: World, plugin: Path) -> None:
     source = world.data_dir / "plugins" / "files.py"
     for path in (plugin / "list.txt", plugin / "config.yaml", source, Path("/etc/hostname")):
         assert "no such file" in str(await called(world, "send_it", str(path)))
@@ -122,7 +122,7 @@ async def test_the_models_words_are_no_path_of_the_host(world: World, plugin: Pa
 
 @pytest.mark.parametrize("way", ["read", "send", "forward", "mixed"])
 @pytest.mark.parametrize("written", ["{}", " {}", "/{}", "{}/."])
-async def test_nor_are_they_where_a_plugin_makes_a_path_of_them(
+async def test_a_path_that_a_plugin_builds_of_the_models_words_is_no_path_of_the_host(
     world: World, tmp_path: Path, way: str, written: str
 ) -> None:
     secret = tmp_path / "host" / "secret.txt"

@@ -131,7 +131,7 @@ def test_without_a_bot_there_are_defaults_and_clear_errors() -> None:
         plugin.get_plugin_data_dir()
 
 
-async def test_the_store(world: World) -> None:
+async def test_a_value_is_stored_replaced_and_deleted(world: World) -> None:
     store = made(world).store
     assert await store.get(user_key="1", store_key="theme") is None
     assert await store.set(user_key="1", store_key="theme", value="dark") == 0
@@ -144,7 +144,7 @@ async def test_the_store(world: World) -> None:
         await store.set(store_key="a", value={})  # type: ignore[arg-type]
 
 
-def test_its_own_folder(world: World) -> None:
+def test_a_plugin_has_a_folder_beside_its_configuration(world: World) -> None:
     folder = made(world).get_plugin_data_dir()
     assert folder.is_dir()
     assert folder == config_path(world).parent

@@ -26,7 +26,7 @@ def test_the_library_is_the_same_in_every_language(language: str) -> None:
     assert printed(f"commands.{language}.md") == printed("commands.md")
 
 
-async def test_the_library(tmp_path: Path) -> None:
+async def test_the_pages_library_plugin_works(tmp_path: Path) -> None:
     code = printed("commands.md")
     pages, hooks = PluginPages(), Webhooks(lambda: "secret")
     (tmp_path / "plugins").mkdir()

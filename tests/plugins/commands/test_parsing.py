@@ -74,7 +74,9 @@ async def anything(context: object, **more: str) -> None: ...
         (anything, "loose", {"fault": ArgumentFault.TOO_MUCH}),
     ],
 )
-def test_lines(handler: Callable[..., Any], line: str, expected: dict[str, Any]) -> None:
+def test_a_line_is_read_into_arguments_or_refused(
+    handler: Callable[..., Any], line: str, expected: dict[str, Any]
+) -> None:
     fault = expected.pop("fault", None)
     if fault is not None:
         with pytest.raises(BadArgument) as raised:
@@ -118,7 +120,7 @@ def test_a_long_line_takes_no_long_time(line: str) -> None:
 
 
 @given(st.text())
-def test_names_fold_once(name: str) -> None:
+def test_folding_a_name_twice_changes_nothing(name: str) -> None:
     if is_name(name):
         assert folded(folded(name)) == folded(name)
     assert folded("Roll-Dice") == folded("ｒｏｌｌ_dice")

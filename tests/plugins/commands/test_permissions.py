@@ -31,7 +31,7 @@ SETTINGS = CommandSettings(
         (GROUP, "", Role.OWNER, True, "public"),
     ],
 )
-def test_what_a_person_is(
+def test_the_standing_of_a_person_comes_from_settings_roles_and_chat(
     tmp_path: Path, chat: ChatKey, user: str, role: Role, roles: bool, stands: str
 ) -> None:
     path = tmp_path / "conduct.toml"

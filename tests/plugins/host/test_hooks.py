@@ -77,7 +77,9 @@ async def test_prompts_in_the_order_of_plugins(world: World) -> None:
         ),
     ],
 )
-async def test_signals(world: World, bodies: list[str], signal: MsgSignal) -> None:
+async def test_the_signals_of_all_plugins_come_to_one(
+    world: World, bodies: list[str], signal: MsgSignal
+) -> None:
     for number, body in enumerate(bodies):
         name = f"p{number}"
         world.write(f"{name}.py", plugin_source(name, more=HOOK.format(body=body)))

@@ -83,7 +83,7 @@ async def test_a_plugin_with_everything_leaves_nothing(world: World, first: int,
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_nor_does_its_memory_grow(world: World) -> None:
+async def test_a_reloaded_plugin_leaves_no_memory(world: World) -> None:
     shutil.copytree(EVERYTHING, world.data_dir / "plugins" / "everything")
     async with world.bot() as registry:
         talk = use(registry, world)

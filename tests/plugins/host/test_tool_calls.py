@@ -92,7 +92,9 @@ def raising(error: BaseException) -> Any:
         ),
     ],
 )
-async def test_what_a_handler_raises(world: World, error: BaseException, message: str) -> None:
+async def test_an_exception_of_a_handler_becomes_a_failed_call(
+    world: World, error: BaseException, message: str
+) -> None:
     assert await call_tool(tool_of(raising(error)), world.ctx()) == ToolCallFailed(message)
 
 
@@ -192,7 +194,7 @@ async def test_a_turn_that_is_stopped_stops_the_call(world: World) -> None:
     assert stopped.cancelled_caught
 
 
-async def test_the_wrong_type(world: World) -> None:
+async def test_a_result_of_the_wrong_type_becomes_a_failed_call(world: World) -> None:
     async def it(_ctx: AgentCtx) -> str:
         """Lie."""
         return 5  # type: ignore[return-value]

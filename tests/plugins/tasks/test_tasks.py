@@ -150,7 +150,9 @@ async def test_a_task_goes_on_and_tells_the_chat(tmp_path: Path) -> None:
         ("late", TaskSignal.FAIL, "TimeoutError: "),
     ],
 )
-async def test_how_a_task_ends(tmp_path: Path, kind: str, signal: TaskSignal, message: str) -> None:
+async def test_a_task_reports_how_it_ended(
+    tmp_path: Path, kind: str, signal: TaskSignal, message: str
+) -> None:
     async with film(tmp_path) as at:
         await at.tool("begin", kind, "x")
         last = await at.ended("x")
@@ -176,7 +178,7 @@ async def test_a_task_is_called_off(tmp_path: Path) -> None:
         assert at.tasks.stop_all() == 1
 
 
-async def test_what_is_refused(tmp_path: Path) -> None:
+async def test_unknown_doubled_and_too_many_tasks_are_refused(tmp_path: Path) -> None:
     async with film(tmp_path) as at:
         with pytest.raises(AssertionError, match="TaskRefused"):
             await at.tool("begin", "nothing", "x")

@@ -255,7 +255,9 @@ async def test_sixteen_calls_of_one_webhook_at_a_time(tmp_path: Path) -> None:
         ("é", False),
     ],
 )
-async def test_names_of_webhooks(tmp_path: Path, endpoint: str, taken: bool) -> None:
+async def test_an_invalid_name_of_a_webhook_is_refused(
+    tmp_path: Path, endpoint: str, taken: bool
+) -> None:
     more = f"@plugin.mount_webhook_method({endpoint!r}, 'One')\nasync def one(ctx: AgentCtx): ...\n"
     world, served = World(tmp_path), Webhooks(lambda: "secret")
     world.write("site.py", plugin_source("site", more=more))

@@ -214,7 +214,7 @@ ATTACKS = [
     ),
     Attack(
         number=7,
-        name="the agent's own code",
+        name="the supervisor's own code",
         act=guest(
             """
             import glob
@@ -226,7 +226,7 @@ ATTACKS = [
             4,
         ),
         because="every box of a backend shares it: its success would hurt the other rows",
-        backends=frozenset({"jail"}),  # a container's agent is in its memory alone
+        backends=frozenset({"jail"}),  # a container's supervisor is in its memory alone
     ),
     Attack(
         number=8,
@@ -335,7 +335,7 @@ os.symlink("/dev/zero", "zero")
         number=13,
         name="20 TB of holes",
         act=terabytes_of_holes,
-        because="it is the agent that leaves the holes out",
+        because="it is the supervisor that leaves the holes out",
         spoils=True,
     ),
     Attack(

@@ -99,11 +99,11 @@ ATTACKS = [
             holds(len(set(found) - known) <= 1, found)
             """
         ),
-        because="they are closed by Python's own subprocess and again by the agent",
+        because="they are closed by Python's own subprocess and again by the supervisor",
     ),
     Attack(
         number=31,
-        name="tracing the agent",
+        name="tracing the supervisor",
         act=guest(
             """
             parent = os.getppid()

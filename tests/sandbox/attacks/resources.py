@@ -341,7 +341,11 @@ ATTACKS = [
     *_endless(),
     *_bombs(),
     Attack(
-        number=20, name="a daemon", act=daemon, because="it is the agent that kills", spoils=True
+        number=20,
+        name="a daemon",
+        act=daemon,
+        because="it is the supervisor that kills",
+        spoils=True,
     ),
     Attack(number=21, name="processor hogs", act=hogs, because="a matter of degree", spoils=True),
     Attack(
@@ -369,7 +373,7 @@ ATTACKS = [
             fails(lambda: [kept.append(os.open("/", os.O_RDONLY)) for _ in range(100000)], errno.EMFILE)
             """
         ),
-        because="the agent's own bound; the one on processes shows that such bounds hold",
+        because="the supervisor's own bound; the one on processes shows that such bounds hold",
         spoils=True,
     ),
     Attack(
@@ -404,7 +408,7 @@ ATTACKS = [
     Attack(number=24, name="ways to die", act=labelled, because=ONLY_ITSELF, spoils=True),
     Attack(
         number=24,
-        name="signals to the agent and to everyone",
+        name="signals to the supervisor and to everyone",
         act=guest(
             """
             for number in set(signal.Signals):

@@ -228,7 +228,7 @@ ATTACKS = [
     ),
     Attack(
         number=0,
-        name="pretending to be the agent",
+        name="pretending to be the supervisor",
         act=guest(
             """
             # Whatever a run has open leads to its own end of its own pair, never to the host's.
@@ -241,6 +241,6 @@ ATTACKS = [
             print("held")
             """
         ),
-        because="it is the agent that closes them",
+        because="it is the supervisor that closes them",
     ),
 ]

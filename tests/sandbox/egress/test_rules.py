@@ -28,7 +28,7 @@ LONGEST = f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 61}"  # 253 characters
         ("0xg.example:80", Destination("0xg.example", 80)),
     ],
 )
-def test_a_host_and_a_port(authority: str, destination: Destination) -> None:
+def test_a_destination_is_read_from_host_and_port(authority: str, destination: Destination) -> None:
     assert Destination.parse(authority, 443) == destination
 
 
@@ -116,7 +116,7 @@ def test_rules_as_an_operator_writes_them(text: str, rule: EgressRule) -> None:
         ("1.2.3", f"'1.2.3' {NO_ADDRESS}"),
     ],
 )
-def test_what_is_wrong_with_a_rule_is_said(text: str, reason: str) -> None:
+def test_an_invalid_rule_is_refused_with_the_reason(text: str, reason: str) -> None:
     expected = (
         f"{text!r} is no rule; expected a name such as example.org, *.example.org or "
         f"example.org:8443 ({reason})"
@@ -154,7 +154,7 @@ def test_every_name_is_never_a_private_one() -> None:
         ("[2606:4700::1]", "[2606:4700::2]:443", False),
     ],
 )
-def test_what_a_rule_allows(text: str, destination: str, allowed: bool) -> None:
+def test_a_rule_allows_its_destinations_alone(text: str, destination: str, allowed: bool) -> None:
     assert EgressRule.parse(text).matches(Destination.parse(destination)) is allowed
 
 

@@ -31,19 +31,21 @@ async def until_at_rest(jail: Backend, box: Box) -> int:
         while len(inside(jail, box)) > 1:
             await anyio.sleep(0.05)
         await anyio.sleep(0.1)  # it tells what it uses
-    (agent,) = inside(jail, box)
-    return agent
+    (supervisor,) = inside(jail, box)
+    return supervisor
 
 
-async def test_after_a_run_only_the_agent_is_left_at_under_8_mb(jail: Backend, box: Box) -> None:
+async def test_after_a_run_only_the_supervisor_is_left_at_under_8_mb(
+    jail: Backend, box: Box
+) -> None:
     await anyio.sleep(1)  # it gets what it keeps ready
     assert (await play(box, "import asyncio, pathlib; print('on')")).output == "on\n"
-    agent = await until_at_rest(jail, box)
-    own = process_tree.usage([agent]).memory_bytes
+    supervisor = await until_at_rest(jail, box)
+    own = process_tree.usage([supervisor]).memory_bytes
     assert own < 7 * _MB, f"{own / _MB:.1f} MB"
     told = box.idle_bytes
     assert own < told
-    if (rollup := _pss(agent)) is not None:
+    if (rollup := _pss(supervisor)) is not None:
         assert abs(told - rollup) < 1.5 * _MB
     assert (await play(box, "print('again')")).output == "again\n"
 
@@ -53,10 +55,10 @@ async def test_globals_that_are_dropped_leave_nothing_behind(jail: Backend, box:
     await run.feed("x = bytearray(b'x') * 40_000_000\n", 1)
     assert (await run.finish()).globals_kept
     await anyio.sleep(1)
-    assert len(inside(jail, box)) == 2  # the agent, and the interpreter that waits for the turn
+    assert len(inside(jail, box)) == 2  # the supervisor and the stopped interpreter
     box.drop_globals()
-    agent = await until_at_rest(jail, box)
-    assert process_tree.usage([agent]).memory_bytes < 7 * _MB
+    supervisor = await until_at_rest(jail, box)
+    assert process_tree.usage([supervisor]).memory_bytes < 7 * _MB
 
 
 async def test_a_command_s_helper_goes_with_it_and_stays_with_what_it_left(
@@ -66,7 +68,7 @@ async def test_a_command_s_helper_goes_with_it_and_stays_with_what_it_left(
     await until_at_rest(jail, box)
     left = int((await box.execute("sleep 60 & echo $!")).stdout.text)
     await anyio.sleep(1.5)
-    assert len(inside(jail, box)) >= 3  # the agent, the helper, and who sleeps
+    assert len(inside(jail, box)) >= 3  # the supervisor, the helper, and who sleeps
     assert (await box.execute(f"kill {left}")).exit_code == 0
     await until_at_rest(jail, box)
 

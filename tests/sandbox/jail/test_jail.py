@@ -54,7 +54,7 @@ async def test_a_run_ends_whose_children_were_killed_for_memory_while_it_waits(b
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
 async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
-    """As at every start of the bot: its agent is ready long before anyone looks."""
+    """As at every start of the bot: its supervisor is ready long before anyone looks."""
 
     async def keep_busy() -> None:
         while True:

@@ -143,7 +143,7 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-async def test_an_agent_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) -> None:
+async def test_a_supervisor_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) -> None:
     box = await jail.create(SMALL)
     run = await box.start_run([], Tools({}).handle)
     await run.feed("import time\ntime.sleep(60)\n", 1)
@@ -157,7 +157,7 @@ async def test_an_agent_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) ->
     await box.destroy()
 
 
-async def test_an_agent_that_hangs_is_torn_down(jail: Backend) -> None:
+async def test_a_box_whose_supervisor_hangs_is_torn_down(jail: Backend) -> None:
     box = await jail.create(SMALL)
     run = await box.start_run([], Tools({}).handle)
     await run.feed("while True: pass\n", 1)
@@ -243,14 +243,14 @@ async def test_a_box_that_waits_gives_its_memory_back_and_works_on(open_folder: 
         backend = JailBackend(settings, tasks)
         box = await backend.create(SMALL)
         await play(box, "open('kept', 'w').write('a file')")
-        agent = tree(backend, box)[0]
+        supervisor = tree(backend, box)[0]
         with anyio.fail_after(30):
-            while len(tree(backend, box)) > 1 or "rested" not in cmdline(agent):
+            while len(tree(backend, box)) > 1 or "rested" not in cmdline(supervisor):
                 await anyio.sleep(0.05)
         for _ in range(2):
             assert (await play(box, "print(open('kept').read())")).output == "a file\n"
         assert (await box.execute("cat kept")).exit_code == 0
-        assert tree(backend, box)[0] == agent
+        assert tree(backend, box)[0] == supervisor
         await backend.aclose()
         tasks.cancel_scope.cancel()
 

@@ -1,4 +1,5 @@
-"""Frames that no honest side sends: to the host's end of a box, and from a run to its agent."""
+"""Frames that no honest side sends: to the host's end of a box, and from a run to its
+supervisor."""
 
 import json
 import os
@@ -85,10 +86,10 @@ class Nobody:
 
 @dataclass
 class Play:
-    """A box whose agent is this test."""
+    """A box whose supervisor is this test."""
 
     box: BoxConnection
-    agent: socket.socket
+    supervisor: socket.socket
     outcomes: list[object] = field(default_factory=list)
 
     async def ask(self) -> None:
@@ -147,7 +148,7 @@ class Play:
 
 
 async def played(sent: bytes) -> Play:
-    """A box whose agent sends this while all is asked of it at once."""
+    """A box whose supervisor sends this while all is asked of it at once."""
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
@@ -170,7 +171,7 @@ async def played(sent: bytes) -> Play:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 @given(frames=FRAMES, tail=st.binary(max_size=40))
-def test_whatever_an_agent_sends_only_its_own_box_can_be_lost(
+def test_whatever_a_supervisor_sends_only_its_own_box_can_be_lost(
     frames: list[bytes], tail: bytes
 ) -> None:
     """Whoever asked gets an answer or an error of ours; nothing hangs, nothing else is raised."""
@@ -189,14 +190,14 @@ def test_whatever_an_agent_sends_only_its_own_box_can_be_lost(
     [
         (wire.HEAD.pack(16, 0, 2**30, 0), "a frame of"),
         (wire.frame(77), "a frame of kind 77"),
-        (wire.frame(wire.READY, 1, b"no json"), "no agent sends"),
+        (wire.frame(wire.READY, 1, b"no json"), "no supervisor sends"),
         (wire.frame(wire.READY, 1, b'{"door": true}'), "do not agree on the door"),
         (wire.frame(wire.CHUNK, 1, b"", b"x" * 6), "more of a file"),
         (wire.frame(wire.FILE_DONE, 1, b"[]"), "cannot be read"),
         (wire.frame(wire.ACCEPTED, 1, b"5"), "a number that is taken"),
     ],
 )
-async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, words: str) -> None:
+async def test_a_supervisor_that_breaks_the_protocol_loses_its_box(sent: bytes, words: str) -> None:
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
@@ -229,7 +230,7 @@ async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, word
         ("unconnected", "what is not connected"),
     ],
 )
-async def test_what_comes_through_the_door_must_be_one_connection(what: str, words: str) -> None:
+async def test_a_passed_descriptor_must_be_one_connection(what: str, words: str) -> None:
     ours, theirs = socket.socketpair()
     door, agent_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one, two = socket.socketpair(
@@ -279,8 +280,8 @@ FORGE = """
 
 @pytest.mark.jail
 async def test_whatever_a_run_sends_only_itself_is_ended(used_box: Box) -> None:
-    """A fuzzer with a seed for what the agent forwards. Files, works and streams are not a run's
-    to ask for, whatever it forges."""
+    """A fuzzer with a seed for what the supervisor forwards. Files, works and streams are not a
+    run's to ask for, whatever it forges."""
     chance = random.Random(20261122)
     tools = Tools({"tool": None})
     limits = RunLimits(seconds=0.3, calls=50)

@@ -1,4 +1,4 @@
-"""A moment of what ``make attack`` does for long, and an agent that was taken over."""
+"""A moment of what ``make attack`` does for long, and a supervisor that was taken over."""
 
 import contextvars
 
@@ -22,7 +22,7 @@ def test_any_bytes_are_read_or_refused(name: str) -> None:
 
 
 class NoProcesses:
-    """What an agent's box has beside its channel, without any."""
+    """What a supervisor's box has beside its channel, without any."""
 
     def __init__(self) -> None:
         self.killed = False
@@ -59,7 +59,7 @@ FRAMES = st.lists(
 
 @given(FRAMES)
 @settings(max_examples=150, deadline=None)
-def test_an_agent_that_was_taken_over_can_lose_its_box_and_no_more(
+def test_a_supervisor_that_was_taken_over_can_lose_its_box_and_no_more(
     frames: list[wire.Frame],
 ) -> None:
     async def converse() -> None:

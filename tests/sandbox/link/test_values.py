@@ -128,7 +128,7 @@ def test_what_does_not_pickle_is_named() -> None:
         dump(n for n in ())
 
 
-def test_modules_of_a_template_go_as_they_are() -> None:
+def test_values_of_a_templates_modules_are_pickled_as_they_are() -> None:
     value = GuestCall(name="x", args=(), kwargs={})
     assert b"make_view" in dump(value)
     assert pickle.loads(dump(value, frozenset({"nekro_core"}))) == value
@@ -158,6 +158,6 @@ def test_every_jump_of_the_filter_lands_inside_it(machine: str) -> None:
         ("something else", ""),
     ],
 )
-def test_remedies(complaint: str, word: str) -> None:
+def test_a_complaint_of_bubblewrap_has_its_remedy(complaint: str, word: str) -> None:
     assert word in remedies.find_remedy(complaint)
     assert bool(remedies.find_remedy(complaint)) == bool(word)

@@ -62,7 +62,7 @@ async def test_jobs_go_on_beside_each_other(crew: WorkerPool) -> None:
             await here.acquire()
 
 
-async def test_one_that_is_cancelled_takes_no_other_with_it(crew: WorkerPool) -> None:
+async def test_a_cancelled_job_cancels_no_other(crew: WorkerPool) -> None:
     began, ended = anyio.Event(), list[str]()
     done = anyio.Event()
 
@@ -116,7 +116,7 @@ async def test_what_a_job_waits_for_can_fail_in_it(crew: WorkerPool) -> None:
     assert caught == ["too late"]
 
 
-async def test_a_crew_that_was_closed_can_be_used_again() -> None:
+async def test_a_closed_pool_can_be_used_again() -> None:
     done = anyio.Event()
 
     async def do() -> None:

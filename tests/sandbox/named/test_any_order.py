@@ -51,7 +51,9 @@ class Known:
 
 @given(STEPS)
 @settings(max_examples=60, deadline=None)
-def test_any_life(steps: list[tuple[object, ...]]) -> None:
+def test_named_boxes_keep_every_saved_file_whatever_happens(
+    steps: list[tuple[object, ...]],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Context().run(anyio.run, live, Path(folder), steps)
 

@@ -114,7 +114,9 @@ def test_defaults_are_filled_in() -> None:
         ),
     ],
 )
-def test_input_that_does_not_fit(tool: str, given: object, code: str, message: str) -> None:
+def test_input_that_does_not_fit_is_refused(
+    tool: str, given: object, code: str, message: str
+) -> None:
     with pytest.raises(SandboxToolError) as refused:
         read_input(tool, given)
     assert refused.value.code == code
@@ -125,7 +127,7 @@ def test_input_that_does_not_fit(tool: str, given: object, code: str, message: s
     ("value", "least", "most"),
     [(-1, 0, 9), (10, 0, 9), (1.5, 0, 9), (-0.5, 0, 9), (2**80, 0, 2**53)],
 )
-def test_numbers_that_are_out_of_bounds(value: float, least: int, most: int) -> None:
+def test_numbers_out_of_bounds_are_refused(value: float, least: int, most: int) -> None:
     given = read_input("read_file", {"path": "a", "offset": value})
     with pytest.raises(SandboxToolError, match=f"from {least} to {most}"):
         given.whole("offset", least=least, most=most)
@@ -140,7 +142,7 @@ def test_a_whole_number_may_be_written_as_json_writers_do() -> None:
     ("value", "message"),
     [(0, "above 0"), (-5, "above 0"), (10**7, "above the most that there is, 600000")],
 )
-def test_durations_that_are_out_of_bounds(value: float, message: str) -> None:
+def test_durations_out_of_bounds_are_refused(value: float, message: str) -> None:
     given = read_input("shell", {"command": "ls", "timeout_ms": value})
     with pytest.raises(SandboxToolError, match=message):
         given.seconds("timeout_ms", most=600)
@@ -160,7 +162,7 @@ def test_durations_that_are_out_of_bounds(value: float, message: str) -> None:
         ("/", "path_escape"),
     ],
 )
-def test_paths_that_lead_out(path: str, code: str) -> None:
+def test_paths_that_lead_out_of_the_box_are_refused(path: str, code: str) -> None:
     with pytest.raises(SandboxToolError) as refused:
         read_input("read_file", {"path": path}).file_path("path")
     assert refused.value.code == code

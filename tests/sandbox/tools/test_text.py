@@ -37,7 +37,9 @@ PRINTABLE = st.text(
         (b"\xe4", b"\xbd", b"\xa0", None),
     ],
 )
-def test_slices(before: bytes, data: bytes, after: bytes, text: SliceText | None) -> None:
+def test_a_slice_of_a_file_becomes_text(
+    before: bytes, data: bytes, after: bytes, text: SliceText | None
+) -> None:
     assert slice_text(data, before=before, after=after) == text
 
 

@@ -103,7 +103,9 @@ class MultiSandboxWorkflow:
         yield keeper
         await keeper.aclose()
 
-    async def test_workflow(self, keeper: NamedBoxes, world: World) -> None:
+    async def test_two_boxes_build_and_serve_an_application(
+        self, keeper: NamedBoxes, world: World
+    ) -> None:
         pool = SandboxPool(keeper.of("lin"), preview=world.preview)
         word = secrets.token_hex(8)
         frontend, backend = self.images

@@ -43,7 +43,7 @@ def first_three(index: ToolIndex, query: str, near: Sequence[float] = ()) -> lis
     return [hit.named.tool.name for hit in index.search(query, 3, near)]
 
 
-def test_no_set_of_searches_has_got_shorter() -> None:
+def test_every_search_wants_a_tool_that_exists() -> None:
     assert [len(searches(name)) for name in SETS] == [45] * 6 + [72]
     for name in SETS:
         assert {tool for _, tool in searches(name)} <= {
@@ -267,7 +267,7 @@ TEXTS = st.text(max_size=300) | st.text("ab天気てデ _.\n", max_size=300)
 
 
 @given(TEXTS, st.text("abc_", min_size=1, max_size=20))
-def test_a_line_is_a_line(description: str, name: str) -> None:
+def test_any_description_becomes_one_short_line(description: str, name: str) -> None:
     (named,) = tool_set([a_tool("x", description)]).named
     (line,) = deferred_lines([(name, named)])
     assert "\n" not in line

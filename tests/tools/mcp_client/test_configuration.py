@@ -22,7 +22,7 @@ def read(**servers: Any) -> McpConfig:
     return read_configuration(json.dumps({"mcpServers": servers}), ENVIRONMENT)
 
 
-def test_the_usual_form() -> None:
+def test_the_usual_form_of_mcp_json_is_read() -> None:
     found = read(
         github={
             "command": "npx",

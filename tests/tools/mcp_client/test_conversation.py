@@ -12,7 +12,7 @@ from tests.tools.mcp_client.world import peer
 pytestmark = pytest.mark.long
 
 
-async def test_found_and_called_by_code(tmp_path: Path) -> None:
+async def test_a_model_finds_and_calls_an_mcp_tool(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "mcp.json").write_text(json.dumps({"mcpServers": {"peer": peer()}}), "utf-8")

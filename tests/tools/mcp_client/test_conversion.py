@@ -53,7 +53,7 @@ def remote(name: str, schema: Mapping[str, Any], description: str = "") -> Remot
     st.lists(TEXTS, max_size=3) | JSON,
     st.text(max_size=40),
 )
-def test_anything_is_shown(
+def test_any_remote_tool_has_a_stub_and_a_schema(
     name: str, properties: dict[str, Any], required: Any, description: str
 ) -> None:
     schema = {"type": "object", "properties": properties, "required": required, "$defs": {"a": {}}}

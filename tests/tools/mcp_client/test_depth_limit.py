@@ -20,14 +20,16 @@ def nested(levels: int, inner: Any = None, kind: str = "list") -> Any:
 
 @pytest.mark.parametrize("kind", ["list", "object"])
 @pytest.mark.parametrize("levels", [0, 1, MAX_DEPTH, 190])
-def test_what_can_be_read_is_as_it_was(kind: str, levels: int) -> None:
+def test_messages_within_the_depth_limit_are_unchanged(kind: str, levels: int) -> None:
     text = json.dumps(nested(levels, "x", kind)).encode()
     assert limit_depth(text) is text
 
 
 @pytest.mark.parametrize("kind", ["list", "object"])
 @pytest.mark.parametrize("levels", [250, 900])
-def test_what_cannot_is_cut_and_its_neighbours_stay(kind: str, levels: int) -> None:
+def test_values_below_the_depth_limit_are_cut_and_their_neighbours_stay(
+    kind: str, levels: int
+) -> None:
     text = json.dumps([{"a": 1}, nested(levels, "x", kind), {"z": [2]}]).encode()
     first, deep, last = json.loads(limit_depth(text))
     assert (first, last) == ({"a": 1}, {"z": [2]})
@@ -56,7 +58,7 @@ def plain_signs(text: bytes) -> list[bytes]:
     return found
 
 
-def test_signs_are_those_of_a_plain_reading() -> None:
+def test_brackets_are_counted_as_a_plain_reader_counts_them() -> None:
     dice = random.Random(12)
     for _ in range(20_000):
         text = bytes(dice.choices(b'a\n\xe9\\"[]{}', k=dice.randrange(30)))

@@ -40,7 +40,7 @@ class _Counted(Protocol):
         """See `EventListener.on_event`."""
 
     async def settled(self) -> bool:
-        """See `Ear.settled`."""
+        """See `EventListener.settled`."""
 
 
 class PollingAdapter(StockAdapter):

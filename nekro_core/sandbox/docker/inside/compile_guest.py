@@ -1,4 +1,4 @@
-"""Stage two of an image's first container: compile the agent with the Python that will run it.
+"""Stage two of an image's first container: compile the supervisor with the Python that will run it.
 
 Runs after `boot.BOOT`, which left ``receive`` behind. Compiling takes longer than loading, and a
 box should not wait for it; the result goes back to the host, which hands it to boxes of this image

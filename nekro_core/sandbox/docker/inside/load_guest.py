@@ -1,4 +1,4 @@
-"""Stage two of a box: confine this process a little further, then become the agent.
+"""Stage two of a box: confine this process a little further, then become the supervisor.
 
 Runs after `boot.BOOT`, which left ``receive`` behind. The engine's own filter of system calls is
 in force already; a second one stacks on it and whichever denies more wins. Loading one needs no
@@ -31,7 +31,7 @@ class _Program(ctypes.Structure):
 
 
 class _Guest:
-    """Imports the agent's modules from memory: a container gets no file of the host's."""
+    """Imports the supervisor's modules from memory: a container gets no file of the host's."""
 
     def __init__(self, modules: dict[str, CodeType]) -> None:
         self.modules = modules
@@ -47,15 +47,15 @@ class _Guest:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module's code."""
-        exec(self.modules[module.__name__], module.__dict__)  # noqa: S102 - the agent
+        exec(self.modules[module.__name__], module.__dict__)  # noqa: S102 - the supervisor
 
 
 def filter_calls(program: bytes) -> None:
     """Put a filter of system calls in force. Raises OSError.
 
     `guest_minimal_stdlib` has the same function. This copy is here because the filter must be in
-    force before the agent's modules, which a container of the image compiled, are unmarshalled.
-    ``tests/sandbox/test_seccomp.py`` holds both to the same result.
+    force before the supervisor's modules, which a container of the image compiled, are
+    unmarshalled. ``tests/sandbox/test_seccomp.py`` holds both to the same result.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     wanted = _Program(len(program) // _INSTRUCTION, program)
@@ -71,7 +71,8 @@ def link_shared() -> None:
 
 
 def main() -> None:
-    """Receive a door's address, the filter, the agent's limits and its modules; be the agent."""
+    """Receive a door's address, the filter, the supervisor's limits and its modules; be the
+    supervisor."""
     link_shared()
     address = receive()
     door = []
@@ -80,7 +81,7 @@ def main() -> None:
         connection.connect(address)
         door.append(str(connection.detach()))
     filter_calls(receive())
-    sys.argv = ["agent", receive().decode(), "0,1", *door]
+    sys.argv = ["supervisor", receive().decode(), "0,1", *door]
     modules = marshal.loads(receive())  # noqa: S302 - from the host
     sys.meta_path.insert(0, _Guest(modules))
     import guest_main  # type: ignore[import-not-found]  # noqa: PLC0415 - it is one of them

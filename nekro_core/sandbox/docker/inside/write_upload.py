@@ -1,8 +1,8 @@
 """Write one file below ``/app/uploads``; a program of its own, under a user id of its own.
 
-The code that runs in a box has another user id, so neither it nor the agent can write there, rename
-there or look into this process. Arguments: the file's path below the folder, and its size; its
-bytes come by standard input.
+The code that runs in a box has another user id, so neither it nor the supervisor can write there,
+rename there or look into this process. Arguments: the file's path below the folder, and its size;
+its bytes come by standard input.
 """
 
 from __future__ import annotations

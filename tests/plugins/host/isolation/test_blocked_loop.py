@@ -63,7 +63,7 @@ async def test_a_handler_that_blocks_is_named_once_with_its_line(
     assert goes_on.startswith("the event loop goes on after ")
 
 
-async def test_a_handler_that_waits_is_not(world: World, lines: list[str]) -> None:
+async def test_a_handler_that_awaits_is_not_named(world: World, lines: list[str]) -> None:
     with watch_event_loop(0.25):
         await call_tool(tool_of(waits), world.ctx())
     assert lines == []
@@ -78,7 +78,7 @@ async def test_what_no_plugin_was_asked_for_is_shown_by_its_stack(lines: list[st
     assert f"{__file__}:" in lines[0]
 
 
-async def test_its_end_leaves_no_thread() -> None:
+async def test_the_watch_ends_without_leaving_a_thread() -> None:
     before = threading.active_count()
     with watch_event_loop(0.1):
         assert threading.active_count() == before + 1

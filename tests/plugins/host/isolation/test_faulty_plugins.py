@@ -77,7 +77,9 @@ def lines() -> Iterator[list[str]]:
         "raise type('Odd', (BaseException,), {'__str__': lambda self: 1 / 0})()",
     ],
 )
-async def test_wrong_in_every_hook(world: World, lines: list[str], body: str) -> None:
+async def test_a_plugin_that_fails_in_every_hook_harms_no_other(
+    world: World, lines: list[str], body: str
+) -> None:
     world.write("a.py", plugin_source("a", "f", more=EVERY_HOOK.format(body=body)))
     world.write("b.py", plugin_source("b", "g", more=GOOD))
     async with world.bot() as registry:
@@ -114,7 +116,9 @@ async def test_an_init_that_blocks_is_broken_off(world: World, lines: list[str])
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_a_hook_that_is_closed_ends(world: World, lines: list[str], again: bool) -> None:
+async def test_a_hook_whose_coroutine_is_closed_ends(
+    world: World, lines: list[str], again: bool
+) -> None:
     """As at the end of a loop: what is not finished is closed, and must not be gone on with."""
     ended = []
 

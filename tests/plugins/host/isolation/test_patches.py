@@ -46,7 +46,7 @@ def as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     vars(httpx).pop("added", None)
 
 
-async def test_told_at_the_start_and_of_the_right_one(world: World) -> None:
+async def test_a_plugin_that_patches_others_is_named_at_the_start(world: World) -> None:
     world.write("a.py", plugin_source("a", "f", more=BEHAVES))
     world.write("b.py", plugin_source("b", "g", more=PATCHES))
     world.write("c.py", plugin_source("c", "h", more=BEHAVES))
@@ -61,7 +61,7 @@ async def test_told_at_the_start_and_of_the_right_one(world: World) -> None:
         )
 
 
-async def test_told_of_one_that_is_loaded_later(world: World) -> None:
+async def test_a_plugin_that_patches_others_is_named_when_it_is_loaded_later(world: World) -> None:
     world.write("a.py", plugin_source("a", "f"))
     later = plugin_source("a", "f", more="import httpx\nhttpx.AsyncClient.get = None\n")
     async with world.bot() as registry:

@@ -104,7 +104,7 @@ async def test_the_bots_own_code_is_never_broken_off(world: World, lines: list[s
     assert not [line for line in lines if "broken off" in line]
 
 
-def test_on_the_loop_that_the_bot_has(world: World) -> None:
+def test_a_blocking_plugin_is_broken_off_on_uvloop_too(world: World) -> None:
     world.write("a.py", plugin_source("a", more=BLOCKS.format(body=LOOPS)))
     seen: list[object] = []
 
