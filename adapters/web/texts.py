@@ -1,19 +1,20 @@
 """What the page says, in the languages of the catalogue, chosen by the browser."""
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-LANGUAGES = ("en", "zh", "ja")
-"""The first one stands in for every other."""
+from nekro_core.api.i18n import LANGUAGES, Catalogue
 
 
 @cache
+def _catalogue() -> Catalogue:
+    return Catalogue.load(files(__package__) / "texts")
+
+
 def texts(language: str) -> Mapping[str, str]:
     """All sentences of one of `LANGUAGES`."""
-    text = (files(__package__) / "texts" / f"{language}.toml").read_text("utf-8")
-    return {key: str(sentence) for key, sentence in tomllib.loads(text).items()}
+    return _catalogue().keys(language)
 
 
 def preferred(accept_language: str) -> str:
