@@ -105,6 +105,30 @@ def language_of(texts: Iterable[str]) -> str:
     return found or LANGUAGES[0]
 
 
+def preferred(accept_language: str) -> str:
+    """Choose the language that a browser wants.
+
+    Args:
+        accept_language: An ``Accept-Language`` header (RFC 9110, section 12.5.4); empty where it
+            has none.
+
+    Returns:
+        The best of `LANGUAGES`, the first one where none is wanted.
+    """
+    choices: list[tuple[float, int, str]] = []
+    for position, entry in enumerate(accept_language.split(",")[:32]):
+        tag, _, parameter = entry.strip().partition(";")
+        name, _, value = parameter.strip().partition("=")
+        try:
+            quality = float(value) if name.strip() == "q" else 1.0
+        except ValueError:
+            quality = 0.0
+        language = tag.strip().lower().replace("_", "-").partition("-")[0]
+        if language in LANGUAGES and quality > 0:
+            choices.append((-quality, position, language))
+    return min(choices)[2] if choices else LANGUAGES[0]
+
+
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     sentences: dict[str, str] = {}
     for name, value in table.items():
