@@ -165,6 +165,11 @@ def sentences_in_code(house: House) -> Outcome:
     return _but(singles.sentences_in_code(house.tree), house.kept("sentences"))
 
 
+def sql_elsewhere(house: House) -> Outcome:
+    """Files with SQL outside the store."""
+    return _listed(singles.sql_elsewhere(house.tree).values())
+
+
 def _listed(lines: Iterable[str]) -> Outcome:
     found = tuple(lines)
     return Outcome(len(found), found)
@@ -194,6 +199,7 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
         other_rate_windows,
         other_confinement,
         sentences_in_code,
+        sql_elsewhere,
     )
 }
 

@@ -115,6 +115,26 @@ def other_confinement(tree: Tree) -> dict[str, str]:
     }
 
 
+STORE = "nekro_core/store/"
+_STATEMENT = re.compile(
+    r"\s*(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA|CREATE\s+TABLE)\b",
+    re.DOTALL,
+)
+
+
+def sql_elsewhere(tree: Tree) -> dict[str, str]:
+    """Files with a statement of SQL outside `STORE`, and where."""
+    return {
+        module.path: f"{module.path}:{node.lineno}: SQL is written in {STORE}"
+        for module in tree
+        if not module.path.startswith(STORE)
+        for node in module.nodes
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _STATEMENT.match(node.value)
+    }
+
+
 _TO_PEOPLE = frozenset({"HTMLResponse", "PlainTextResponse", "Text"})
 """Called with what people read; so are the methods of `CmdCtl`."""
 _CJK = re.compile("[\u3041-\u30ff\u4e00-\u9fff]{2}")

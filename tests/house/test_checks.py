@@ -293,6 +293,19 @@ def test_sentences_in_code_are_named(tmp_path: Path) -> None:
     }
 
 
+def test_sql_outside_the_store_is_named(tmp_path: Path) -> None:
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/a.py": 'x = "SELECT seq\\nFROM messages"',
+            "adapters/b.py": 'x = f"DELETE FROM {table} WHERE 1"',
+            "nekro_core/c.py": 'x = "Select one from the list"\ny = "UPDATE me"',
+            "nekro_core/store/d.py": 'x = "INSERT INTO a VALUES (1)"',
+        },
+    )
+    assert list(singles.sql_elsewhere(here)) == ["nekro_core/a.py", "adapters/b.py"]
+
+
 def test_functions_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
     here = written(
         tmp_path,
