@@ -11,10 +11,14 @@ from importlib import import_module
 import anyio
 import anyio.to_thread
 from loguru import logger
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.api.adapter import OperatorHost
+from nekro_core.api.i18n import preferred
+
+from .texts import texts
 
 QUIET_S = 2.0
 """From the start until the page is made though nobody came."""
@@ -50,7 +54,7 @@ class DeferredPage:
         """Hand the visitor on."""
         self._wanted.set()
         await self._decided.wait()
-        page = self._page or PlainTextResponse("There is no page; the bot's log says why.", 503)
+        page = self._page or _no_page(scope)
         await page(scope, receive, send)
 
     async def keep(self) -> None:
@@ -79,3 +83,8 @@ class DeferredPage:
 
                 tasks.start_soon(end_with, self._wanted)
                 tasks.start_soon(end_with, self._closing)
+
+
+def _no_page(scope: Scope) -> ASGIApp:
+    language = preferred(Headers(scope=scope).get("accept-language", ""))
+    return PlainTextResponse(texts(language)["no_page"], 503)

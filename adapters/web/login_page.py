@@ -2,7 +2,9 @@
 
 from html import escape
 
-from .texts import preferred, texts
+from nekro_core.api.i18n import preferred
+
+from .texts import texts
 
 _FRAME = """<!doctype html>
 <html lang="{language}"><head><meta charset="utf-8">

@@ -9,10 +9,11 @@ from starlette.responses import HTMLResponse, RedirectResponse
 
 from nekro_core.api.adapter import CannotDo, DeliveryRow, OperatorHost
 from nekro_core.api.chat import DeliveryState, plain_text
+from nekro_core.api.i18n import preferred
 
 from .plain_page import OUTBOX as PATH
 from .plain_page import plain_page
-from .texts import preferred, texts
+from .texts import texts
 
 _LISTED = 100
 _SHOWN = 300

@@ -13,11 +13,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from nekro_core.api.adapter import OperatorHost, Recorded, Working
+from nekro_core.api.i18n import preferred
 
 from .guard import API
 from .http_api import INSTANCE
 from .rooms import BOT_ID, room_name
-from .texts import preferred, texts
+from .texts import texts
 from .views import record_view
 
 RECONNECT_S = 20.0

@@ -7,9 +7,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
 from nekro_core.api.adapter import OperatorHost, PluginShown, PluginsShown
+from nekro_core.api.i18n import preferred
 
 from .plain_page import PLUGINS, plain_page
-from .texts import preferred, texts
+from .texts import texts
 from .views import Json
 
 _COLOURS = {"loaded": "good", "broken": "bad"}

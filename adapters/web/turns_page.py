@@ -11,11 +11,12 @@ from starlette.responses import HTMLResponse
 
 from nekro_core.api.adapter import OperatorHost
 from nekro_core.api.chat import ChatKey, ChatKeyError, RunRecord, plain_text
+from nekro_core.api.i18n import preferred
 from nekro_core.api.turn_log import LoggedTurn, Step, Usage
 
 from .errors import WebApiError
 from .plain_page import TURNS, plain_page
-from .texts import preferred, texts
+from .texts import texts
 from .views import Json, run_view
 
 _LISTED = 50

@@ -1,5 +1,14 @@
 """Texts in several languages."""
 
+from nekro_core.chat.catalogue import LANGUAGES, Catalogue, preferred
 from nekro_core.chat.catalogue.languages import I18nDict, SupportedLang, get_text, i18n_text
 
-__all__ = ["I18nDict", "SupportedLang", "get_text", "i18n_text"]
+__all__ = [
+    "LANGUAGES",
+    "Catalogue",
+    "I18nDict",
+    "SupportedLang",
+    "get_text",
+    "i18n_text",
+    "preferred",
+]

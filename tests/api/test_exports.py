@@ -52,7 +52,15 @@ EXPORTS = {
         "write_whole",
     ],
     "core": ["logger"],
-    "i18n": ["I18nDict", "SupportedLang", "get_text", "i18n_text"],
+    "i18n": [
+        "Catalogue",
+        "I18nDict",
+        "LANGUAGES",
+        "SupportedLang",
+        "get_text",
+        "i18n_text",
+        "preferred",
+    ],
     "message": [
         "ChatMessage",
         "download_from_url",

@@ -160,6 +160,16 @@ def other_confinement(house: House) -> Outcome:
     return _but(singles.other_confinement(house.tree), house.kept("confinement"))
 
 
+def sentences_in_code(house: House) -> Outcome:
+    """Files with sentences that people read, outside the catalogue."""
+    return _but(singles.sentences_in_code(house.tree), house.kept("sentences"))
+
+
+def sql_elsewhere(house: House) -> Outcome:
+    """Files with SQL outside the store."""
+    return _listed(singles.sql_elsewhere(house.tree).values())
+
+
 def _listed(lines: Iterable[str]) -> Outcome:
     found = tuple(lines)
     return Outcome(len(found), found)
@@ -188,6 +198,8 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
         other_keyed_queues,
         other_rate_windows,
         other_confinement,
+        sentences_in_code,
+        sql_elsewhere,
     )
 }
 
@@ -201,6 +213,7 @@ def stale_reasons(house: House) -> list[str]:
         "not_imported": packages.not_imported(house.tree),
         "http_clients": singles.other_http_clients(house.tree),
         "confinement": singles.other_confinement(house.tree),
+        "sentences": singles.sentences_in_code(house.tree),
         "keyed_queues": singles.other_keyed_queues(house.tree),
     }
     return [

@@ -1,6 +1,7 @@
 """What the project has one of: a check for each names the places that make a second one."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tests.house.packages import imported
@@ -112,6 +113,70 @@ def other_confinement(tree: Tree) -> dict[str, str]:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in _CONFINING
     }
+
+
+STORE = "nekro_core/store/"
+_STATEMENT = re.compile(
+    r"\s*(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM|PRAGMA|CREATE\s+TABLE)\b",
+    re.DOTALL,
+)
+
+
+def sql_elsewhere(tree: Tree) -> dict[str, str]:
+    """Files with a statement of SQL outside `STORE`, and where."""
+    return {
+        module.path: f"{module.path}:{node.lineno}: SQL is written in {STORE}"
+        for module in tree
+        if not module.path.startswith(STORE)
+        for node in module.nodes
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _STATEMENT.match(node.value)
+    }
+
+
+_TO_PEOPLE = frozenset({"HTMLResponse", "PlainTextResponse", "Text"})
+"""Called with what people read; so are the methods of `CmdCtl`."""
+_CJK = re.compile("[\u3041-\u30ff\u4e00-\u9fff]{2}")
+_SENTENCE = re.compile(r"[^\W\d_].* .*[^\W\d_]|[^\W\d_]{2}.* ", re.DOTALL)
+
+
+def sentences_in_code(tree: Tree) -> dict[str, str]:
+    """Files of the core and of adapters with sentences that people read, outside the catalogue.
+
+    Seen are texts in Chinese or Japanese, whatever they are for, and English ones that a call hands
+    to people. Plugins give their texts as every plugin does, with `i18n_text`.
+    """
+    found: dict[str, str] = {}
+    for module in tree:
+        if module.path.startswith(("plugins/", GUEST)):
+            continue
+        for text, line in (*_chinese_or_japanese(module), *_said(module)):
+            found.setdefault(
+                module.path, f"{module.path}:{line}: {text[:40]!r} belongs into the catalogue"
+            )
+    return found
+
+
+def _chinese_or_japanese(module: Module) -> Iterator[tuple[str, int]]:
+    comments = {id(each.value) for each in module.nodes if isinstance(each, ast.Expr)}
+    for node in module.nodes:
+        if isinstance(node, ast.Constant) and id(node) not in comments:
+            text = node.value
+            if isinstance(text, str) and _CJK.search(text):
+                yield text, node.lineno
+
+
+def _said(module: Module) -> Iterator[tuple[str, int]]:
+    for node in module.nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        if name in _TO_PEOPLE or name.startswith("CmdCtl."):
+            for each in (part for given in node.args for part in ast.walk(given)):
+                text = each.value if isinstance(each, ast.Constant) else None
+                if isinstance(text, str) and _SENTENCE.search(text):
+                    yield text, node.lineno
 
 
 def _names(node: ast.AST) -> set[str]:

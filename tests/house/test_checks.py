@@ -275,6 +275,37 @@ def test_processes_that_confine_themselves_elsewhere_are_named(tmp_path: Path) -
     }
 
 
+def test_sentences_in_code_are_named(tmp_path: Path) -> None:
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/a.py": 'CmdCtl.failed(f"You may not {this}.")',
+            "nekro_core/b.py": 'x = Text("Please wait")',
+            "adapters/c.py": '"""说明"""\nTITLE = "标题"',
+            "nekro_core/d.py": 'CmdCtl.message(say("own.quota.done"))\nText(f"{name}:\\n")',
+            "plugins/e.py": 'NAME = i18n_text(zh_CN="名字", en_US="name")',
+        },
+    )
+    assert singles.sentences_in_code(here) == {
+        "nekro_core/a.py": "nekro_core/a.py:1: 'You may not ' belongs into the catalogue",
+        "nekro_core/b.py": "nekro_core/b.py:1: 'Please wait' belongs into the catalogue",
+        "adapters/c.py": "adapters/c.py:2: '标题' belongs into the catalogue",
+    }
+
+
+def test_sql_outside_the_store_is_named(tmp_path: Path) -> None:
+    here = written(
+        tmp_path,
+        {
+            "nekro_core/a.py": 'x = "SELECT seq\\nFROM messages"',
+            "adapters/b.py": 'x = f"DELETE FROM {table} WHERE 1"',
+            "nekro_core/c.py": 'x = "Select one from the list"\ny = "UPDATE me"',
+            "nekro_core/store/d.py": 'x = "INSERT INTO a VALUES (1)"',
+        },
+    )
+    assert list(singles.sql_elsewhere(here)) == ["nekro_core/a.py", "adapters/b.py"]
+
+
 def test_functions_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
     here = written(
         tmp_path,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nekro_core.chat.catalogue import Catalogue
-from nekro_core.chat.catalogue.languages import SupportedLang
 from nekro_core.delivery.outbound.admin import OutboxAdmin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.commands.router import CommandRouter
@@ -41,9 +40,8 @@ class CommandServices:
 
 def command_texts(catalogue: Catalogue, name: str) -> dict[str, Any]:
     """A command's aliases and descriptions from the catalogue, as arguments of `Command`."""
-    words = {str(lang): catalogue.say(f"own.{name}.does", lang) for lang in SupportedLang}
-    aliases = (catalogue.say(f"own.{name}.alias", lang) for lang in SupportedLang)
+    aliases = catalogue.in_each(f"own.{name}.alias").values()
     return {
-        "i18n_description": words,
+        "i18n_description": catalogue.in_each(f"own.{name}.does"),
         "aliases": tuple(dict.fromkeys(alias for alias in aliases if alias != name)),
     }

@@ -1,24 +1,43 @@
-"""Sentences by key and language, from the TOML files beside this module."""
+"""Sentences by key and language, from a folder of TOML files."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Self
 
+from nekro_core.chat.catalogue.languages import I18nDict, SupportedLang
+
 LANGUAGES = ("en", "zh", "ja")
-"""The first one stands in where a sentence is asked for in a language that there is none of."""
+"""The languages of a catalogue. The first one is used for every language that is not among them."""
 
 
 class Catalogue:
-    """Sentences of one version of the program. Values put into them are data, never templates."""
+    """Sentences that people read, in each of `LANGUAGES`.
+
+    Args:
+        sentences: For each language the sentences by key. ``{name}`` is a placeholder.
+    """
 
     def __init__(self, sentences: Mapping[str, Mapping[str, str]]) -> None:
         self._sentences = {language: dict(table) for language, table in sentences.items()}
 
     @classmethod
-    def load(cls) -> Self:
-        """Read the files of the package."""
-        folder = files("nekro_core.chat.catalogue")
+    def load(cls, folder: Traversable | None = None) -> Self:
+        """Read a catalogue.
+
+        Args:
+            folder: Has a file ``en.toml`` and so on for each language; without it the core's own
+                sentences are read. An adapter passes ``files(__package__) / "texts"``.
+
+        Returns:
+            The catalogue.
+
+        Raises:
+            OSError: A file cannot be read.
+            ValueError: A file is not TOML.
+        """
+        folder = folder or files("nekro_core.chat.catalogue")
         return cls(
             {
                 language: _flat(tomllib.loads((folder / f"{language}.toml").read_text("utf-8")))
@@ -27,17 +46,50 @@ class Catalogue:
         )
 
     def say(self, key: str, language: str = "", **values: object) -> str:
-        """The sentence ``key`` (``turn.stopped``) with its placeholders filled.
+        """Get a sentence with its placeholders filled.
 
-        ``language`` is a BCP 47 tag of which the first part counts. Raises `KeyError` for a key or
-        a placeholder that is missing, which is a mistake of the program.
+        Args:
+            key: Table and name, for example ``turn.stopped``.
+            language: A BCP 47 tag, of which the first part counts.
+            values: The placeholders' values. They are data and never read as templates.
+
+        Returns:
+            The sentence.
+
+        Raises:
+            KeyError: There is no such sentence, or a placeholder has no value: a mistake of the
+                program.
         """
         tag = language.replace("_", "-").partition("-")[0].lower()
         table = self._sentences.get(tag) or self._sentences[LANGUAGES[0]]
         return table[key].format_map({name: str(value) for name, value in values.items()})
 
+    def in_each(self, key: str) -> I18nDict:
+        """Get a sentence in every language.
+
+        Args:
+            key: Table and name.
+
+        Returns:
+            The sentence by the tags of `SupportedLang`.
+
+        Raises:
+            KeyError: There is no such sentence.
+        """
+        return {str(language): self.say(key, language) for language in SupportedLang}
+
     def keys(self, language: str) -> Mapping[str, str]:
-        """All sentences of a language as they are written."""
+        """Get all sentences of a language.
+
+        Args:
+            language: One of `LANGUAGES`.
+
+        Returns:
+            The sentences by key, with their placeholders.
+
+        Raises:
+            KeyError: It is none of `LANGUAGES`.
+        """
         return self._sentences[language]
 
 
@@ -51,6 +103,30 @@ def language_of(texts: Iterable[str]) -> str:
         if any("\u4e00" <= character <= "\u9fff" for character in text):
             found = "zh"
     return found or LANGUAGES[0]
+
+
+def preferred(accept_language: str) -> str:
+    """Choose the language that a browser wants.
+
+    Args:
+        accept_language: An ``Accept-Language`` header (RFC 9110, section 12.5.4); empty where it
+            has none.
+
+    Returns:
+        The best of `LANGUAGES`, the first one where none is wanted.
+    """
+    choices: list[tuple[float, int, str]] = []
+    for position, entry in enumerate(accept_language.split(",")[:32]):
+        tag, _, parameter = entry.strip().partition(";")
+        name, _, value = parameter.strip().partition("=")
+        try:
+            quality = float(value) if name.strip() == "q" else 1.0
+        except ValueError:
+            quality = 0.0
+        language = tag.strip().lower().replace("_", "-").partition("-")[0]
+        if language in LANGUAGES and quality > 0:
+            choices.append((-quality, position, language))
+    return min(choices)[2] if choices else LANGUAGES[0]
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -11,16 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
+from starlette.datastructures import Headers
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from nekro_core.chat import ChatKey, Media
+from nekro_core.chat.catalogue import Catalogue, preferred
 from nekro_core.system.asgi import Receive, Scope, Send
 
 MOUNTED = "/media"
 """Where the web server has them."""
 _TOKEN = re.compile(r"/(?P<body>[A-Za-z0-9_-]{1,600})\.(?P<mark>[A-Za-z0-9_-]{43})(?:/[^/]*)?\Z")
 _FILE = re.compile(r"[0-9a-z%._~-]{1,121}/[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
-_GONE = "This link is not valid, or not any more.\n"
 
 
 class MediaLinks:
@@ -46,6 +47,7 @@ class MediaLinks:
         self._address = address.rstrip("/")
         self._seconds = seconds
         self._clock = clock
+        self._catalogue: Catalogue | None = None
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
         """A link to a medium of the chat, below ``address`` or else the operator's own. Empty where
@@ -68,10 +70,10 @@ class MediaLinks:
 
     def _answer(self, scope: Scope) -> Response:
         if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("GET and HEAD only\n", 405, {"Allow": "GET, HEAD"})
+            return Response(status_code=405, headers={"Allow": "GET, HEAD"})
         path = self._file(str(scope["path"]).removeprefix(str(scope.get("root_path", ""))))
         if path is None or not path.is_file():
-            return PlainTextResponse(_GONE, 404)
+            return self._gone(scope)
         return FileResponse(
             path,
             media_type="application/octet-stream",
@@ -84,6 +86,12 @@ class MediaLinks:
                 "Referrer-Policy": "no-referrer",
             },
         )
+
+    def _gone(self, scope: Scope) -> Response:
+        if self._catalogue is None:
+            self._catalogue = Catalogue.load()
+        language = preferred(Headers(scope=scope).get("accept-language", ""))
+        return PlainTextResponse(f"{self._catalogue.say('media.link_gone', language)}\n", 404)
 
     def _file(self, path: str) -> Path | None:
         """What a path that we have signed, and that still holds, leads to."""

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
-from nekro_core.chat.catalogue.languages import SupportedLang
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg, CommandParameter
@@ -78,9 +77,12 @@ def help_command(
         head = [title or say("command.help.one", context.lang)]
         return CmdCtl.message("\n".join([*head, *(one(entry, context) for entry in found)]))
 
-    described = {lang.value: say("command.help.does", lang) for lang in SupportedLang}
+    aliases = catalogue.in_each("command.help.alias").values()
     return Command(
-        name="help", handler=tell, aliases=("帮助", "ヘルプ"), i18n_description=described
+        name="help",
+        handler=tell,
+        aliases=tuple(alias for alias in aliases if alias != "help"),
+        i18n_description=catalogue.in_each("command.help.does"),
     )
 
 

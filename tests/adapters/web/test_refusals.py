@@ -24,8 +24,9 @@ from adapters.web.errors import WebApiError
 from adapters.web.guard import host_allowed, origin_allowed
 from adapters.web.rooms import room_key, room_name
 from adapters.web.settings import MAX_BODY_BYTES
-from adapters.web.texts import LANGUAGES, preferred, texts
+from adapters.web.texts import texts
 from nekro_core.api.chat import Author, ChatKey, ChatKind, Image, Media
+from nekro_core.api.i18n import LANGUAGES, preferred
 from tests.adapters.web.fake_host import card
 from tests.adapters.web.running import Clock, Web, web
 

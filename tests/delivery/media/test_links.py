@@ -61,6 +61,21 @@ async def test_a_link_expires(links: MediaLinks, kept: Media, clock: Clock) -> N
     assert (await get(links, link)).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("accepted", "sentence"),
+    [
+        ("", "This link is not valid, or not any more.\n"),
+        ("fr, zh-CN;q=0.8, en;q=0.5", "此链接无效，或已经失效。\n"),
+        ("ja", "このリンクは無効か、有効期限が切れています。\n"),
+    ],
+)
+async def test_a_dead_link_answers_in_the_language_of_its_visitor(
+    links: MediaLinks, accepted: str, sentence: str
+) -> None:
+    answer = await get(links, "/media/none", **{"accept-language": accepted})
+    assert (answer.status_code, answer.text) == (404, sentence)
+
+
 async def test_the_link_of_a_deleted_file_answers_not_found(links: MediaLinks, kept: Media) -> None:
     link = links.link(GROUP, kept)
     Path(kept.path).unlink()
