@@ -76,6 +76,8 @@ class RunManager:
         if run is None:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
+        if self._meter is not None and self.executor:
+            self._meter.starved()  # what the kernel killed until now was a command's
         self.fork_failed = False
         if same and not frozen:  # the one that knew them has been killed since
             same, described = 0, self._known[0]
@@ -159,8 +161,9 @@ class RunManager:
             with suppress(KeyError):
                 self._poll.unregister(number)
         run.take_output(1024)  # nobody is left who could write: the pipe's own size bounds it
+        # Asked in any case: what the kernel killed was this run's, not the next one's.
+        starved = self._meter is not None and self._meter.starved()
         if text is None:
-            starved = self._meter is not None and self._meter.starved()
             text = _STARVED if starved else _ended("died", describe_status(status))
         if self._meter is not None:
             self._report_usage(self._meter)

@@ -81,6 +81,30 @@ class TestAttacks(AttackSuite):
     pass
 
 
+# Memory: what the kernel killed
+
+
+@pytest.mark.parametrize("then", ["run", "command"])
+async def test_what_the_kernel_killed_for_one_run_ends_nothing_that_begins_later(
+    box: Box, then: str
+) -> None:
+    hungry = """
+        import os, time
+        for _ in range(2):
+            if os.fork() == 0:
+                kept = bytearray(b"x") * (150 * 1024 * 1024)
+                time.sleep(60)
+        print(os.wait()[1])
+    """
+    killed = await play(box, hungry)
+    assert killed.output == "9\n" or killed.stop is StopReason.OUT_OF_MEMORY, killed
+    if then == "run":
+        later = await play(box, "import time\ntime.sleep(1)\nprint('well')")
+        assert (later.output, later.stop) == ("well\n", StopReason.FINISHED), later
+    else:
+        assert (await box.execute("sleep 1; echo well")).stdout.text == "well\n"
+
+
 # Life: what is left of containers
 
 
