@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import anyio
 from anyio.lowlevel import checkpoint
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -57,9 +57,7 @@ class BodyLimitMiddleware:
         if visit.cancelled_caught and not answered:
             error = {"code": "body", "message": f"expected a body of {MOST_BYTES} bytes at most"}
             refusal = JSONResponse({"error": error}, 413, {"Connection": "close"})
-            await refusal(scope, receive, _left_open(send))
-            await _read_on(receive)
-            await send({"type": "http.response.body"})  # the connection is closed now
+            await send_refusal(refusal, scope, receive, send)
 
     def _counting(self, coming: _Coming, receive: Receive) -> Receive:
         async def receiving() -> Message:
@@ -84,6 +82,17 @@ class BodyLimitMiddleware:
     def _refuse(self, coming: _Coming) -> None:
         self._here.discard(coming)
         coming.visit.cancel()
+
+
+async def send_refusal(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send an answer to a request whose body nobody reads. Where it closes the connection, some of
+    the body is read and thrown away first: see `LINGER_S`."""
+    if not _has_body(scope) or refusal.headers.get("connection") != "close":
+        await refusal(scope, receive, send)
+        return
+    await refusal(scope, receive, _left_open(send))
+    await _read_on(receive)
+    await send({"type": "http.response.body"})  # the connection is closed now
 
 
 def _left_open(send: Send) -> Send:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .authentication import Authenticator
-from .body_limit import BodyLimitMiddleware
+from .body_limit import BodyLimitMiddleware, send_refusal
 from .login_page import login_page
 
 PAGE = "/ui"
@@ -55,7 +55,7 @@ class Guard:
         elif refusal is None:
             await self._others(scope, receive, send)
         elif scope["type"] == "http":
-            await _hardened_response(refusal)(scope, receive, send)
+            await send_refusal(_hardened_response(refusal), scope, receive, send)
         else:
             await receive()  # the request to connect, which must be read before it is refused
             await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})

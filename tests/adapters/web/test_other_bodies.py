@@ -11,7 +11,7 @@ from anyio.abc import SocketStream
 from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
-from adapters.web.authentication import Authenticator
+from adapters.web.authentication import MAX_FAILURES, Authenticator
 from adapters.web.body_limit import MOST_BYTES, MOST_IN_ALL
 from adapters.web.guard import Guard
 from tests.adapters.web.running import NO_TLS, Clock, serving, until
@@ -97,6 +97,22 @@ async def test_who_sends_all_of_it_before_reading_finds_the_refusal() -> None:
             async with await begun(client, size - 1) as stream:
                 await stream.send(b"b")
                 assert b" 413 " in await stream.receive()
+                await ended(stream)
+
+
+async def test_who_tried_too_many_tokens_finds_the_refusal_after_a_long_body() -> None:
+    size = MOST_BYTES // 2
+    lines = ("POST /api/v1/x HTTP/1.1", "Host: localhost", "Authorization: Bearer wrong")
+    head = "\r\n".join((*lines, f"Content-Length: {size}", "", "")).encode()
+    async with bot() as client:
+        for _ in range(MAX_FAILURES):
+            await client.post("/api/v1/x", headers={"Authorization": "Bearer wrong"})
+        with anyio.fail_after(60):
+            async with await connected(client) as stream:
+                await stream.send(head)
+                await anyio.sleep(0.3)  # it is refused before the body comes
+                await stream.send(b"b" * size)
+                assert b" 429 " in await stream.receive()
                 await ended(stream)
 
 
