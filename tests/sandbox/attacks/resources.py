@@ -383,6 +383,7 @@ ATTACKS = [
         # Another way to it: as root every box has a user id of its own, and root's are not tried.
         without=Without(defences=JailDefences(calls_filtered=False), hosts=frozenset({"user"})),
         spoils=True,
+        alone=True,
     ),
     Attack(
         number=23,
