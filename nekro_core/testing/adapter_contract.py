@@ -202,13 +202,21 @@ class AdapterContract:
         raise NotImplementedError("give the suite a fixture named harness: an AdapterHarness")
 
     def test_has_a_name_that_can_stand_in_a_chat_key(self, harness: AdapterHarness) -> None:
-        """Its name is the beginning of its chat keys."""
+        """Its name is the beginning of its chat keys.
+
+        Args:
+            harness: The adapter under test.
+        """
         name = harness.adapter.name
         assert ChatKey.parse(f"{name}-group_1").instance == name
         assert harness.chat_key.instance.partition(".")[0] == name
 
     def test_does_what_its_manifest_says(self, harness: AdapterHarness) -> None:
-        """The manifest has its name and lists what it can do, no more and no less."""
+        """The manifest has its name and lists what it can do, no more and no less.
+
+        Args:
+            harness: The adapter under test.
+        """
         if self.manifest is None:
             return
         kinds: dict[str, type] = {
@@ -221,7 +229,11 @@ class AdapterContract:
         assert self.manifest.capabilities == able
 
     def test_no_type_is_both_inline_and_alone(self, harness: AdapterHarness) -> None:
-        """What one call can carry is told without contradictions."""
+        """What one call can carry is told without contradictions.
+
+        Args:
+            harness: The adapter under test.
+        """
         can = harness.adapter.capabilities(harness.chat_key)
         assert Text in can.inline | can.alone
         assert not can.inline & can.alone
@@ -232,7 +244,11 @@ class AdapterContract:
     async def test_what_people_say_arrives_in_order_in_the_chats_key(
         self, harness: AdapterHarness
     ) -> None:
-        """Ten messages arrive once each, in order, with who said them and when."""
+        """Ten messages arrive once each, in order, with who said them and when.
+
+        Args:
+            harness: The adapter under test.
+        """
         for number in range(10):
             await harness.say(f"line {number}")
         received = await harness.received(10)
@@ -242,7 +258,11 @@ class AdapterContract:
         assert all(message.sender.user_id and message.time > 0 for message in received)
 
     async def test_hostile_text_is_only_text(self, harness: AdapterHarness) -> None:
-        """No text becomes a mention, loses a character or is read as a template."""
+        """No text becomes a mention, loses a character or is read as a template.
+
+        Args:
+            harness: The adapter under test.
+        """
         texts = ["[CQ:at,qq=all]", "\u202etxt.exe", "a\u200bb", "<b>&amp;</b>", "{0} %s ${x}"]
         for text in texts:
             await harness.say(text)
@@ -250,7 +270,11 @@ class AdapterContract:
         assert [message.segments for message in received] == [(Text(text),) for text in texts]
 
     async def test_a_send_is_sent_once_people_can_see_it(self, harness: AdapterHarness) -> None:
-        """``sent`` has the platform's id, and people see the text."""
+        """``sent`` has the platform's id, and people see the text.
+
+        Args:
+            harness: The adapter under test.
+        """
         receipt = await harness.adapter.send(_delivery(harness, Text("good evening")))
         assert receipt.state is DeliveryState.SENT
         assert receipt.message_id
@@ -259,14 +283,22 @@ class AdapterContract:
     async def test_platform_markup_in_a_text_is_only_characters(
         self, harness: AdapterHarness
     ) -> None:
-        """What the bot says is escaped for the platform."""
+        """What the bot says is escaped for the platform.
+
+        Args:
+            harness: The adapter under test.
+        """
         markup = "[CQ:at,qq=all] & <script> `x`"
         receipt = await harness.adapter.send(_delivery(harness, Text(markup)))
         assert receipt.ok
         assert await harness.shown(1) == [markup]
 
     async def test_an_edited_message_is_seen_as_it_is_now(self, harness: AdapterHarness) -> None:
-        """An adapter can edit where its capabilities say how often, and there alone."""
+        """An adapter can edit where its capabilities say how often, and there alone.
+
+        Args:
+            harness: The adapter under test.
+        """
         adapter, can = harness.adapter, harness.adapter.capabilities(harness.chat_key)
         assert isinstance(adapter, SupportsEditing) == (can.edit_every_s is not None)
         if isinstance(adapter, SupportsEditing):
@@ -277,14 +309,22 @@ class AdapterContract:
             assert await harness.shown(1) == ["three"]
 
     async def test_a_no_is_rejected_with_its_reason(self, harness: AdapterHarness) -> None:
-        """``rejected`` is the platform's clear no, with a reason for people."""
+        """``rejected`` is the platform's clear no, with a reason for people.
+
+        Args:
+            harness: The adapter under test.
+        """
         await harness.refuse_sends()
         receipt = await harness.adapter.send(_delivery(harness, Text("hello")))
         assert receipt.state is DeliveryState.REJECTED
         assert receipt.reason
 
     async def test_no_answer_is_unknown(self, harness: AdapterHarness) -> None:
-        """``unknown`` is a call that was not answered: it may have arrived."""
+        """``unknown`` is a call that was not answered: it may have arrived.
+
+        Args:
+            harness: The adapter under test.
+        """
         await harness.go_silent()
         with anyio.fail_after(LIMIT_S):
             receipt = await harness.adapter.send(_delivery(harness, Text("hello")))
@@ -294,7 +334,11 @@ class AdapterContract:
     async def test_what_was_not_answered_for_can_be_asked_about(
         self, harness: AdapterHarness
     ) -> None:
-        """`SupportsConfirmation.confirm` finds what arrived and nothing else."""
+        """`SupportsConfirmation.confirm` finds what arrived and nothing else.
+
+        Args:
+            harness: The adapter under test.
+        """
         adapter = harness.adapter
         if not isinstance(adapter, SupportsConfirmation):
             return
@@ -329,7 +373,11 @@ class AdapterContract:
         assert away.reason
 
     async def test_an_offline_account_never_had_the_call(self, harness: AdapterHarness) -> None:
-        """``pending`` is a call that surely never left: it can be made later."""
+        """``pending`` is a call that surely never left: it can be made later.
+
+        Args:
+            harness: The adapter under test.
+        """
         await harness.disconnect()
         with anyio.fail_after(LIMIT_S):
             receipt = await harness.adapter.send(_delivery(harness, Text("hello")))
@@ -337,7 +385,11 @@ class AdapterContract:
         assert receipt.reason
 
     async def test_a_medium_that_is_not_there_is_rejected(self, harness: AdapterHarness) -> None:
-        """A file that is gone is not sent, and raises nothing."""
+        """A file that is gone is not sent, and raises nothing.
+
+        Args:
+            harness: The adapter under test.
+        """
         can = harness.adapter.capabilities(harness.chat_key)
         gone = Media(path="/nowhere/at/all.png", name="all.png", mime="image/png")
         for kind in (Image, Voice):
@@ -347,11 +399,19 @@ class AdapterContract:
                 assert receipt.reason
 
     async def test_own_accounts_are_known(self, harness: AdapterHarness) -> None:
-        """The bot can tell its own messages from those of others."""
+        """The bot can tell its own messages from those of others.
+
+        Args:
+            harness: The adapter under test.
+        """
         assert await harness.adapter.own_accounts(harness.chat_key)
 
     async def test_a_cancelled_send_ends_at_once(self, harness: AdapterHarness) -> None:
-        """A send does not shield itself from its cancellation."""
+        """A send does not shield itself from its cancellation.
+
+        Args:
+            harness: The adapter under test.
+        """
         await harness.go_silent()
         began = time.monotonic()
         with anyio.move_on_after(0.05):
@@ -359,6 +419,13 @@ class AdapterContract:
         assert time.monotonic() - began < SOON_S
 
     async def test_closing_twice_is_fine(self, harness: AdapterHarness) -> None:
-        """`Adapter.aclose` may be called again."""
+        """`Adapter.aclose` may be called again.
+
+        Args:
+            harness: The adapter under test.
+        """
         await harness.adapter.aclose()
         await harness.adapter.aclose()
+
+
+__all__ = ["AdapterContract", "AdapterHarness", "adapter_manifest", "running_adapter"]

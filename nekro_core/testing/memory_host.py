@@ -267,3 +267,6 @@ class MemoryHost:
     def _tell(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+
+
+__all__ = ["MemoryHost", "MemoryMedia"]
