@@ -19,7 +19,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import anyio
@@ -52,10 +51,6 @@ from nekro_core.delivery.adapter import (
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError, read_manifests
 from nekro_core.testing.memory_host import MemoryHost
 
-_KINDS: Mapping[str, type] = MappingProxyType(
-    {"confirm": SupportsConfirmation, "edit": SupportsEditing, "page": Page}
-)
-"""What a capability in a manifest stands for."""
 LIMIT_S = 30.0
 """Seconds that a single call of the adapter may take in a test, on a busy machine."""
 SOON_S = 5.0
@@ -219,7 +214,7 @@ class AdapterContract:
         """
         if self.manifest is None:
             return
-        kinds: dict[str, type] = {
+        kinds: Mapping[str, type] = {
             "confirm": SupportsConfirmation,
             "edit": SupportsEditing,
             "page": Page,
