@@ -27,7 +27,7 @@ from nonebot.config import Config, Env
 from nonebot.drivers import Driver
 from nonebot.drivers.fastapi import Driver as FastAPIDriver
 
-from nekro_core.api.adapter import Page
+from nekro_core.api.adapter import OperatorHost, Page
 from nekro_core.app.adapters import PACKAGE, load_adapter
 from nekro_core.chat import (
     ChatKey,
@@ -113,7 +113,12 @@ class AdapterHarness(Protocol):
 
 @asynccontextmanager
 async def running_adapter(
-    folder: Path, host: MemoryHost, *, name: str = "", driver: Driver | None = None
+    folder: Path,
+    host: MemoryHost,
+    *,
+    name: str = "",
+    driver: Driver | None = None,
+    operator: OperatorHost | None = None,
 ) -> AsyncIterator[Adapter]:
     """Read an adapter's manifest, import and make the adapter as the bot does, and start it.
 
@@ -123,6 +128,7 @@ async def running_adapter(
         name: Which adapter of the manifest; empty where it names only one.
         driver: NoneBot's driver, not yet started; None for a FastAPI driver whose application no
             server serves.
+        operator: What an operator's page may show; needed by an adapter with ``create_page`` alone.
 
     Yields:
         The started adapter. It is closed when the block is left.
@@ -135,7 +141,7 @@ async def running_adapter(
     maker = load_adapter(manifest, {**host.settings, "nekro_platforms": (manifest.name,)})
     driver = driver or FastAPIDriver(Env(environment="test"), Config(_env_file=None))
     make: Any = maker.create
-    adapter: Adapter = make(host, driver)
+    adapter: Adapter = make(host, driver, operator)
     async with driver._lifespan:  # noqa: SLF001 - what NoneBot's server enters
         try:
             await adapter.start()

@@ -74,17 +74,18 @@ class LineServer:
         assert [line["text"] for line in self.sent] == [*texts]
 
     async def _serve(self, stream: SocketStream) -> None:
-        self._stream = stream
-        await self.say(type="hello", account="bot")
-        self.connections += 1
-        lines = BufferedByteReceiveStream(stream)
-        while True:
-            try:
-                line = json.loads(await lines.receive_until(b"\n", 65536))
-            except (anyio.IncompleteRead, anyio.EndOfStream):
-                return
-            self.sent.append(line)
-            await self.say(type="sent", key=line["key"], id=f"b{len(self.sent)}")
+        async with stream:
+            self._stream = stream
+            await self.say(type="hello", account="bot")
+            self.connections += 1
+            lines = BufferedByteReceiveStream(stream)
+            while True:
+                try:
+                    line = json.loads(await lines.receive_until(b"\n", 65536))
+                except (anyio.IncompleteRead, anyio.EndOfStream):
+                    return
+                self.sent.append(line)
+                await self.say(type="sent", key=line["key"], id=f"b{len(self.sent)}")
 
 
 async def test_a_bot_runs_with_a_new_adapter_without_an_edit_anywhere_else(tmp_path: Path) -> None:
