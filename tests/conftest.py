@@ -8,6 +8,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.peers import postgres as postgres_peer
 
+# A promise of an adapter that fails is shown with its values; `-p nekro_core.testing` does it for
+# third parties.
+pytest.register_assert_rewrite("nekro_core.testing.adapter_contract")
+
 # Two cores do many things at once: how long an example takes says nothing about our code. The same
 # examples each time, so that who changes a line is not refused for another's; others are drawn with
 # make test ARGS=--hypothesis-profile=explore.

@@ -24,6 +24,7 @@ from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import (
     Adapter,
+    AdapterEraser,
     AdapterFactory,
     Host,
     OperatorHost,
@@ -157,6 +158,16 @@ def load_adapter(manifest: AdapterManifest, settings: Mapping[str, Any]) -> Adap
     return AdapterMaker(manifest.name, _checked(manifest, make), options)
 
 
+def check_adapter(manifest: AdapterManifest) -> None:
+    """Import an adapter and its eraser, and make nothing. Raises `AdapterBroken`."""
+    load_adapter(manifest, {"nekro_platforms": (manifest.name,)})
+    if manifest.eraser:
+        try:
+            _eraser(manifest)
+        except Exception as error:
+            raise AdapterBroken(f"eraser = {manifest.eraser!r} cannot be had: {error!r}") from error
+
+
 async def erase_from_adapters(
     data_dir: Path, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
@@ -170,14 +181,20 @@ async def erase_from_adapters(
     for manifest in adapters.manifests.values():
         if not manifest.eraser:
             continue
-        module, _, function = manifest.eraser.partition(":")
         try:
-            gone += await getattr(_imported(manifest, module), function)(data_dir, person, traces)
+            gone += await _eraser(manifest)(data_dir, person, traces)
         except Exception as error:  # noqa: BLE001 - code of other people; the rest must be erased
             failed.append(f"adapter {manifest.name}: {error!r}")
     if failed:
         raise AdapterBroken("; ".join(failed))
     return gone
+
+
+def _eraser(manifest: AdapterManifest) -> AdapterEraser:
+    """Raises whatever the import raises, and `AttributeError` where there is no such function."""
+    module, _, function = manifest.eraser.partition(":")
+    eraser: AdapterEraser = getattr(_imported(manifest, module), function)
+    return eraser
 
 
 def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:

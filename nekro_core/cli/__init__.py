@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("doctor", help="what works here, what does not, how to mend it")
     commands.add_parser("fetch", help="download the embedded model's weights now")
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
+    _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
     mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
     mcp.add_argument(
         "action",
@@ -96,6 +97,18 @@ def _add_account_actions(accounts: argparse.ArgumentParser) -> None:
     bind = actions.add_parser("bind", help="let another account speak for an instance's chats")
     bind.add_argument("instance", help="as in the list")
     bind.add_argument("account", help="the platform's id of the new account")
+
+
+def _add_adapter_actions(adapter: argparse.ArgumentParser) -> None:
+    actions = adapter.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="every adapter, whether it runs, where it is")
+    new = actions.add_parser("new", help="write an adapter with its tests, to begin from")
+    new.add_argument("name", help="lower-case letters, digits and '_'")
+    new.add_argument(
+        "--folder", default="", help="where its folder is made; the bot's own adapters if not"
+    )
+    check = actions.add_parser("check", help="what the bot reads of it, and what is wrong")
+    check.add_argument("path", help="its folder")
 
 
 def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:

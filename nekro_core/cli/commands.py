@@ -10,6 +10,7 @@ from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
 from nekro_core.cli import accounts, outbox
+from nekro_core.cli.adapter_kit.command import ACTIONS as ADAPTER_ACTIONS
 from nekro_core.cli.chat import talk
 from nekro_core.cli.doctor import examine
 from nekro_core.cli.plugin_kit.command import ACTIONS
@@ -59,6 +60,10 @@ async def _plugin(options: argparse.Namespace) -> int:
     return await ACTIONS[options.action](options)
 
 
+async def _adapter(options: argparse.Namespace) -> int:
+    return await ADAPTER_ACTIONS[options.action](options)
+
+
 async def _mcp(options: argparse.Namespace) -> int:
     if options.action == "servers":
         print(server_status_lines(Settings.load().nekro_data_dir))
@@ -101,6 +106,7 @@ async def _sandbox(options: argparse.Namespace) -> int:
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "accounts": accounts.run,
+    "adapter": _adapter,
     "outbox": outbox.run,
     "chat": _chat,
     "doctor": _doctor,

@@ -15,7 +15,13 @@ _ESCAPED_IN_JSON = re.compile(r'["\\]|[^ -~]')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Who is meant: an id on a platform. ``instances`` are our accounts there."""
+    """Who is meant: an id on a platform.
+
+    Attributes:
+        adapter: The platform's adapter, for example ``telegram``.
+        user_id: The person's id on the platform.
+        instances: The instances (beginnings of chat keys) of our accounts there, sorted.
+    """
 
     adapter: str
     user_id: str

@@ -21,10 +21,20 @@ from nekro_core.store.person import Person, chat_key_in, is_one_of, runs_woken_b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonTraces:
-    """What there is of a person. ``private`` are chats with them alone, ``shared`` others where
-    they wrote or woke a turn, ``worked`` those of them in which code ran for them. ``media`` are
-    files by chat and path, ``timers`` their timers by chat and id, ``waiting`` deliveries that are
-    not decided yet."""
+    """What the database knows of a person.
+
+    Attributes:
+        private: The chats with them alone.
+        shared: Other chats where they wrote or woke a turn.
+        worked: The chats of both kinds in which code ran for them.
+        messages: How many messages they wrote.
+        turns: How many turns they woke.
+        media: The files that came with their messages, by chat.
+        message_ids: The platform's ids of their messages.
+        timers: Their timers, by chat and id.
+        waiting: Ids of deliveries to them that are not decided yet.
+        names: What they were called.
+    """
 
     private: tuple[ChatKey, ...] = ()
     shared: tuple[ChatKey, ...] = ()

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import anyio
@@ -19,7 +20,7 @@ from nekro_core.app.adapters import (
 from nekro_core.app.settings import Settings
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.cli.plugin_kit.run import _environment
-from nekro_core.delivery.adapter_manifest import ManifestError, read_manifests
+from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError, read_manifests
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.store import Person, PersonTraces
 from nekro_core.testing import TestPlatform
@@ -298,3 +299,10 @@ def test_a_bot_of_one_plugin_has_no_platforms_accounts(monkeypatch: pytest.Monke
     assert {"NEKRO_AGENT__PERSONA", "HTTPS_PROXY"} <= given.keys()
     assert not [n for n in given if n.startswith(("TELEGRAM_", "KAIHEILA_", "WEB_"))]
     assert "NEKRO_PLATFORMS" not in given
+
+
+def test_the_guide_has_every_key_of_a_manifest() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+    table = guide.partition("## The manifest")[2].partition("## The code")[0]
+    listed = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert listed == [each.name for each in fields(AdapterManifest)][3:]

@@ -13,8 +13,8 @@ from nekro_core.chat import (
     Voice,
     plain_text,
 )
+from nekro_core.testing.adapter_contract import AdapterContract
 
-from .adapter_conformance import AdapterConformance
 from .conftest import GROUP
 from .fakes import FakeAdapter, message
 
@@ -33,17 +33,17 @@ class FakeHarness:
         self._seen.append(plain_text(delivery.segments))
         return Receipt(state=DeliveryState.SENT, message_id="1")
 
-    async def speak(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
         message_id = message_id or str(len(self._inbound) + 1)
         said = message(GROUP, user=user, message_id=message_id, segments=(Text(text),))
         self._inbound.append(said)
         return message_id
 
-    async def heard(self, count: int) -> list[ChatMessage]:
+    async def received(self, count: int) -> list[ChatMessage]:
         assert len(self._inbound) >= count
         return self._inbound
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         assert len(self._seen) >= count
         return self._seen
 
@@ -65,7 +65,7 @@ class FakeHarness:
         self.adapter.offline = True
 
 
-class TestFakeAdapter(AdapterConformance):
+class TestFakeAdapter(AdapterContract):
     @pytest.fixture
     def harness(self) -> FakeHarness:
         return FakeHarness()

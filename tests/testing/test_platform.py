@@ -4,7 +4,7 @@ import pytest
 
 from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, Receipt, Text
 from nekro_core.testing import TestPlatform
-from tests.delivery.adapter_conformance import AdapterConformance
+from nekro_core.testing.adapter_contract import AdapterContract
 from tests.delivery.fakes import message
 
 GROUP = ChatKey.parse("test-group_30003")
@@ -16,18 +16,18 @@ class Harness:
         self.chat_key = GROUP
         self._inbound: list[ChatMessage] = []
 
-    async def speak(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
         message_id = message_id or str(len(self._inbound) + 1)
         self._inbound.append(
             message(GROUP, user=user, message_id=message_id, segments=(Text(text),))
         )
         return message_id
 
-    async def heard(self, count: int) -> list[ChatMessage]:
+    async def received(self, count: int) -> list[ChatMessage]:
         assert len(self._inbound) >= count
         return self._inbound
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         await self.adapter.until(lambda: len(self.adapter.sent) >= count)
         return [sent.text for sent in self.adapter.sent]
 
@@ -41,7 +41,7 @@ class Harness:
         self.adapter.answer = Receipt(state=DeliveryState.PENDING, reason="offline")
 
 
-class TestTheTestPlatform(AdapterConformance):
+class TestTheTestPlatform(AdapterContract):
     @pytest.fixture
     def harness(self) -> Harness:
         return Harness()

@@ -9,10 +9,11 @@ from pathlib import Path
 import anyio.to_thread
 
 from nekro_core.app.settings import Settings
+from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.files import FilesRefused
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
 from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
-from nekro_core.cli.plugin_kit.new import NewRefused, write_new
+from nekro_core.cli.plugin_kit.new import write_new
 from nekro_core.cli.plugin_kit.report import printable, state_text
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.plugins.host.listing import UnknownPlugin

@@ -13,7 +13,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from adapters.mail import create
 from nekro_core.api.adapter import Adapter
 from nekro_core.api.chat import ChatKey, Delivery, Receipt, Segment, Text
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.adapters.onebot_v11.running import new_driver
 from tests.peers.mail import PASSWORD, MailServer
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.api.chat import ChatKey, ChatMessage
+from nekro_core.testing.adapter_contract import AdapterContract, adapter_manifest
 from tests.adapters.mail.running import Bot, Wire, mailbox, running
-from tests.delivery.adapter_conformance import AdapterConformance
 from tests.peers.mail import MailServer
 
 pytestmark = pytest.mark.long
@@ -28,10 +28,10 @@ class Harness:
     async def begin(self) -> None:
         """A thread, whose first mail has its subject above its words."""
         self._first = await self._server.send(self._them, self._us, "let us talk")
-        (opening,) = await self._bot.host.heard(1, timeout=30)
+        (opening,) = await self._bot.host.received(1, limit_s=30)
         self.chat_key = opening.chat_key
 
-    async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "", message_id: str = "") -> str:
         message_id = await self._server.send(
             self._them, self._us, text, subject="Re: Hello", In_Reply_To=self._first
         )
@@ -40,10 +40,10 @@ class Harness:
         await self._server.received(self._us, self._said)
         return message_id
 
-    async def heard(self, count: int) -> list[ChatMessage]:
-        return (await self._bot.host.heard(count + 1, timeout=30))[1:]
+    async def received(self, count: int) -> list[ChatMessage]:
+        return (await self._bot.host.received(count + 1, limit_s=30))[1:]
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         mails = await self._server.received(self._them, count)
         return [str(mail.get_content()).strip() for mail in mails]
 
@@ -58,7 +58,9 @@ class Harness:
         self._wire.manner = "cut"
 
 
-class TestMail(AdapterConformance):
+class TestMail(AdapterContract):
+    manifest = adapter_manifest(Path("adapters/mail"))
+
     @pytest.fixture
     async def harness(
         self, tmp_path: Path, anyio_backend: str, server: MailServer, people: tuple[str, str, str]

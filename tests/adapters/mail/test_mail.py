@@ -25,8 +25,8 @@ from nekro_core.api.chat import (
     Text,
     Voice,
 )
+from nekro_core.testing.memory_host import MemoryHost
 from tests.adapters.mail.running import Bot, Wire, mailbox, running
-from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.adapters.onebot_v11.running import new_driver
 from tests.peers.mail import DOMAIN, MailServer
 from tests.peers.telegram import PNG
@@ -45,7 +45,7 @@ class Office:
         return await self.server.send(f"Ann Lee <{self.ann}>", self.us, text, **more)
 
     async def heard(self, count: int) -> list[ChatMessage]:
-        return await self.bot.host.heard(count, timeout=30)
+        return await self.bot.host.received(count, limit_s=30)
 
     async def answers(self, count: int = 1) -> list[EmailMessage]:
         return await self.server.received(self.ann, count)
@@ -185,7 +185,7 @@ async def test_two_bots_do_not_write_to_each_other(
         assert (await bot.send(ChatKey.parse(f"mail-private_{other}"), "hello, you")).ok
         await server.received(other, 1)
         await server.send(person, other, "a person")
-        (heard,) = await second.host.heard(1, timeout=30)
+        (heard,) = await second.host.received(1, limit_s=30)
         assert "a person" in heard.text
 
 
@@ -269,11 +269,11 @@ async def test_what_comes_while_the_bot_is_away_is_heard_at_its_start(
     us, ann, _ = people
     async with running(tmp_path, mailbox(server, us), host) as bot:
         await server.send(ann, us, "one")
-        await bot.host.heard(1, timeout=30)
+        await bot.host.received(1, limit_s=30)
     await server.send(ann, us, "two")
     await server.received(us, 2)
     async with running(tmp_path, mailbox(server, us), host) as bot:
-        await bot.host.until(lambda: "two" in host.accepted[-1].text, timeout=30)
+        await bot.host.until(lambda: "two" in host.accepted[-1].text, limit_s=30)
     # The inbox passes over one that comes again, as it may where the bot ended at once.
     assert len({message.message_id for message in host.accepted}) == 2
 
@@ -322,11 +322,11 @@ async def test_the_server_goes_and_comes_back(tmp_path: Path, people: tuple[str,
     us, ann, _ = people
     async with MailServer(us, ann) as server, running(tmp_path, mailbox(server, us)) as bot:
         await server.send(ann, us, "before")
-        await bot.host.heard(1, timeout=30)
+        await bot.host.received(1, limit_s=30)
         await anyio.to_thread.run_sync(server.stop_imap)
         await anyio.to_thread.run_sync(server.start_imap)
         await server.send(ann, us, "after")
-        heard = await bot.host.heard(2, timeout=30)
+        heard = await bot.host.received(2, limit_s=30)
         assert "after" in heard[1].text
 
 

@@ -18,7 +18,7 @@ from adapters.matrix.intake import HandOver
 from adapters.matrix.settings import create
 from nekro_core.api.adapter import accept_patiently
 from nekro_core.api.chat import ChatKey, ChatKind, Delivery, Receipt, Segment, Text
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.peers.recording_proxy import RecordingProxy
 from tests.peers.synapse import Person, Synapse
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.api.chat import ChatMessage
+from nekro_core.testing.adapter_contract import AdapterContract, adapter_manifest
 from tests.adapters.matrix.running import Bot, key_of, people, running
-from tests.delivery.adapter_conformance import AdapterConformance
 from tests.peers.recording_proxy import RecordingProxy, Refusal, Silence
 from tests.peers.synapse import Person, Synapse
 
@@ -27,13 +27,13 @@ class Harness:
         self._person = person
         self._room = room
 
-    async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "", message_id: str = "") -> str:
         return await self._person.say(self._room, text)
 
-    async def heard(self, count: int) -> list[ChatMessage]:
-        return await self._bot.host.heard(count)
+    async def received(self, count: int) -> list[ChatMessage]:
+        return await self._bot.host.received(count)
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         """As a client shows them: in the place of what was changed stands the newest change."""
         own = self._bot.account.user_id
         said = await self._person.until_said(self._room, count, of=own)
@@ -56,7 +56,9 @@ class Harness:
         await self._bot.proxy.go_away()
 
 
-class TestMatrix(AdapterConformance):
+class TestMatrix(AdapterContract):
+    manifest = adapter_manifest(Path("adapters/matrix"))
+
     @pytest.fixture
     async def harness(
         self, tmp_path: Path, server: Synapse, proxy: RecordingProxy

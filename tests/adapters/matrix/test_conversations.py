@@ -26,8 +26,8 @@ from nekro_core.api.chat import (
     Unknown,
     Voice,
 )
+from nekro_core.testing.memory_host import MemoryHost
 from tests.adapters.matrix.running import Bot, delivery, key_of, people, running
-from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.peers.recording_proxy import RecordingProxy, Refusal, Silence
 from tests.peers.synapse import Person, Synapse
 
@@ -121,7 +121,7 @@ async def test_media_that_people_send_are_kept(scene: Scene) -> None:
     await lin.send(scene.room, {"body": "hi", "url": mxc, "info": {}}, "m.sticker")
     await lin.send(scene.room, {"msgtype": "m.file", "body": "no.txt", "url": "mxc://localhost/no"})
     await lin.send(scene.room, {"msgtype": "m.image", "body": "s", "file": {"url": mxc}})
-    heard = await host.heard(6)
+    heard = await host.received(6)
     kept = [message.segments[0] for message in heard]
     assert [type(segment) for segment in kept] == [Image, Voice, Image, Image, File, Image]
     for segment in kept[:4]:
@@ -194,7 +194,7 @@ async def test_a_thread_is_a_chat_of_its_own(scene: Scene) -> None:
         "then elms",
         **{"m.relates_to": relation | {"m.in_reply_to": {"event_id": inside}}},
     )
-    first, second, third = await host.heard(3)
+    first, second, third = await host.received(3)
     assert first.chat_key == key_of(scene.room)
     assert second.chat_key == third.chat_key == key_of(scene.room, thread=root)
     # What it is about stands before its first message; the others answer nobody.
@@ -292,7 +292,7 @@ async def test_two_accounts_of_ours_in_one_room(
     async with running(tmp_path / "bot", proxy, one, others=(two,)) as bot:
         await bot.connected()
         await lin.say(room, "hello both")
-        heard = await bot.host.heard(2)
+        heard = await bot.host.received(2)
         assert {each.account for each in heard} == {one.user_id, two.user_id}
         assert len({each.chat_key for each in heard}) == 2
         by = {each.account: each.chat_key for each in heard}
@@ -302,7 +302,7 @@ async def test_two_accounts_of_ours_in_one_room(
         assert receipt.ok
         (said,) = await lin.until_said(room, 1, of=two.user_id)
         assert said["content"]["body"] == "it is me, the second"
-        echo = (await bot.host.heard(3))[-1]
+        echo = (await bot.host.received(3))[-1]
         assert (echo.account, echo.sender.user_id) == (one.user_id, two.user_id)
 
 
@@ -333,7 +333,7 @@ async def test_a_message_that_only_looks_old_is_news(scene: Scene) -> None:
 async def test_what_is_said_during_an_outage_is_heard_once_and_in_order(scene: Scene) -> None:
     lin, host = scene.lin, scene.bot.host
     await lin.say(scene.room, "before")
-    await host.heard(1)
+    await host.received(1)
     await scene.bot.proxy.go_away()
     for number in range(5):
         await lin.say(scene.room, f"meanwhile {number}")
@@ -341,7 +341,7 @@ async def test_what_is_said_during_an_outage_is_heard_once_and_in_order(scene: S
     assert receipt.state is DeliveryState.PENDING
     await scene.bot.proxy.come_back()
     await lin.say(scene.room, "after")
-    heard = await host.heard(7)
+    heard = await host.received(7)
     wanted = ["before", *(f"meanwhile {number}" for number in range(5)), "after"]
     assert [message.text for message in heard] == wanted
     assert (await scene.bot.send(scene.room, "now?")).ok
@@ -360,7 +360,7 @@ async def test_a_gap_longer_than_a_round_is_filled_over_a_restart(
     async with running(folder, proxy, account, host) as bot:
         await bot.connected()
         await lin.say(room, "one")
-        await host.heard(1)
+        await host.received(1)
     for number in range(70):
         await lin.say(room, f"missed {number}")
     async with running(folder, proxy, account, host) as bot:
@@ -405,7 +405,7 @@ async def test_what_cannot_be_stored_is_read_again(
     async with running(tmp_path, proxy, account, host, hand_over=_without_patience) as bot:
         await bot.connected()
         await lin.say(room, "one")
-        await host.heard(1)
+        await host.received(1)
         host.failures = 2
         await lin.say(room, "two")
         await lin.say(room, "three")

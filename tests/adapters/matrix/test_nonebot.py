@@ -51,7 +51,7 @@ async def test_a_matcher_hears_and_answers(bot: Bot, lin: Person, echo: list[str
     await bot.account.join(room)
     for number, text in enumerate(("one", "fail", "two"), 1):
         await lin.say(room, text)
-        heard = await bot.host.heard(number)
+        heard = await bot.host.received(number)
         assert heard[-1].text == text
     answers = await lin.until_said(room, 2, of=bot.account.user_id)
     assert {event["content"]["body"] for event in answers} == {"echo one", "echo two"}

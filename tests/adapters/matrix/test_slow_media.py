@@ -11,7 +11,7 @@ from adapters.matrix.intake import MatrixIntake
 from adapters.matrix.rooms import Room, Rooms
 from nekro_core.api.adapter import KeyedQueue
 from nekro_core.api.chat import Image
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 
 ROOM = "!room:example.org"
 

@@ -17,7 +17,7 @@ from nonebot.drivers.fastapi import Driver
 from adapters.onebot_v11 import SERVER_OPTIONS, OneBotV11Adapter, create
 from nekro_core.api.adapter import Host
 from nekro_core.api.chat import ChatKey, Delivery, Receipt, Segment, Text
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.peers.onebot_v11 import OneBotPeer
 
 TOKEN = "a token for tests"

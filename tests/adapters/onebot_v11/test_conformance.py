@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.api.chat import ChatMessage
+from nekro_core.testing.adapter_contract import AdapterContract, adapter_manifest
 from tests.adapters.onebot_v11.running import GROUP, Bot, bot_with_peer
-from tests.delivery.adapter_conformance import AdapterConformance
 from tests.peers.onebot_v11 import Failed, OneBotPeer, Silence
 
 
@@ -21,14 +21,14 @@ class Harness:
         self._bot = bot
         self._peer = peer
 
-    async def speak(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
         chosen = message_id or None
         return str(await self._peer.say_in_group(30003, user, text, message_id=chosen))
 
-    async def heard(self, count: int) -> list[ChatMessage]:
-        return await self._bot.host.heard(count)
+    async def received(self, count: int) -> list[ChatMessage]:
+        return await self._bot.host.received(count)
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         await self._peer.until(lambda: len(self._peer.sends) >= count)
         return [call.text for call in self._peer.sends]
 
@@ -44,7 +44,9 @@ class Harness:
         await self._bot.gone(self._peer.self_id)
 
 
-class TestOneBotV11(AdapterConformance):
+class TestOneBotV11(AdapterContract):
+    manifest = adapter_manifest(Path("adapters/onebot_v11"))
+
     @pytest.fixture
     async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
         # The backend is named because tests without an await of their own use the fixture too.

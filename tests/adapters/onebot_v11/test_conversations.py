@@ -199,7 +199,7 @@ async def test_a_file_that_is_told_of_twice_is_one_file(bot: Bot, peer: OneBotPe
     people = {"group_id": 30003, "user_id": 10001}
     await peer.notice("group_upload", file={"id": "f1", "name": "a.txt", "size": 6}, **people)
     await peer.say_in_group(30003, 10001, "look at it")
-    heard = await bot.host.heard(2)
+    heard = await bot.host.received(2)
     assert [message.text for message in heard] == ["[file: a.txt]", "look at it"]
 
 

@@ -19,7 +19,7 @@ async def test_what_was_missed_is_fetched_in_its_order(bot: Bot) -> None:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
         await peer.say_in_private(10001, "before too")
-        await bot.host.heard(2)
+        await bot.host.received(2)
         peer.abort()
         await peer.wait_disconnected()
         missed = [await peer.say_in_group(30003, 10001, f"missed {n}") for n in range(3)]
@@ -52,7 +52,7 @@ async def test_nothing_overtakes_a_history_that_was_cut_off(bot: Bot) -> None:
     async with bot.peer(reconnect_s=0.2) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
-        await bot.host.heard(1)
+        await bot.host.received(1)
         peer.abort()
         await peer.wait_disconnected()
         await peer.say_in_group(30003, 10001, "missed")
@@ -72,7 +72,7 @@ async def test_a_long_absence_is_fetched_page_by_page(bot: Bot) -> None:
         await peer.wait_connected()
         now = time.time()
         await peer.say_in_group(30003, 10001, "old and unheard", at_time=now - 2000)
-        await bot.host.heard(1)
+        await bot.host.received(1)
         peer.abort()
         await peer.wait_disconnected()
         for number in range(450):
@@ -121,19 +121,19 @@ async def test_a_first_message_that_a_crash_took_is_fetched(bot: Bot) -> None:
     async with peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "now")
-        assert [each.text for each in await bot.host.heard(2)] == ["taken", "now"]
+        assert [each.text for each in await bot.host.received(2)] == ["taken", "now"]
 
 
 async def test_an_implementation_without_history_is_heard_all_the_same(bot: Bot) -> None:
     async with bot.peer(has_history=False) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
-        await bot.host.heard(1)
+        await bot.host.received(1)
         peer.abort()
         await peer.wait_disconnected()
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "after")
-        assert (await bot.host.heard(2))[1].text == "after"
+        assert (await bot.host.received(2))[1].text == "after"
         assert {"get_group_list", "get_friend_list"} <= {call.action for call in peer.calls}
 
 

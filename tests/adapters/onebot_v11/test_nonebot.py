@@ -35,14 +35,14 @@ async def test_a_matcher_hears_and_answers(bot: Bot, peer: OneBotPeer, echo: lis
     await peer.say_in_group(30003, 10001, "fail")
     await peer.say_in_group(30003, 10001, "two")
     assert (await peer.next_send()).text == "echo two"
-    assert [message.text for message in await bot.host.heard(3)] == ["@20002 one", "fail", "two"]
+    assert [message.text for message in await bot.host.received(3)] == ["@20002 one", "fail", "two"]
     assert echo == ["one", "fail", "two"]
 
 
 async def test_without_matchers_nothing_is_dispatched(bot: Bot, peer: OneBotPeer) -> None:
     assert not any(matchers.values())
     await peer.say_in_group(30003, 10001, "one")
-    await bot.host.heard(1)
+    await bot.host.received(1)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from nonebot.drivers.none import Driver as NoServer
 
 from adapters.onebot_v11 import create
 from adapters.onebot_v11.settings import read_config
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.adapters.onebot_v11.running import new_driver
 
 

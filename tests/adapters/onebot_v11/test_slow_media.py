@@ -50,12 +50,12 @@ async def test_nobody_else_waits_and_its_chat_waits_once(
     asked = anyio.current_time()
     cat = image("cat.png", f"{files.address}/cat.png")
     await peer.say_in_group(30004, 10002, [text("quick"), cat], at_me=True)
-    (quick,) = await bot.host.heard(1)
+    (quick,) = await bot.host.received(1)
     assert anyio.current_time() - asked < 1.0 * SILENT_S
     assert "quick" in plain_text(quick.segments)
     assert [s.media.problem for s in quick.segments if isinstance(s, Image)] == [""]
 
-    heard = (await bot.host.heard(12))[1:]
+    heard = (await bot.host.received(12))[1:]
     took = anyio.current_time() - began
     assert {each.chat_key for each in heard} == {GROUP}
     words = [plain_text(each.segments).split("[")[0].strip() for each in heard]
@@ -74,7 +74,7 @@ async def test_the_pictures_of_one_message_are_waited_for_together(
     cat = image("cat.png", f"{files.address}/cat.png")
     began = anyio.current_time()
     await peer.say_in_group(30003, 10001, [slow[0], cat, text("between"), *slow[1:]])
-    (heard,) = await bot.host.heard(1)
+    (heard,) = await bot.host.received(1)
     assert anyio.current_time() - began < 3 * SILENT_S
     good = [not s.media.problem if isinstance(s, Image) else None for s in heard.segments]
     assert good == [False, True, None, False, False, False]

@@ -16,7 +16,7 @@ from adapters.onebot_v11.access import KEPT_AS
 from nekro_core.api.adapter import KeyedQueue
 from nekro_core.api.chat import ChatKey, DeliveryState, Image, Media, Receipt
 from nekro_core.api.secrets import secret_file
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.adapters.onebot_v11.running import (
     GROUP,
     TOKEN,
@@ -143,14 +143,14 @@ async def test_a_slow_question_does_not_invert_the_order(bot: Bot, peer: OneBotP
     await peer.say_in_group(30003, 10001, [reply(first), text("two")])
     await peer.say_in_group(30003, 10001, "three")
     await peer.say_in_group(30004, 10001, "elsewhere")
-    heard = await bot.host.heard(4)
+    heard = await bot.host.received(4)
     assert [message.text for message in heard] == ["one", "elsewhere", "two", "three"]
 
 
 async def test_a_burst_keeps_its_order_in_each_chat(bot: Bot, peer: OneBotPeer) -> None:
     for number in range(300):
         await peer.say_in_group(30000 + number % 7, 10001, str(number))
-    heard = await bot.host.heard(300)
+    heard = await bot.host.received(300)
     for chat in {message.chat_key for message in heard}:
         numbers = [int(message.text) for message in heard if message.chat_key == chat]
         assert numbers == sorted(numbers)
@@ -162,7 +162,7 @@ async def test_a_message_that_cannot_be_stored_is_offered_again_in_its_order(
     bot.host.failures = 2
     for words in ("one", "two", "three"):
         await peer.say_in_group(30003, 10001, words)
-    assert [message.text for message in await bot.host.heard(3)] == ["one", "two", "three"]
+    assert [message.text for message in await bot.host.received(3)] == ["one", "two", "three"]
 
 
 async def test_a_store_that_is_down_costs_the_connection_and_nothing_else(
@@ -380,7 +380,7 @@ async def test_two_accounts_in_one_group_are_two_chats(bot: Bot, peer: OneBotPee
         await bot.hear_from("20009")
         await peer.say_in_group(30003, 10001, "to both")
         await second.say_in_group(30003, 10001, "to both")
-        heard = await bot.host.heard(2)
+        heard = await bot.host.received(2)
         assert {str(message.chat_key): message.account for message in heard} == {
             "onebot_v11-group_30003": "20002",
             "onebot_v11.20009-group_30003": "20009",
@@ -391,7 +391,7 @@ async def test_two_accounts_in_one_group_are_two_chats(bot: Bot, peer: OneBotPee
         assert await bot.adapter.own_accounts(GROUP) == {"20002", "20009"}
         # One account hears the other: recorded, and known to be ours.
         await second.say_in_group(30003, 20002, "said by the first")
-        assert (await bot.host.heard(3))[-1].sender.user_id == "20002"
+        assert (await bot.host.received(3))[-1].sender.user_id == "20002"
     while (await bot.send(other, "x")).state is not DeliveryState.PENDING:
         await anyio.sleep(0.01)
     assert peer.sends == []

@@ -25,7 +25,7 @@ from nonebot.drivers.fastapi import Driver as FastAPIDriver
 
 from adapters.uniseg import factories
 from nekro_core.api.chat import ChatKey, Delivery, Receipt, Record, Segment, Text
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 
 
 def quietly(module: str) -> Any:

@@ -104,7 +104,7 @@ async def test_what_the_store_cannot_take_yet_is_not_read(tmp_path: Path) -> Non
         assert flood.read <= BACKLOG + IN_LANES + GROUPS
         assert len(anyio.get_running_tasks()) < 50
         writable.set()
-        heard = await made.host.heard(count, timeout=300)
+        heard = await made.host.received(count, limit_s=300)
     taken: Counter[str] = Counter()
     for message in heard:
         chat = str(message.chat_key)

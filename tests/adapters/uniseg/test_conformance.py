@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from nekro_core.chat import ChatKey, ChatMessage
+from nekro_core.testing.adapter_contract import AdapterContract, adapter_manifest
 from tests.adapters.uniseg.peers import NAMES, Peer, peer_of
-from tests.delivery.adapter_conformance import AdapterConformance
 
 LONG = pytest.mark.long
 SILENCE_S = 0.6
@@ -23,13 +23,13 @@ class Harness:
         self.host = peer.bench.host
         self.chat_key = ChatKey.parse(peer.chat)
 
-    async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "", message_id: str = "") -> str:
         return await self.peer.speak(text, message_id)
 
-    async def heard(self, count: int) -> list[ChatMessage]:
-        return await self.host.heard(count)
+    async def received(self, count: int) -> list[ChatMessage]:
+        return await self.host.received(count)
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         with anyio.fail_after(30):
             while len(self.peer.seen()) < count:
                 await anyio.sleep(0.01)
@@ -47,13 +47,14 @@ class Harness:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of some adapters' models
-class TestPlatforms(AdapterConformance):
+class TestPlatforms(AdapterContract):
     @pytest.fixture(
         params=["satori", *(pytest.param(n, marks=LONG) for n in NAMES if n != "satori")]
     )
     async def harness(
         self, request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
     ) -> AsyncIterator[Any]:
+        request.instance.manifest = adapter_manifest(Path("adapters/uniseg"), request.param)
         async with peer_of(request.param).connected(tmp_path) as peer:
             await peer.bench.bound()
             yield Harness(peer)

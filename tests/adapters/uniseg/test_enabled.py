@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.app.adapters import AdapterDirectory, load_adapter
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.adapters.uniseg.peers import NAMES
 from tests.adapters.uniseg.stock import Recorder, as_nonebots
 

@@ -127,7 +127,7 @@ async def test_notices_and_recalls(feishu: Feishu) -> None:
     await feishu.event("im.chat.member.user.added_v1", joined)
     recalled = {"message_id": "om_1", "chat_id": "oc_g", "recall_time": "1", "recall_type": "x"}
     await feishu.event("im.message.recalled_v1", recalled)
-    _, notice = await feishu.bench.host.heard(2)
+    _, notice = await feishu.bench.host.received(2)
     assert notice.notice == Notice("join", "ou_ann", "ou_bob", "Bob")
     await feishu.bench.host.until(lambda: bool(feishu.bench.host.recalled))
     assert feishu.bench.host.recalled == [(ChatKey.parse(GROUP), "om_1")]

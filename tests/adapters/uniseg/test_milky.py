@@ -125,7 +125,7 @@ async def test_notices_and_recalls(milky: Milky) -> None:
         "message_recall", message_scene="group", peer_id=30003, message_seq=9, sender_id=10001,
         operator_id=10001, display_suffix="",
     )  # fmt: skip
-    _, joined, poked = await milky.bench.host.heard(3)
+    _, joined, poked = await milky.bench.host.received(3)
     assert joined.notice == Notice("join", "10001", "10002")
     assert poked.notice == Notice("poke", "10001", "20002")
     assert poked.to_bot

@@ -75,7 +75,7 @@ async def test_notices_and_recalls(onebot: OneBotV12) -> None:
     group = {"type": "notice", "group_id": "30003", "operator_id": "10001"}
     await onebot.event(detail_type="group_member_increase", **{**group, "user_id": "10002"})
     await onebot.event(detail_type="group_message_delete", message_id="p-1", **group)
-    _, joined = await onebot.bench.host.heard(2)
+    _, joined = await onebot.bench.host.received(2)
     assert joined.notice == Notice("join", "qq:10001", "qq:10002")
     await onebot.bench.host.until(lambda: bool(onebot.bench.host.recalled))
     assert onebot.bench.host.recalled == [(ChatKey.parse(GROUP), "p-1")]

@@ -27,7 +27,7 @@ from nekro_core.api.chat import (
     Video,
     Voice,
 )
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.adapters.uniseg.stock import Recorder, as_nonebots
 from tests.adapters.uniseg.test_enabled import BY_NAME, PLATFORMS
 

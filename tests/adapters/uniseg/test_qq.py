@@ -95,7 +95,7 @@ async def test_after_a_restart_the_last_message_is_answered_still(
             qq.time = datetime.now(UTC).isoformat()
             await qq.say_in_group("later")
             await qq.tell_in_group("and later", "p-9")
-            await made.host.heard(2)
+            await made.host.received(2)
             assert (await made.send(GROUP, "yes")).ok
             assert qq.sent["msg_id"] == "p-9"
 

@@ -69,7 +69,7 @@ async def test_media_go_out_with_their_type(satori: Satori, tmp_path: Path) -> N
     path = tmp_path / "a.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n")
     await satori.say("hello")
-    await satori.bench.host.heard(1)
+    await satori.bench.host.received(1)
     for form, mime in ((Image, "image/png"), (Voice, "audio/wav")):
         media = Media(path=str(path), name="a", mime=mime, size=8)
         assert (await satori.bench.send(GROUP, form(media))).ok
@@ -91,7 +91,7 @@ async def test_notices_and_recalls(satori: Satori) -> None:
     await satori.event(
         "message-deleted", user={"id": "ann"}, member={}, message={"id": "p9"}, **place
     )
-    _, joined = await satori.bench.host.heard(2)
+    _, joined = await satori.bench.host.received(2)
     assert joined.notice == Notice("join", "mem:bob", "mem:bob")
     await satori.bench.host.until(lambda: bool(satori.bench.host.recalled))
     assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9@g1")]
@@ -99,7 +99,7 @@ async def test_notices_and_recalls(satori: Satori) -> None:
 
 async def test_a_bundle_is_one_message_of_messages(satori: Satori) -> None:
     await satori.say("hello")
-    await satori.bench.host.heard(1)
+    await satori.bench.host.received(1)
     bundle = Forward(
         (
             ForwardedMessage("mem:ann", "Annie", (Text("1 < 2"),)),

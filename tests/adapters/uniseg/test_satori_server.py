@@ -21,7 +21,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from adapters.uniseg import factories
 from nekro_core.api.adapter import SupportsConfirmation, UncertainDelivery
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Image, Receipt, Text
-from tests.adapters.onebot_v11.memory_host import MemoryHost
+from nekro_core.testing.memory_host import MemoryHost
 from tests.peers.satori import SatoriPeer, missing
 from tests.peers.telegram import PNG
 
@@ -98,11 +98,11 @@ async def test_what_is_said_while_the_connection_is_down_comes_later(tmp_path: P
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         for number in range(3):
             await peer.say("g1", "ann", f"line {number}")
-        await bot.host.heard(3)
+        await bot.host.received(3)
         await peer.hang_up()
         for number in range(3, 6):
             await peer.say("g1", "ann", f"line {number}")
-        heard = await bot.host.heard(6, timeout=30)
+        heard = await bot.host.received(6, limit_s=30)
         assert [message.text for message in heard] == [f"line {number}" for number in range(6)]
         assert (await bot.send("here again")).ok
 
@@ -111,13 +111,13 @@ async def test_what_is_said_while_the_bot_is_down_comes_at_its_start(tmp_path: P
     async with SatoriPeer() as peer:
         async with running(tmp_path, peer) as bot:
             await peer.say("g1", "ann", "before")
-            await bot.host.heard(1)
+            await bot.host.received(1)
             with anyio.fail_after(30):
                 while not [*(tmp_path / "satori").glob("*.json")]:
                     await anyio.sleep(0.05)
         await peer.say("g1", "ann", "meanwhile")
         async with running(tmp_path, peer) as bot:
-            assert (await bot.host.next_message(timeout=30)).text == "meanwhile"
+            assert (await bot.host.next_message(limit_s=30)).text == "meanwhile"
             await peer.say("g1", "ann", "after")
             assert (await bot.host.next_message()).text == "after"
         for path in (tmp_path / "satori").iterdir():
@@ -138,7 +138,7 @@ async def test_a_medium_that_only_the_server_hands_out(tmp_path: Path) -> None:
 async def test_what_became_of_a_send(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         await peer.say("g1", "ann", "hello")
-        await bot.host.heard(1)
+        await bot.host.received(1)
         await peer.refuse(status=403)
         assert (await bot.send("not allowed")).state is DeliveryState.REJECTED
         await peer.refuse(status=500)
@@ -192,7 +192,7 @@ async def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
 async def test_what_a_writer_changes_reaches_what_was_heard(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         said = await peer.say("g1", "ann", "tee")
-        await bot.host.heard(1)
+        await bot.host.received(1)
         await peer.raw("g1", "ann", "tea", id=said, type="message-updated")
         await bot.host.until(lambda: bool(bot.host.revised))
         assert bot.host.revised == [(GROUP, f"{said}@g1", "mem:ann", (Text("tea"),))]
@@ -201,7 +201,7 @@ async def test_what_a_writer_changes_reaches_what_was_heard(tmp_path: Path) -> N
 async def test_a_message_of_unknown_outcome_is_found(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         asked = await peer.say("g1", "ann", "hello")
-        await bot.host.heard(1)
+        await bot.host.received(1)
         earlier = await bot.send("earlier")
         bot.adapter._send_s = 0.5  # type: ignore[attr-defined]
         await peer.silence()

@@ -60,14 +60,14 @@ async def test_two_accounts_in_one_group_have_a_chat_each_and_know_each_other(
     await satori.say("hello", message_id="p1")
     satori.bot = other
     await satori.say("hello", message_id="p1")
-    first, second = await satori.bench.host.heard(2)
+    first, second = await satori.bench.host.received(2)
     assert (str(first.chat_key), first.account) == (GROUP, "mem:bot1")
     assert (str(second.chat_key), second.account) == ("satori.two-group_g1", "mem:bot2")
     await satori.event(
         "message-created", channel={"id": "g1", "type": 0}, guild={"id": "g1"}, member={},
         user={"id": "bot1"}, message={"id": "m7", "content": "I am the first"},
     )  # fmt: skip
-    third = (await satori.bench.host.heard(3))[2]
+    third = (await satori.bench.host.received(3))[2]
     assert third.sender.user_id == "mem:bot1", "the inbox knows it for one of ours"
 
 
@@ -105,7 +105,7 @@ async def test_messages_keep_their_order_whatever_they_wait_for(satori: Satori) 
     await anyio.sleep(0.05)
     assert host.accepted == []
     slow.set()
-    assert [each.message_id for each in await host.heard(2)] == ["p1@g1", "p2@g1"]
+    assert [each.message_id for each in await host.received(2)] == ["p1@g1", "p2@g1"]
 
 
 async def test_the_network_is_not_asked_before_a_message_is_stored(satori: Satori) -> None:

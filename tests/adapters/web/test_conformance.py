@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.api.chat import Author, ChatKey, ChatKind, ChatMessage, Delivery, Receipt
+from nekro_core.testing.adapter_contract import AdapterContract, AdapterHarness
 from tests.adapters.web.running import Web, web
-from tests.delivery.adapter_conformance import AdapterConformance, AdapterHarness
 
 ROOM = ChatKey("web", ChatKind.GROUP, "lobby")
 
@@ -56,17 +56,17 @@ class Harness:
         self.chat_key = ROOM
         self._web = running
 
-    async def speak(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
         body = {"speaker": user, "text": text}
         headers = {"Idempotency-Key": message_id} if message_id else {}
         answer = await self._web.post("group_lobby", body, **headers)
         return str(answer.json()["message_id"])
 
-    async def heard(self, count: int) -> list[ChatMessage]:
+    async def received(self, count: int) -> list[ChatMessage]:
         assert len(self._web.host.accepted) == count
         return self._web.host.accepted
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         history = (await self._web.client.get("/api/v1/rooms/lobby/messages")).json()["messages"]
         texts = [line["segments"][0]["text"] for line in history if line["author"] == "bot"]
         assert len(texts) == count
@@ -83,7 +83,7 @@ class Harness:
         await self._web.adapter.aclose()
 
 
-class TestWeb(AdapterConformance):
+class TestWeb(AdapterContract):
     @pytest.fixture
     async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
         async with web(tmp_path) as running:

@@ -18,7 +18,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
-from tests.delivery.adapter_conformance import AdapterConformance
+from nekro_core.testing.adapter_contract import AdapterContract
 from tests.delivery.conftest import GROUP, OTHER, QUICK, Clock
 from tests.delivery.fakes import Behaviour, FakeAdapter
 from tests.delivery.test_fake_adapter import FakeHarness
@@ -52,12 +52,12 @@ class EditingHarness(FakeHarness):
         self.adapter = EditingAdapter()
         self.adapter.behaviour = self._answer
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         assert len(self.adapter.sent) >= count
         return [plain_text(delivery.segments) for delivery in self.adapter.sent]
 
 
-class TestEditingAdapter(AdapterConformance):
+class TestEditingAdapter(AdapterContract):
     @pytest.fixture
     def harness(self) -> EditingHarness:
         return EditingHarness()

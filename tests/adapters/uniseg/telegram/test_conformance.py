@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from nekro_core.api.chat import ChatMessage
+from nekro_core.testing.adapter_contract import AdapterContract, adapter_manifest
 from tests.adapters.uniseg.stock import Bench
 from tests.adapters.uniseg.telegram.running import ACCOUNT, GROUP, GROUP_ID, bot_with_peer
-from tests.delivery.adapter_conformance import AdapterConformance
 from tests.peers.telegram import Failed, Silence, TelegramPeer
 
 pytestmark = pytest.mark.long
@@ -22,13 +22,13 @@ class Harness:
         self.adapter = bot.adapter
         self._bot, self._peer = bot, peer
 
-    async def speak(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+    async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
         return f"{await self._peer.say(GROUP_ID, int(user), text)}@{GROUP_ID}"
 
-    async def heard(self, count: int) -> list[ChatMessage]:
-        return await self._bot.host.heard(count)
+    async def received(self, count: int) -> list[ChatMessage]:
+        return await self._bot.host.received(count)
 
-    async def seen(self, count: int) -> list[str]:
+    async def shown(self, count: int) -> list[str]:
         sends = await self._peer.sent(count)
         return [call.result["text"] for call in sends]
 
@@ -44,7 +44,9 @@ class Harness:
             await anyio.sleep(0.005)
 
 
-class TestTelegram(AdapterConformance):
+class TestTelegram(AdapterContract):
+    manifest = adapter_manifest(Path("adapters/uniseg"), "telegram")
+
     @pytest.fixture
     async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
         async with bot_with_peer(tmp_path, send_s=1.0) as (bot, peer):

@@ -27,13 +27,13 @@ async def test_other_chats_are_heard_while_one_waits_for_its_pictures(tmp_path: 
                 await anyio.sleep(0.005)
         asked = anyio.current_time()
         await peer.say(OTHER_ID, 10002, "quick")
-        (quick,) = await bot.host.heard(1)
+        (quick,) = await bot.host.received(1)
         assert anyio.current_time() - asked < 2.0
         assert (quick.chat_key, plain_text(quick.segments)) == (OTHER, "quick")
         # Nothing is confirmed: whatever ends the bot now, all of it comes again.
         assert all(not poll.get("offset") for poll in peer.polls)
 
-        heard = (await bot.host.heard(6))[1:]
+        heard = (await bot.host.received(6))[1:]
         assert anyio.current_time() - asked < 2 * SILENT_S
         assert {each.chat_key for each in heard} == {GROUP}
         words = [plain_text(each.segments).rpartition("]")[2].strip() for each in heard]

@@ -95,7 +95,7 @@ async def test_the_same_number_in_two_groups_is_two_messages(
     second = {**peer.account.said(-1002, LIN, "there"), "message_id": first["message_id"]}
     await peer.tell("message", first)
     await peer.tell("message", second)
-    here, there = await bot.host.heard(2)
+    here, there = await bot.host.received(2)
     assert here.message_id != there.message_id
 
 
@@ -135,7 +135,7 @@ async def test_media_are_fetched_without_showing_the_token(bot: Bench, peer: Tel
     sticker = {"file_id": account.keep(PNG), "is_animated": False, "is_video": False}
     await peer.say(GROUP_ID, LIN, sticker=sticker)
     await peer.say(GROUP_ID, LIN, voice={"file_id": "gone"})
-    photo, voice, document, animation, sticker_heard, gone = await bot.host.heard(6)
+    photo, voice, document, animation, sticker_heard, gone = await bot.host.received(6)
     image, mention, words = photo.segments
     assert isinstance(image, Image)
     assert Path(image.media.path).read_bytes() == PNG
@@ -184,7 +184,7 @@ async def test_what_has_no_segment_is_named(bot: Bench, peer: TelegramPeer) -> N
     ]
     for fields, _ in said:
         await peer.say(GROUP_ID, LIN, **fields)
-    heard = await bot.host.heard(len(said))
+    heard = await bot.host.received(len(said))
     assert [message.segments for message in heard] == [(unknown,) for _, unknown in said]
 
 
@@ -211,7 +211,7 @@ async def test_who_writes_without_a_person(bot: Bench, peer: TelegramPeer) -> No
     await peer.say(GROUP_ID, anonymous, "by an administrator", sender_chat=chat)
     peer.account.chat(-1009, type="channel", title="News")
     await peer.say(-1009, LIN, "news")
-    administrator, channel = await bot.host.heard(2)
+    administrator, channel = await bot.host.received(2)
     assert (administrator.sender.user_id, administrator.sender.role) == (str(GROUP_ID), Role.ADMIN)
     assert str(channel.chat_key) == "telegram-channel_-1009"
     assert (channel.sender.user_id, channel.sender.name) == ("-1009", "News")
@@ -230,7 +230,7 @@ async def test_topics_are_chats_of_their_own(bot: Bench, peer: TelegramPeer) -> 
     assert [call.params["message_thread_id"] for call in peer.sends] == [number, 77]
     # In an ordinary group a reply has a thread id too, which is no topic.
     await peer.say(GROUP_ID, LIN, "a reply", message_thread_id=3)
-    assert (await bot.host.heard(2))[1].chat_key == GROUP
+    assert (await bot.host.received(2))[1].chat_key == GROUP
 
 
 async def test_an_album_is_heard_picture_by_picture(bot: Bench, peer: TelegramPeer) -> None:
@@ -239,7 +239,7 @@ async def test_an_album_is_heard_picture_by_picture(bot: Bench, peer: TelegramPe
     )
     for _ in range(2):
         await peer.say(GROUP_ID, LIN, photo=peer.account.photo(), media_group_id="a")
-    heard = await bot.host.heard(3)
+    heard = await bot.host.received(3)
     assert [message.to_bot for message in heard] == [True, False, False]
     assert all(isinstance(message.segments[0], Image) for message in heard)
 
@@ -268,7 +268,7 @@ async def test_who_comes_and_who_goes(bot: Bench, peer: TelegramPeer) -> None:
             "new_chat_member": {"status": "kicked", "user": us},
         },
     )
-    heard = await bot.host.heard(3)
+    heard = await bot.host.received(3)
     assert [message.notice for message in heard] == [
         Notice("join", "10001", "7"),
         Notice("leave", "10001", "7"),

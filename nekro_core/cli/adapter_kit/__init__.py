@@ -1,0 +1,1 @@
+"""``nekro adapter``: list adapters, write a new one, check one."""
