@@ -145,11 +145,12 @@ def sentences_in_code(tree: Tree) -> dict[str, str]:
     """Files of the core and of adapters with sentences that people read, outside the catalogue.
 
     Seen are texts in Chinese or Japanese, whatever they are for, and English ones that a call hands
-    to people. Plugins give their texts as every plugin does, with `i18n_text`.
+    to people. Plugins give their texts as every plugin does, with `i18n_text`; what
+    `nekro_core.testing` says is said to a test.
     """
     found: dict[str, str] = {}
     for module in tree:
-        if module.path.startswith(("plugins/", GUEST)):
+        if module.path.startswith(("plugins/", "nekro_core/testing/", GUEST)):
             continue
         for text, line in (*_chinese_or_japanese(module), *_said(module)):
             found.setdefault(

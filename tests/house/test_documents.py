@@ -219,6 +219,7 @@ NOT_OF_OUR_CODE = {
     *("CHOKIDAR_USEPOLLING", "EventSource", "WATCHFILES_FORCE_POLLING"),
     *("enable_authenticated_media", "on_bot_connect", "ONEBOT_V12_WS_URLS"),
     *("all_old", "egress.toml", "setup.py", "github__create_issue", "guild/channel", "your_bot"),
+    *("adapters/NAME", "group_C024BE91L"),
     *("test_a_recalled_message_ends_the_turn",),
 }
 """Names that others gave (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a file of a bot

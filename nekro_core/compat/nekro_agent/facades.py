@@ -26,7 +26,10 @@ _VECTOR_CLASS = f"{_VECTORS}.client:AsyncQdrantClient"
 _CONTEXT = f"{_COMPAT}.context:LegacyAgentCtx as AgentCtx"
 _TIMER = "nekro_core.plugins.timers.functions"
 _RECURRING_TIMER = "nekro_core.plugins.timers.recurring_functions"
-_I18N = _of("nekro_core.chat.catalogue.languages", "I18nDict SupportedLang get_text i18n_text")
+_I18N = (
+    *_of("nekro_core.chat.catalogue", "LANGUAGES Catalogue preferred"),
+    *_of("nekro_core.chat.catalogue.languages", "I18nDict SupportedLang get_text i18n_text"),
+)
 _SIGNAL = (f"{_AUTHORING}.declarations:MsgSignal",)
 _CORE_CONFIG = (*_of(f"{_COMPAT}.core", "CoreConfig config"), f"{_MODELS}.groups:ModelConfigGroup")
 _LOGGERS = _of(f"{_COMPAT}.core", "get_sub_logger logger")

@@ -5,13 +5,13 @@ import textwrap
 from collections.abc import Awaitable, Callable
 
 import anyio
-from tests.sandbox.play import Tools
 
 from nekro_core.sandbox.box import Answer, BoxLost, CallReturn, GuestCall, RunLimits, StopReason
 from nekro_core.sandbox.jail.defences import JailDefences
 from nekro_core.sandbox.memory_limit import LOOK_S
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Without, guest
 from tests.sandbox.attacks.resources import NO_LIMITS
+from tests.sandbox.run_code import Tools
 
 MEMORY, DIED, ERROR = StopReason.OUT_OF_MEMORY, StopReason.DIED, StopReason.ERROR
 
