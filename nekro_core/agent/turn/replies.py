@@ -50,7 +50,7 @@ class TurnReplies:
         except DeliveryError as error:
             logger.warning("a reply to {} was not sent: {}", self._context.chat_key, error)
             await self.notify("turn.failed")
-        await self._recorder.said(run_id, stop)
+        await self._recorder.end_words(run_id, stop)
 
     async def _send_whole(self, prose: str, tail: str, run_id: str) -> None:
         """Send all of the words, in parts or as a file where they are long. Only where the platform
@@ -75,7 +75,7 @@ class TurnReplies:
             self._context.chat_key, self._people_said(), key, run_id=run_id, **values
         )
         if run_id:
-            await self._recorder.said(run_id)
+            await self._recorder.end_words(run_id)
 
     def _people_said(self) -> list[Record]:
         """What people said, for the language that they speak."""
