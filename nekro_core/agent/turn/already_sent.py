@@ -1,4 +1,4 @@
-"""Keeps a resumed turn from sending a message twice, whatever the model makes of what it is told."""
+"""Keeps a resumed turn from sending a message twice, whatever its model does."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
-"""The boxes of chats. Each chat owns named boxes, and the code of its replies runs in the one that is
-named `default`. Calls, most of which need no box, open it when they first need a file.
+"""The boxes of chats. Each chat owns named boxes. The code of its replies runs in the box
+`default`. Calls, most of which need no box, open this box when they first need a file.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

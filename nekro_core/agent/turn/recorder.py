@@ -27,8 +27,8 @@ CUT_OFF = "cut_off"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
-    """What a step cost. It ``started`` at a time in seconds since 1970 and took ``seconds``. ``money``
-    is in the operator's currency."""
+    """What a step cost. ``started`` is in seconds since 1970, ``money`` in the operator's
+    currency."""
 
     started: float
     seconds: float
@@ -109,7 +109,7 @@ class TurnRecorder:
         await (await self.save_run(run_id, code))
 
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
-        """Begin to store it. What is returned is done once it is stored, and may be awaited often."""
+        """Begin to store it. What is returned is done once it is stored."""
         turn_id = await self.turn_id()
         return self._store.runs.begin(
             run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code

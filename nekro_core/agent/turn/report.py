@@ -97,8 +97,8 @@ def step_report(
 def native_step_report(
     reply: NativeReply, sent: Sequence[DeliveryRow]
 ) -> tuple[PromptContent, ...]:
-    """What the answers to a reply's calls do not tell of it: that it was cut, and what became of its
-    words. May be empty."""
+    """What the answers to a reply's calls do not tell: that the reply was cut, and what became of
+    its words. May be empty."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
     return (PromptLines(tuple(lines)),) if lines else ()
