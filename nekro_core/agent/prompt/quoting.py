@@ -81,10 +81,10 @@ PromptContent = PromptLines | ImagePart | AudioPart
 def quote_lines(text: str, limit: int) -> str:
     """What is not ours in about ``limit`` characters, each line behind its mark."""
     limit = max(limit, _LEAST_QUOTE)
-    found = _marked(text, limit)
-    if len(found) > 2 * limit:  # nearly all of it is marks
-        found = _marked(text, max(limit * limit // len(found), _LEAST_QUOTE))
-    return found
+    marked = _marked(text, limit)
+    if len(marked) > 2 * limit:  # nearly all of it is marks
+        marked = _marked(text, max(limit * limit // len(marked), _LEAST_QUOTE))
+    return marked
 
 
 def _marked(text: str, limit: int) -> str:
@@ -110,8 +110,8 @@ def _is_like_ours(line: str) -> bool:
         # of ours are short, and normalizing takes the square of a run of combining marks.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
-    head, found, rest = line.partition("[")
-    return bool(found) and not _WORDS.search(head) and _OURS.match(rest) is not None
+    head, bracket, rest = line.partition("[")
+    return bool(bracket) and not _WORDS.search(head) and _OURS.match(rest) is not None
 
 
 def _fewer(lines: Sequence[str | QuotedText], most: int) -> list[str | QuotedText]:
@@ -129,8 +129,8 @@ def _one_line(line: str, most: int) -> str:
 def _share(lengths: Sequence[int], room: int) -> int:
     """How much each of these may have at the most, so that all together have the room. What needs
     less leaves it to the others."""
-    for place, length in enumerate(lengths):
-        share = max(room // (len(lengths) - place), 0)
+    for index, length in enumerate(lengths):
+        share = max(room // (len(lengths) - index), 0)
         if length > share:
             return share
         room -= length

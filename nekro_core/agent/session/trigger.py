@@ -110,10 +110,10 @@ def trigger_reason(
 
 def mentions_name(record: Record, names: Sequence[str]) -> bool:
     """Whether the person wrote or said one of the names."""
-    said = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
-    if len(said) > 2 * _CALLED_WITHIN:
-        said = f"{said[:_CALLED_WITHIN]} {said[-_CALLED_WITHIN:]}"
-    words = fold_text(said)
+    text = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
+    if len(text) > 2 * _CALLED_WITHIN:
+        text = f"{text[:_CALLED_WITHIN]} {text[-_CALLED_WITHIN:]}"
+    words = fold_text(text)
     return any(_contains(words, fold_text(name)) for name in names if fold_text(name))
 
 
