@@ -109,7 +109,7 @@ MOST_HITS = 10
 """Tools that one search returns at most: more would be a list, and no answer."""
 _MODULE = "discovery"
 _FOUND_CHARS = 60_000
-"""Characters of what was found before and stands in every prompt: about 15,000 tokens."""
+"""Characters of the tools found before, which every prompt shows: about 15,000 tokens."""
 _MOST_QUERY = 1000
 """Characters of a query. Normalizing takes the square of a run of combining marks: 60,000 held all
 chats up for 8 s."""
@@ -277,7 +277,7 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """The search, offered to whom and where there is something to find."""
+    """The search tool, for those chats and models that have something to find by it."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,

@@ -54,8 +54,8 @@ _prefix_tokens = lru_cache(8)(estimate_tokens)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
-    """A call and what the model is told of it. ``media`` are pictures and sounds, which no answer
-    to a call can hold: they follow in a message of their own."""
+    """A call and the answer that the model gets. ``media`` are pictures and sounds. No answer to a
+    call can hold these, so they follow in a message of their own."""
 
     call: FunctionCall
     text: str

@@ -183,7 +183,7 @@ def _folder_name(owner: str) -> str:
 
 class TurnBox:
     """The box in which the code of one turn runs. Only code opens it: a chat that gets nothing but
-    words has no box. Whoever makes it awaits `close`."""
+    words has no box. The owner awaits `close`."""
 
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes

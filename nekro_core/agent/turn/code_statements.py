@@ -282,7 +282,7 @@ class StatementScanner:
 
 
 def _next_stop(stop: re.Pattern[str], text: str, position: int) -> int:
-    """Where the next match stands that is no escape, or where the text ends."""
+    """The position of the next match that is no escape, or the end of the text."""
     while hit := stop.search(text, position):
         if text[hit.start()] != "\\":
             return hit.start()

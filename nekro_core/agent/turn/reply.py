@@ -108,8 +108,8 @@ class ReplyReader:
         return self._usage or estimate_usage(request, self.text)
 
     async def read(self, request: ChatRequest) -> ModelReply:
-        """Ask, read, run. Raises `ModelError` only if nothing of the reply arrived; whatever else
-        goes wrong is part of what is returned, since the reply was paid for."""
+        """Ask, read, run. Raises `ModelError` only if nothing of the reply arrived. Other errors
+        are part of what is returned, since the reply was paid for."""
         result: RunResult | None = None
         try:
             async with anyio.create_task_group() as watchers:

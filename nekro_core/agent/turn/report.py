@@ -40,7 +40,7 @@ _STOPS = {
 }
 _VARIABLES_GONE = "[note] Your variables and imports are gone with it; files are kept."
 _CODE = 2000
-"""Characters of a run's code, output and error that are told after a restart."""
+"""Characters of a run's code, output and error that the model is shown after a restart."""
 _ARGUMENTS = 300
 _ENDS = {
     "length": ("[error] Your reply was too long and was cut off; be shorter.",),
@@ -145,7 +145,7 @@ def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str
     lines: list[str | QuotedText] = []
     for run, calls in runs:
         if run.stop == SAID:
-            continue  # The words themselves stand among what was sent.
+            continue  # The words themselves are listed with what was sent.
         lines.append("[before] Before the restart you ran this:")
         code = run.code.strip() or "(the code is not known any more)"
         lines.append(QuotedText(shortened(code, _CODE)))
