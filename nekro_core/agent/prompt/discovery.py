@@ -1,8 +1,7 @@
-"""Tools that a prompt does not show in full: how the model hears of them, and what it has found.
+"""Tools that a prompt does not show in full: how the model learns of them, and which it has found.
 
-A prompt has a line for each deferred tool, and one for each plugin that sleeps. `tool_search` finds
-them; what was found stays with the chat, and what was found longest ago makes room.
-
+A prompt has a line for each deferred tool, and one for each sleeping plugin. `tool_search` finds
+them. What it finds stays with the chat, up to a number; then what was found longest ago goes.
 """
 
 import itertools
@@ -44,61 +43,62 @@ _MAX_ROW = 64 * 1024
 
 
 class FoundTools:
-    """``most`` for each chat, found longest ago first. Without a ``keeper`` a restart forgets."""
+    """The tools that each chat has found, at most ``most``, the one found longest ago
+    first. Without a ``store`` a restart forgets them."""
 
-    def __init__(self, most: int, keeper: PluginDataStore | None = None) -> None:
+    def __init__(self, most: int, store: PluginDataStore | None = None) -> None:
         self._most = most
-        self._keeper = keeper
+        self._store = store
         self._chats: OrderedDict[ChatKey, dict[Key, None]] = OrderedDict()
 
     def of(self, chat_key: ChatKey) -> Iterable[Key]:
-        """What is known of a chat: for one of before a restart after `recall`."""
+        """What a chat has found. What it found before a restart is known after `recall`."""
         return self._chats.get(chat_key, {})
 
     async def recall(self, chat_key: ChatKey) -> None:
         """Read what the chat found before this bot was started, once. Never raises."""
-        if self._keeper is None or chat_key in self._chats:
+        if self._store is None or chat_key in self._chats:
             return
         try:
-            row = await self._keeper.get(SEARCH_OWNER, chat_key=str(chat_key), store_key=_ROW)
+            row = await self._store.get(SEARCH_OWNER, chat_key=str(chat_key), store_key=_ROW)
         except StoreError as error:
             logger.warning("{}: what it has found is not known: {}", chat_key, error)
             return
-        self._hold(chat_key).update(dict.fromkeys(_read(row)[-self._most :]))
+        self._found_in(chat_key).update(dict.fromkeys(_read(row)[-self._most :]))
 
     async def add(self, chat_key: ChatKey, keys: Iterable[Key]) -> None:
-        """These were found now, the last one last. Never raises."""
+        """Add what was found now, the newest last. Never raises."""
         await self.recall(chat_key)
-        kept = self._hold(chat_key)
+        known = self._found_in(chat_key)
         for key in keys:
-            kept.pop(key, None)
-            kept[key] = None
-        while len(kept) > self._most:
-            del kept[next(iter(kept))]
-        if self._keeper is None:
+            known.pop(key, None)
+            known[key] = None
+        while len(known) > self._most:
+            del known[next(iter(known))]
+        if self._store is None:
             return
-        row = msgspec.json.encode(list(kept)).decode()
+        row = msgspec.json.encode(list(known)).decode()
         try:
-            await self._keeper.set(SEARCH_OWNER, row, chat_key=str(chat_key), store_key=_ROW)
+            await self._store.set(SEARCH_OWNER, row, chat_key=str(chat_key), store_key=_ROW)
         except StoreError as error:
-            logger.warning("{}: what it has found is not kept: {}", chat_key, error)
+            logger.warning("{}: what it has found is not stored: {}", chat_key, error)
 
     async def forget(self, chat_key: ChatKey) -> None:
-        """The chat begins anew. Raises `StoreError`."""
+        """Forget what a chat found. Raises `StoreError`."""
         self._chats.pop(chat_key, None)
-        if self._keeper is not None:
-            await self._keeper.delete(SEARCH_OWNER, chat_key=str(chat_key), store_key=_ROW)
+        if self._store is not None:
+            await self._store.delete(SEARCH_OWNER, chat_key=str(chat_key), store_key=_ROW)
 
-    def _hold(self, chat_key: ChatKey) -> dict[Key, None]:
-        kept = self._chats.setdefault(chat_key, {})
+    def _found_in(self, chat_key: ChatKey) -> dict[Key, None]:
+        known = self._chats.setdefault(chat_key, {})
         self._chats.move_to_end(chat_key)
         while len(self._chats) > _CHATS:
             self._chats.popitem(last=False)
-        return kept
+        return known
 
 
 def _read(row: str | None) -> list[Key]:
-    """A row that is none counts as none: the model searches again."""
+    """The keys in a row. A damaged row counts as empty: the model searches again."""
     try:
         return msgspec.json.decode((row or "[]")[:_MAX_ROW], type=list[Key])
     except msgspec.MsgspecError:
@@ -106,39 +106,39 @@ def _read(row: str | None) -> list[Key]:
 
 
 MOST_HITS = 10
-"""Of one search: more of them would be a list, and no answer."""
+"""Tools that one search returns at most: more would be a list, and no answer."""
 _MODULE = "discovery"
 _FOUND_CHARS = 60_000
-"""Of what was found before, told with every prompt: about 15,000 tokens."""
+"""Characters of the tools found before, which every prompt shows: about 15,000 tokens."""
 _MOST_QUERY = 1000
 """Characters of a query. Normalizing takes the square of a run of combining marks: 60,000 held all
 chats up for 8 s."""
 _NAMED = 40
-"""Plugins that an answer names where nothing fits."""
+"""Plugins that an answer names if nothing fits."""
 
 
 class ToolDiscovery:
     """One for a bot. ``most_found`` tools, or sleeping plugins, are kept for each chat, with a
-    ``keeper`` over restarts too. Without ``nearness`` words alone decide what fits."""
+    ``store`` over restarts too. Without ``nearness`` words alone decide what fits."""
 
     def __init__(
         self,
         most_found: int = 16,
-        keeper: PluginDataStore | None = None,
+        store: PluginDataStore | None = None,
         nearness: TextSimilarity | None = None,
     ) -> None:
-        self._found = FoundTools(most_found, keeper)
+        self._found = FoundTools(most_found, store)
         self._nearness = nearness
 
     async def recall(self, chat_key: ChatKey, tools: ToolSet) -> None:
-        """Learn what the chat found before this bot was started, where there is anything to find.
-        Ask before a prompt is written."""
+        """Read what the chat found before this bot was started, if it has deferred tools. Call it
+        before a prompt is written."""
         if tools.once(deferred_tools_of).deferred:
             await self._found.recall(chat_key)
 
     def with_search_tool(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
-        """The set with `tool_search`, where it has anything to find. ``natively`` it answers with
-        functions for a model that calls them."""
+        """The set with `tool_search`, if it has anything to find. ``natively`` the search answers
+        with functions for a model that calls them."""
         if not tools.once(deferred_tools_of).deferred:
             return tools
         return tools.once(self._for_calls if natively else self._for_code)
@@ -171,7 +171,7 @@ class ToolDiscovery:
         return functions.with_tools(each.tool for each in found) if found else functions
 
     async def forget(self, chat_key: ChatKey) -> None:
-        """The chat begins anew. Raises `StoreError`."""
+        """Forget what a chat found. Raises `StoreError`."""
         await self._found.forget(chat_key)
 
     def _for_code(self, tools: ToolSet) -> ToolSet:
@@ -277,7 +277,7 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """The search, offered to whom and where there is something to find."""
+    """The search tool, for those chats and models that have something to find by it."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,
@@ -306,5 +306,5 @@ def _as_functions(hits: Sequence[NamedTool], tools: ToolSet) -> str:
                 "parameters": function.parameters,
             }
         )
-    told = "These are among your functions from your next reply on:"
-    return "\n".join([told, *(json.dumps(each, ensure_ascii=False) for each in shown)])
+    head = "These are among your functions from your next reply on:"
+    return "\n".join([head, *(json.dumps(each, ensure_ascii=False) for each in shown)])

@@ -54,8 +54,8 @@ _prefix_tokens = lru_cache(8)(estimate_tokens)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
-    """A call and what the model is told of it. ``media`` are pictures and sounds, which no answer
-    to a call can hold: they follow in a message of their own."""
+    """A call and the answer that the model gets. ``media`` are pictures and sounds. No answer to a
+    call can hold these, so they follow in a message of their own."""
 
     call: FunctionCall
     text: str
@@ -147,12 +147,12 @@ def _opening(
 ) -> PromptMessage:
     lines = _history(past, view, settings, room)
     now = datetime.fromtimestamp(view.now, view.zone)
-    text = [_place(view.chat_key), "", *lines, "", f"[now] {now:%Y-%m-%d %H:%M %A}"]
+    text = [_chat_line(view.chat_key), "", *lines, "", f"[now] {now:%Y-%m-%d %H:%M %A}"]
     if view.preface:
         text.append(view.preface.text(settings.observation_chars))
-    asked = [r for r in past if r.seq in view.unanswered]
-    if asked:
-        count = f"{len(asked)} messages" if len(asked) > 1 else "the message"
+    unanswered = [r for r in past if r.seq in view.unanswered]
+    if unanswered:
+        count = f"{len(unanswered)} messages" if len(unanswered) > 1 else "the message"
         by = (
             f" {person_label(view.asker)} asks you."
             if view.asker.user_id and _is_shared(view)
@@ -172,7 +172,7 @@ def _is_shared(view: PromptView) -> bool:
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 
 
-def _place(chat_key: ChatKey) -> str:
+def _chat_line(chat_key: ChatKey) -> str:
     match chat_key.kind:
         case ChatKind.PRIVATE:
             return f"[chat] {chat_key}, a private chat with one person"
@@ -190,8 +190,8 @@ def _history(
     if len(wanted) > settings.history:
         first = wanted[-settings.history].seq
         boundary = first + (-first % _JUMP)
-        kept = [r for r in wanted if r.seq >= boundary or r.seq in view.unanswered]
-        wanted = kept if len(kept) * 2 >= settings.history else wanted[-settings.history :]
+        after = [r for r in wanted if r.seq >= boundary or r.seq in view.unanswered]
+        wanted = after if len(after) * 2 >= settings.history else wanted[-settings.history :]
     limit = settings.message_chars
     while True:
         lines = transcript(

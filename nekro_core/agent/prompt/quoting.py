@@ -1,9 +1,9 @@
 """Lines of a prompt: the program's own, and what it quotes.
 
-The program's lines begin with a word in brackets (`OWN_MARKS`), or with ``+``. Whatever anybody
-else wrote stands behind ``>``, each of its lines. What is quoted is kept apart from our own lines
-until it is shown: a text that was marked first and cut then lost the mark where it was cut, and a
-file of 20,000 letters put a line of ours into the prompt.
+The program's lines begin with a word in brackets (`OWN_MARKS`), or with ``+``. Each line that
+somebody else wrote begins with ``>``. Quoted text gets this mark only when it is shown. When texts
+were marked first and cut later, a cut could remove a mark, and a file of 20,000 letters put a line
+into the prompt that looked like one of the program.
 """
 
 import re
@@ -29,39 +29,41 @@ OWN_MARKS = (
     "system",
     "task",
 )
-"""The words in brackets that our own lines begin with, each line in a room of its own: `report`,
-`prompt`, `transcript`. `[... 300 characters left out ...]` stands inside what is quoted."""
+"""The words in brackets that the program's lines begin with. `report`, `prompt` and `transcript`
+write these lines. `[... 300 characters left out ...]` is none of them: it is inside quoted text."""
 _LEAST_LINE = 80
-"""Characters that a line keeps, however little room there is; of more lines the middle ones go."""
+"""Characters that a line of the program keeps at least. Of too many lines the middle ones are left
+out."""
 _LEAST_QUOTE = 20
-"""The same of what is quoted."""
+"""The same for quoted text."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
 _BRACKET = re.compile(r"[\[\uff3b\ufe47]")
-"""Whatever counts as our bracket."""
+"""What looks like an opening bracket of the program's lines."""
 _LOOKED_AT = 1000
 """Characters at the beginning of a line that is looked at more closely."""
 _NOT_SEEN = ("Cf", "Cc", "Mn", "Me")
 _WORDS = re.compile(r"[\w>+]")
-"""What stands before a mark on a line that does not begin with it, whatever cannot be seen."""
+"""Characters which show that a line begins with something else than a mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedText:
-    """What is not ours, as it came: any characters, any length."""
+    """Text of somebody else, unchanged: any characters, any length."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PromptLines:
-    """What the program tells: lines of its own (each one line, what is others' in it in JSON
-    quotes) and what it quotes below them."""
+    """What the program tells: lines of its own (in each, the words of others are in JSON quotes),
+    and texts that it quotes below them."""
 
     lines: tuple[str | QuotedText, ...]
 
     def text(self, limit: int) -> str:
-        """All of it in about ``limit`` characters. What is quoted is cut before it is marked, and
-        shares the room that our own lines leave; of ours none is cut at its beginning."""
+        """All of it in about ``limit`` characters. Quoted texts are cut before they are marked, and
+        share the space that the program's lines leave. No line of the program loses its
+        beginning."""
         lines = _fewer(self.lines, max(limit // _LEAST_LINE, 2))
         own = sorted(len(line) for line in lines if isinstance(line, str))
         quoted = sorted(len(line.text) for line in lines if isinstance(line, QuotedText))
@@ -79,12 +81,12 @@ PromptContent = PromptLines | ImagePart | AudioPart
 
 
 def quote_lines(text: str, limit: int) -> str:
-    """What is not ours in about ``limit`` characters, each line behind its mark."""
+    """Quoted text in about ``limit`` characters, with the mark before each line."""
     limit = max(limit, _LEAST_QUOTE)
-    found = _marked(text, limit)
-    if len(found) > 2 * limit:  # nearly all of it is marks
-        found = _marked(text, max(limit * limit // len(found), _LEAST_QUOTE))
-    return found
+    marked = _marked(text, limit)
+    if len(marked) > 2 * limit:  # nearly all of it is marks
+        marked = _marked(text, max(limit * limit // len(marked), _LEAST_QUOTE))
+    return marked
 
 
 def _marked(text: str, limit: int) -> str:
@@ -93,9 +95,10 @@ def _marked(text: str, limit: int) -> str:
 
 @lru_cache(16)
 def escape_own_marks(text: str) -> str:
-    """Text that is shown as it stands, of a plugin for example, which may tell what people wrote:
-    its lines that look like ours stand behind the mark of what is not. Kept, since a prompt's list
-    of functions stays the same: 20,000 characters take a millisecond."""
+    """Text that is shown without quoting, for example of a plugin, which may repeat what people
+    wrote. Those of its lines that look like the program's get the mark of quoted text. The results
+    are cached, since a prompt's list of functions stays the same: 20,000 characters take a
+    millisecond."""
     if not _BRACKET.search(text):
         return text
     lines = LINE_END.sub("\n", text).split("\n")
@@ -110,8 +113,8 @@ def _is_like_ours(line: str) -> bool:
         # of ours are short, and normalizing takes the square of a run of combining marks.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
-    head, found, rest = line.partition("[")
-    return bool(found) and not _WORDS.search(head) and _OURS.match(rest) is not None
+    head, bracket, rest = line.partition("[")
+    return bool(bracket) and not _WORDS.search(head) and _OURS.match(rest) is not None
 
 
 def _fewer(lines: Sequence[str | QuotedText], most: int) -> list[str | QuotedText]:
@@ -127,10 +130,10 @@ def _one_line(line: str, most: int) -> str:
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
-    """How much each of these may have at the most, so that all together have the room. What needs
-    less leaves it to the others."""
-    for place, length in enumerate(lengths):
-        share = max(room // (len(lengths) - place), 0)
+    """How long each of these may be at most, so that all together fit into ``room``. What needs
+    less leaves the rest to the others."""
+    for index, length in enumerate(lengths):
+        share = max(room // (len(lengths) - index), 0)
         if length > share:
             return share
         room -= length

@@ -154,8 +154,8 @@ def _system(offered: Sequence[NamedTool], persona: str, tools: ToolSet) -> str:
     shown = " ".join(persona.split())[:MAX_PERSONA]
     more = ", ".join(tools.once(deferred_tools_of).modules)[:MAX_MORE]
     searches = any(is_search(each.tool) for each in offered)
-    told = f"# {SEARCH} finds more, of: {more}" if searches else ""
-    return "\n".join(filter(None, [shown, _TASK, *stubs, told]))
+    search_line = f"# {SEARCH} finds more, of: {more}" if searches else ""
+    return "\n".join(filter(None, [shown, _TASK, *stubs, search_line]))
 
 
 def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:
@@ -183,7 +183,7 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
     What the bot did not answer is left out: in a busy group it is most of the talk. Messages in a
     row by one person are one. An answer whose code is not known ends a row and teaches nothing.
     """
-    found: list[_Exchange] = []
+    exchanges: list[_Exchange] = []
     row: list[Record] = []
     answers: dict[str, str] = {}
     for record in history:
@@ -193,15 +193,15 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
             answers[record.run_id] = codes.get(record.run_id, "")
             continue
         if answers or (row and row[-1].sender.user_id != record.sender.user_id):
-            found.append(
+            exchanges.append(
                 _Exchange(
                     row[-1].seq if row else 0, _said(row), "\n".join(filter(None, answers.values()))
                 )
             )
             row, answers = [], {}
         row.append(record)
-    found = [exchange for exchange in found if exchange.said and exchange.answered]
-    return [*found, _Exchange(0, _said(row), "")]
+    exchanges = [exchange for exchange in exchanges if exchange.said and exchange.answered]
+    return [*exchanges, _Exchange(0, _said(row), "")]
 
 
 def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
@@ -212,9 +212,9 @@ def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
     numbers of one chat are often all even.
     """
     recent = past[-MAX_EXCHANGES:]
-    for place, exchange in reversed(list(enumerate(recent))):
+    for index, exchange in reversed(list(enumerate(recent))):
         if zlib.crc32(str(exchange.seq).encode()) % ANCHOR_EVERY == 0:
-            return recent[place:]
+            return recent[index:]
     return recent
 
 

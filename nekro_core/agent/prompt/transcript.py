@@ -1,4 +1,4 @@
-"""A chat's history as text that nobody in the chat can forge.
+"""A chat's history as text in which nobody of the chat can forge a line of the program.
 
 Three kinds of lines, told apart by how they begin::
 
@@ -6,8 +6,8 @@ Three kinds of lines, told apart by how they begin::
     > what a person wrote, each of its lines behind this mark
     + image /app/uploads/3fa9.png (image/png, 120 kB)
 
-What people choose (names, texts, file names) stands behind a mark or inside JSON quotes, never at
-the beginning of a line, and what cannot be seen is written out; so no text looks like one of ours.
+What people choose (names, texts, file names) follows a mark or is in JSON quotes. It is never at
+the beginning of a line, and invisible characters are written as escapes.
 """
 
 import json
@@ -41,7 +41,7 @@ UPLOADS = "/app/uploads"
 """Where a box has what the chat received."""
 
 NOT_NOW = "not to be answered now"
-"""Behind the header of a message whose turn is not this one."""
+"""Follows the header of a message that another turn will answer."""
 
 _QUOTED = 200  # characters of a name, a quoted message or a forwarded one
 _ATTACHED = 30  # lines of what came with one message
@@ -85,9 +85,9 @@ def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str
 
 
 def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
-    """`escape_invisible`, then `shortened`, for what gets its marks after this. What will not be
-    seen is not even looked at: the escapes of a million characters without width took 4 s, in which
-    no chat got an answer."""
+    """`escape_invisible`, then `shortened`, for text that is marked after this. What will be cut is
+    not escaped first: the escapes of a million characters without width took 4 s, in which no chat
+    got an answer."""
     missing = max(len(text) - 4 * limit, 0)
     if missing:
         text = text[: 2 * limit] + text[-2 * limit :]
@@ -95,12 +95,12 @@ def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
 
 
 def box_path(media: Media) -> str:
-    """Where a box has its copy of a received medium; empty where we have none."""
+    """The path of a received medium in the box. Empty if the bot has no copy of it."""
     return f"{UPLOADS}/{PurePath(media.path).name}" if media.path else ""
 
 
 def media_of(record: Record) -> list[Media]:
-    """Everything received with a record that we have a copy of."""
+    """Everything received with a record of which the bot has a copy."""
     return [
         segment.media
         for segment in record.segments
@@ -167,12 +167,12 @@ def _header(record: Record, zone: tzinfo | None, mark: str) -> str:
 
 
 def person_label(sender: Sender) -> str:
-    """A person as our own lines name them."""
+    """A person as the program's lines name them."""
     return f"{json_quoted(sender.name, 60)} (user {_identifier(sender.user_id)})"
 
 
 def _identifier(text: str) -> str:
-    """A platform's id, which may be any text, on one line and without our brackets."""
+    """A platform's id, which may be any text, on one line and without brackets."""
     if re.fullmatch(r"[\w.:@=/+-]{1,120}", text):
         return text
     return json_quoted(text, 120)

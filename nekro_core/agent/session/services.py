@@ -1,4 +1,4 @@
-"""What sessions need of the rest of the bot. Whoever composes the bot hands it in."""
+"""What sessions need of the rest of the bot. `AgentRuntime` hands it in."""
 
 from dataclasses import dataclass
 from typing import Protocol

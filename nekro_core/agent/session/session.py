@@ -41,7 +41,7 @@ _MOST_ATTEMPTS = 20
 """How often a turn is begun: one that kills the process must not do so for ever."""
 _MOST_CUT_RUNS = 5
 """How many of a turn's runs may have been cut off by the end of the process, which they may have
-caused. A turn whose process others kill before it comes to act has its answer coming."""
+caused. A turn whose process was killed before it ran any code is still answered."""
 _SUSPECT_CUT_RUNS = 2
 """From how many such runs on a turn is resumed alone among its like."""
 

@@ -1,4 +1,4 @@
-"""All chats that are awake, and the tasks that they live in."""
+"""The sessions of all chats, and the tasks that they run in."""
 
 from types import TracebackType
 from typing import Self
@@ -29,11 +29,11 @@ _TURN_ENDS_S = 10.0
 
 
 class Sessions:
-    """Answers every record where it should. An async context manager.
+    """Gives each record of the inbox to the session of its chat. An async context manager.
 
-    At most one session a chat; a session is forgotten when its chat is silent. Turns of all chats
-    share ``settings.concurrent_turns`` slots. Leaving stops all turns where they are; they stay
-    open in the store, and `recover` of the next process takes them up.
+    A chat has one session at most, which ends when the chat is silent. Turns of all chats share
+    ``settings.concurrent_turns`` slots. Leaving stops all turns where they are; they stay open in
+    the store, and `recover` of the next process resumes them.
     """
 
     def __init__(
@@ -83,43 +83,43 @@ class Sessions:
         await self._services.boxes.aclose()
 
     async def recover(self) -> None:
-        """Take up what a dead process left: its open turns, then what nobody has answered. Called
+        """Resume what a dead process left: its open turns, then what nobody has answered. Called
         once, after the outbox is open and before the adapters start."""
         assert self._tasks is not None, "enter the sessions first"
         store, now, commands = self._services.store, self._services.wall(), self._commands
-        dealt_with = await commands.restore()
+        handled = await commands.restore()
         interrupted = await store.turns.interrupted()
         waiting = await store.turns.unanswered(since=now - self._services.trigger.recover_age_s)
         # What the inbox still holds reaches `on_record` by itself, and is taken once.
         queued = {event.record.seq for event in self._services.inbox.queued}
-        observed: list[Record] = []
-        # No await until all was heard: a turn that ends must know what others wait for.
+        unheard: list[Record] = []
+        # No await in these loops: a turn that ends must know what others wait for.
         for turn in interrupted:
             self._session(turn.chat_key).resume_turn(turn)
         for chat in waiting:
             left = [record for record in chat.records if record.seq not in queued]
-            heard = [record for record in left if self._services.policies.hears(record)]
-            if not heard:
-                observed += left[-1:]
+            records = [record for record in left if self._services.policies.hears(record)]
+            if not records:
+                unheard += left[-1:]
                 continue
             session = self._session(chat.chat_key)
-            for record in heard:
-                # A command may have been run: what it did is not done twice.
-                done = record.seq in dealt_with or commands.is_command(record)
+            for record in records:
+                # A command may have run: what it did is not done twice.
+                done = record.seq in handled or commands.is_command(record)
                 if done or commands.on_record(record, self._tasks.start_soon):
                     session.mark_handled(record)
                 else:
-                    self._begin_hearing(record)
-        for record in observed:
-            # Or of somebody who is ignored: not to be looked at at each start.
+                    self._give_to_session(record)
+        for record in unheard:
+            # Nobody answers them, so that the next start need not look at them again.
             await store.chats.mark_handled(record.chat_key, record.seq)
-        # At last: the inbox queues these lines by itself.
+        # Last: the inbox queues these lines by itself.
         await report_interrupted(store, self._services.inbox)
 
     async def prepare(self) -> None:
-        """Begin to make the model ready, before the first person waits for it: its library loaded,
-        and the part read that all prompts of a language share. A model behind an address is ready
-        in 0.1 s, and is waited for; one of our own reads for half a minute."""
+        """Begin to prepare the model before the first person waits for it: load its library, and
+        have it read the part that all prompts of a language share. A model behind an address is
+        ready in 0.1 s, and is waited for. The embedded one reads for half a minute."""
         assert self._tasks is not None, "enter the sessions first"
         ready = anyio.Event()
         self._tasks.start_soon(self._prepare, ready, name="preparation of the model")
@@ -147,15 +147,15 @@ class Sessions:
             ready.set()
 
     def on_record(self, record: Record, age_s: float) -> None:
-        """Take note of a new record that arrived so many seconds ago. Call it for each record that
-        was stored, in their order."""
+        """Take note of a new record that arrived ``age_s`` seconds ago. Call it for each record
+        that was stored, in their order."""
         assert self._tasks is not None, "enter the sessions first"
         policies = self._services.policies
         if policies.is_ignored(record) or self._is_flood(record):
             return
         if not self._commands.on_record(record, self._tasks.start_soon):
             if policies.hears(record):
-                self._begin_hearing(record, age_s)
+                self._give_to_session(record, age_s)
             return
         session = self._sessions.get(record.chat_key)
         if session is None or session.idle:
@@ -164,49 +164,49 @@ class Sessions:
             session.mark_handled(record)
 
     def _is_flood(self, record: Record) -> bool:
-        """Whether it is a command of somebody who has run as many as a person hardly does, who may
-        be a bot that answers ours with it. Nothing is said to it; see `Cooldown`."""
+        """Whether it is a command of somebody who has run more than a person hardly does. It may be
+        a bot that answers ours with a command, so it gets no answer; see `Cooldown`."""
         commands, key, user = self._commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.is_privileged(record):
             return False
-        rest = self._command_cooldown.state(key, user)
-        if rest is CooldownState.NO:
+        state = self._command_cooldown.state(key, user)
+        if state is CooldownState.NO:
             self._command_cooldown.note(key, user)
-        elif rest is CooldownState.BEGINS:
+        elif state is CooldownState.BEGINS:
             logger.warning("{}: {} runs so many commands that none is run for a while", key, user)
-        return rest is not CooldownState.NO
+        return state is not CooldownState.NO
 
-    def _begin_hearing(self, record: Record, age_s: float = 0.0) -> None:
-        """Give a record to its session. A voice in a group that nobody addressed to us is kept
-        back until it is known whether it calls us; else the turn waits for what was said."""
-        hearing, key = self._services.transcriber, record.chat_key
+    def _give_to_session(self, record: Record, age_s: float = 0.0) -> None:
+        """Give a record to its session. A voice in a group that is not addressed to the bot waits
+        until its words are known: they may name the bot. Other voices need not: the turn itself
+        waits for their words."""
+        transcriber, key = self._services.transcriber, record.chat_key
         age = self._services.wall() - record.time
-        # What was said in a night that the bot was away is not all paid for.
+        # Nobody pays for all that was said in a night in which the bot was away.
         old = record.from_history and age > self._services.trigger.history_age_s
-        written = hearing is not None and not old and hearing.begin(record)
-        if not written or record.to_bot or key.kind is ChatKind.PRIVATE:
+        begun = transcriber is not None and not old and transcriber.begin(record)
+        if not begun or record.to_bot or key.kind is ChatKind.PRIVATE:
             self._session(key).on_record(record, age_s=age_s)
         else:
             assert self._tasks is not None
-            self._tasks.start_soon(self._hear_voice, record, age_s, name=f"voice in {key}")
+            self._tasks.start_soon(self._give_transcribed, record, age_s, name=f"voice in {key}")
 
-    async def _hear_voice(self, record: Record, age_s: float) -> None:
+    async def _give_transcribed(self, record: Record, age_s: float) -> None:
         assert self._services.transcriber is not None
         began = self._services.clock()
-        heard = await self._services.transcriber.transcribed(record)
-        self._session(record.chat_key).on_record(
-            heard, age_s=age_s + self._services.clock() - began
-        )
+        record = await self._services.transcriber.transcribed(record)
+        age_s += self._services.clock() - began
+        self._session(record.chat_key).on_record(record, age_s=age_s)
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop what a person said and what they are waited for."""
+        """Drop what a person said, and the command that waits for them."""
         self._services.inbox.forget_person(chat_key, user_id)
         self._commands.forget(chat_key, user_id)
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
 
     def on_recall(self, record: Record) -> None:
-        """Somebody took a message back. Call it for each recall."""
+        """Somebody recalled a message. Call it for each recall."""
         if (session := self._sessions.get(record.chat_key)) is not None:
             session.on_recall(record.seq)
 
@@ -221,14 +221,14 @@ class Sessions:
             logger.error("{}: command {} is not marked: {}", record.chat_key, record.seq, error)
 
     async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's running turn and say so there. False where none runs."""
+        """Stop the chat's running turn and say so there. False if none runs."""
         session = self._sessions.get(chat_key)
         return session is not None and session.stop()
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Stop what runs, tell the plugins, remove the boxes, and forget what was said (before that
-        record, where one is named): the store keeps it, no prompt shows it. Raises `OSError` and
-        `StoreError`."""
+        """Begin a new conversation: stop what runs, tell the plugins, remove the boxes, and forget
+        what was said (before record ``before``, if one is named). The store keeps it, but no prompt
+        shows it. Raises `OSError` and `StoreError`."""
         services = self._services
         async with services.activity.watch(chat_key) as activities:
             session = self._sessions.get(chat_key)
@@ -251,8 +251,8 @@ class Sessions:
         return session is not None and session.working
 
     def at_work(self, chat_key: ChatKey) -> bool:
-        """Whether anything that somebody said in the chat is still dealt with: by a command, by a
-        plugin that looks at it, by a turn."""
+        """Whether the bot still works on something that somebody said in the chat: a command or a
+        turn runs, or a plugin looks at it."""
         session = self._sessions.get(chat_key)
         busy = session is not None and session.at_work
         return busy or self._commands.is_busy(chat_key)

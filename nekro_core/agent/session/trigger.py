@@ -9,7 +9,7 @@ from nekro_core.chat import Author, ChatKind, Notice, Record, Text, Voice
 from nekro_core.policy.settings import TriggerSettings
 
 POKE = "poke"
-"""The one notice that is answered, where it is meant for us."""
+"""The one notice that is answered, if it is meant for the bot."""
 
 TIMER_S = 0.001
 """A timer of the event loop comes up to a millisecond late, so a wait is over so much earlier."""
@@ -30,7 +30,7 @@ class PendingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StartTurn:
-    """Begin a turn. ``record`` is what woke it, ``why`` one word for the log."""
+    """Begin a turn. ``record`` wakes it, ``why`` is one word for the log."""
 
     record: Record
     why: str
@@ -43,8 +43,8 @@ class StaySilent:
 
 @dataclass(frozen=True, slots=True)
 class WaitForMore:
-    """Somebody may still be typing: decide again in so many seconds. Nothing else heard, it will
-    be an answer to ``record``."""
+    """Somebody may still be typing: decide again in ``seconds``. If nothing else comes, it will be
+    an answer to ``record``."""
 
     seconds: float
     record: Record
@@ -54,7 +54,7 @@ Decision = StartTurn | StaySilent | WaitForMore
 
 
 def decide(
-    heard: Sequence[PendingMessage],
+    messages: Sequence[PendingMessage],
     *,
     now: float,
     wall: float,
@@ -62,20 +62,20 @@ def decide(
     names: Sequence[str],
     forced: Collection[int] = (),
 ) -> Decision:
-    """What to do about what was heard since the last turn, oldest first.
+    """What to do about the messages since the last turn, oldest first.
 
     ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. Only the person
     who asks is waited for: in a busy group somebody else is always typing. ``forced`` are sequence
     numbers of records that are answered whatever they are.
     """
-    for item in heard:
+    for item in messages:
         why = trigger_reason(item.record, wall=wall, settings=settings, names=names)
         if item.record.seq in forced:
             why = "forced"
         if not why:
             continue
         asker = item.record.sender.user_id
-        last = max(other.at for other in heard if other.record.sender.user_id == asker)
+        last = max(other.at for other in messages if other.record.sender.user_id == asker)
         due = min(last + settings.debounce_s, item.at + settings.longest_wait_s)
         wait = due - now
         return WaitForMore(wait, item.record) if wait > TIMER_S else StartTurn(item.record, why)
@@ -85,10 +85,10 @@ def decide(
 def trigger_reason(
     record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]
 ) -> str:
-    """Why this record is to be answered, in a word; empty where it is not.
+    """Why this record is to be answered, in a word. Empty if it is not.
 
-    Our own accounts' messages (`Author.BOT`) never are, the framework's lines where they are meant
-    for the agent.
+    Messages of the bot's own accounts (`Author.BOT`) never are; lines of the program are if they
+    are meant for the agent.
     """
     if record.author is Author.SYSTEM:
         return "woken" if record.to_bot and not record.recalled else ""
@@ -109,11 +109,11 @@ def trigger_reason(
 
 
 def mentions_name(record: Record, names: Sequence[str]) -> bool:
-    """Whether one of the names stands in what the person wrote or said."""
-    said = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
-    if len(said) > 2 * _CALLED_WITHIN:
-        said = f"{said[:_CALLED_WITHIN]} {said[-_CALLED_WITHIN:]}"
-    words = fold_text(said)
+    """Whether the person wrote or said one of the names."""
+    text = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
+    if len(text) > 2 * _CALLED_WITHIN:
+        text = f"{text[:_CALLED_WITHIN]} {text[-_CALLED_WITHIN:]}"
+    words = fold_text(text)
     return any(_contains(words, fold_text(name)) for name in names if fold_text(name))
 
 

@@ -1,4 +1,4 @@
-"""A turn taken up again must not repeat itself, whatever its model makes of what it is told."""
+"""Keeps a resumed turn from sending a message twice, whatever its model does."""
 
 from collections.abc import Sequence
 
@@ -26,8 +26,8 @@ from nekro_core.store import DeliveryRow
 
 
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
-    """Whether a turn that a dead process left was over by what it did: its last run had come to its
-    end, and that was the answer."""
+    """Whether a turn that a dead process left had answered already: its last run had finished, and
+    that was the answer."""
     if not runs:
         return False
     last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]
@@ -38,7 +38,8 @@ def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool
 
 
 class DeduplicatingSender:
-    """A way out that answers for what left before, once for each time that it left."""
+    """A `MessageSender` that does not send again what left before the restart. For each time that a
+    message left, it returns the receipts of then once."""
 
     def __init__(self, outgoing: MessageSender, rows: Sequence[DeliveryRow]) -> None:
         self._outgoing = outgoing
@@ -52,13 +53,13 @@ class DeduplicatingSender:
                 for row in left
             )
             whole = tuple(segment for row in left for segment in row.segments)
-            self._left.append((f"{left[0].chat_key} {_likeness(whole)}", receipts))
+            self._left.append((f"{left[0].chat_key} {_comparable_text(whole)}", receipts))
 
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
-        """Send, unless this very message left already."""
-        wanted = f"{chat_key} {_likeness(tuple(segments))}"
+        """Send, unless the same message left already."""
+        wanted = f"{chat_key} {_comparable_text(tuple(segments))}"
         for index, (known, receipts) in enumerate(self._left):
             if known == wanted:
                 del self._left[index]
@@ -67,7 +68,7 @@ class DeduplicatingSender:
 
 
 def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
-    """Rows of one send together; their positions count up from 0."""
+    """The rows, with those of one send together. Their positions count up from 0."""
     sends: list[list[DeliveryRow]] = []
     for row in rows:
         if row.position and sends:
@@ -77,7 +78,7 @@ def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
     return sends
 
 
-def _likeness(segments: Segments) -> str:
+def _comparable_text(segments: Segments) -> str:
     """A text that is equal for messages that a person could not tell apart."""
     merged: list[Segment] = []
     for segment in segments:

@@ -1,6 +1,5 @@
-"""The boxes of chats: each chat owns named ones, the code of its replies runs in `default`, and
-calls that may want none open theirs when a file is first asked for.
-
+"""The boxes of chats. Each chat owns named boxes. The code of its replies runs in the box
+`default`. Calls, most of which need no box, open this box when they first need a file.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +33,7 @@ LAST_WORDS_S = 5.0
 
 
 class ChatBox:
-    """A chat's living box `default` and what we know of its contents."""
+    """A chat's running box `default`, and which uploads are in it."""
 
     def __init__(self, used: BoxLease) -> None:
         self.box: Box = used.box
@@ -43,8 +42,8 @@ class ChatBox:
         self._uploaded = 0
 
     async def put_uploads(self, media: Iterable[Media]) -> None:
-        """Write received files where the prompt says that they are, read-only. What does not fit
-        is left out and logged. Raises `BoxLost`."""
+        """Write received files to where the prompt says that they are, read-only. Files that do not
+        fit are left out and logged. Raises `BoxLost`."""
         for medium in media:
             path = box_path(medium)
             if not path or path in self._uploads:
@@ -67,11 +66,11 @@ class ChatBoxSource(BoxSource, Protocol):
 
     @property
     def unavailable(self) -> str:
-        """Why there can be none, where that is known; else empty."""
+        """Why there can be none, if that is known; else empty."""
 
     @property
     def pool_bytes(self) -> int:
-        """The memory of boxes that are ready and wait for a chat."""
+        """The memory of boxes that wait for a chat, in bytes."""
 
 
 class ChatBoxes:
@@ -112,11 +111,11 @@ class ChatBoxes:
         self._source = source
         self._preview = preview
         self._limits = SandboxToolLimits(command_s=sandbox.command_seconds)
-        self._kept: dict[ChatKey, ChatBox] = {}
+        self._open_boxes: dict[ChatKey, ChatBox] = {}
 
     @property
     def unavailable(self) -> str:
-        """Why no code can run on this machine, where that is known; else empty."""
+        """Why no code can run on this machine, if that is known; else empty."""
         return self._source.unavailable
 
     @property
@@ -125,25 +124,25 @@ class ChatBoxes:
         return len(self.named.running)
 
     async def open(self, chat_key: ChatKey) -> ChatBox:
-        """The chat's living box `default`, with its saved files. It does not sleep until it is
-        given back with `close`. Raises `BackendUnavailable` and `BoxLost`."""
+        """The chat's running box `default`, with its saved files. It does not sleep until `close`
+        gives it back. Raises `BackendUnavailable` and `BoxLost`."""
         try:
             used, _ = await self.named.of(str(chat_key)).take()
         except (BackendUnavailable, BoxLost):
             raise
         except SandboxError as error:
             raise BackendUnavailable(str(error)) from error
-        kept = self._kept.get(chat_key)
-        if kept is None or kept.box is not used.box:
-            kept = self._kept[chat_key] = ChatBox(used)
-        return kept
+        chat_box = self._open_boxes.get(chat_key)
+        if chat_box is None or chat_box.box is not used.box:
+            chat_box = self._open_boxes[chat_key] = ChatBox(used)
+        return chat_box
 
-    async def close(self, chat_key: ChatKey, kept: ChatBox, *, changed: bool) -> None:
-        """The turn is over. ``changed`` says that code ran, so that files may be new: those of all
-        the chat's boxes are saved."""
-        kept.named.give_back(UseEffect.FILES if changed else UseEffect.NOTHING)
-        if not kept.box.alive:
-            await kept.named.note_loss()
+    async def close(self, chat_key: ChatKey, chat_box: ChatBox, *, changed: bool) -> None:
+        """Give the box back after a turn. ``changed`` says that code ran, so that files may be new:
+        then the files of all the chat's boxes are saved."""
+        chat_box.named.give_back(UseEffect.FILES if changed else UseEffect.NOTHING)
+        if not chat_box.box.alive:
+            await chat_box.named.note_loss()
         if changed:
             await self.named.of(str(chat_key)).save()
         await self.named.make_room()
@@ -161,11 +160,11 @@ class ChatBoxes:
 
     async def destroy(self, chat_key: ChatKey) -> None:
         """Remove all boxes of a chat with their files. Raises `OSError`."""
-        self._kept.pop(chat_key, None)
+        self._open_boxes.pop(chat_key, None)
         await self.named.of(str(chat_key)).destroy_all()
 
     async def watch(self) -> None:
-        """Until it is cancelled: put boxes to sleep whose time has come."""
+        """Put boxes to sleep when their time has come, until this is cancelled."""
         await self.named.watch()
 
     async def end_idle(self) -> None:
@@ -174,7 +173,7 @@ class ChatBoxes:
 
     async def aclose(self) -> None:
         """Save and end every box."""
-        self._kept.clear()
+        self._open_boxes.clear()
         await self.named.aclose()
 
 
@@ -184,7 +183,7 @@ def _folder_name(owner: str) -> str:
 
 class TurnBox:
     """The box in which the code of one turn runs. Only code opens it: a chat that gets nothing but
-    words has no box. Whoever makes it awaits `close`."""
+    words has no box. The owner awaits `close`."""
 
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes
@@ -214,16 +213,16 @@ class TurnBox:
 class LazyBox:
     """The files of a chat's box (`nekro_core.plugins.authoring.services.BoxFiles`), until `close`.
 
-    A machine that can make no boxes, or a box that dies, is a `BoxFileError` of the call that
-    wanted a file: most calls want none, and go on.
+    If the machine can make no boxes, or the box dies, the call that wants a file raises
+    `BoxFileError`. Most calls want none.
     """
 
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes
         self._chat_key = chat_key
         self.media: Sequence[Media] = ()
-        """Received files that are put where the prompt says that they are, once it is opened."""
-        self._kept: ChatBox | None = None
+        """Received files that are put into the box once it is opened."""
+        self._chat_box: ChatBox | None = None
         self._lock = anyio.Lock()
 
     async def read_file(self, path: str, *, limit: int) -> bytes:
@@ -241,32 +240,32 @@ class LazyBox:
             raise self._without(error) from error
 
     async def put_uploads(self, media: Sequence[Media]) -> None:
-        """Put received files where the prompt says that they are, where there are any."""
+        """Put received files where the prompt says that they are. Without any, no box is opened."""
         if not media:
             return
         try:
             await self._box()
-            assert self._kept is not None, "it was opened"
-            await self._kept.put_uploads(media)
+            assert self._chat_box is not None, "it was opened"
+            await self._chat_box.put_uploads(media)
         except (BackendUnavailable, BoxLost) as error:
             logger.warning("{}: uploads are in no box: {}", self._chat_key, error)
 
     async def close(self) -> None:
         """Give the box back, if it was opened. May be called again."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
+        chat_box, self._chat_box = self._chat_box, None
+        if chat_box is not None:
             with anyio.move_on_after(LAST_WORDS_S, shield=True):
-                await self._boxes.close(self._chat_key, kept, changed=True)
+                await self._boxes.close(self._chat_key, chat_box, changed=True)
 
     async def _box(self) -> Box:
         async with self._lock:
-            if self._kept is not None and not self._kept.box.alive:
-                kept, self._kept = self._kept, None
-                await self._boxes.close(self._chat_key, kept, changed=False)
-            if self._kept is None:
-                self._kept = await self._boxes.open(self._chat_key)
-                await self._kept.put_uploads(self.media)
-            return self._kept.box
+            if self._chat_box is not None and not self._chat_box.box.alive:
+                chat_box, self._chat_box = self._chat_box, None
+                await self._boxes.close(self._chat_key, chat_box, changed=False)
+            if self._chat_box is None:
+                self._chat_box = await self._boxes.open(self._chat_key)
+                await self._chat_box.put_uploads(self.media)
+            return self._chat_box.box
 
     def _without(self, error: Exception) -> BoxFileError:
         if isinstance(error, BoxLost):

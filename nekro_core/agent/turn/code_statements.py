@@ -175,25 +175,25 @@ class StatementScanner:
             else:
                 if self._begun:
                     position = self._skip_plain(text, position)
-                found = _CODE_TOKEN.match(text, position)
-                assert found is not None
-                if found.lastgroup == "fence":
+                token = _CODE_TOKEN.match(text, position)
+                assert token is not None
+                if token.lastgroup == "fence":
                     return position
-                self._take(found)
-                position = found.end()
+                self._take(token)
+                position = token.end()
         return None
 
     def _skip_plain(self, text: str, position: int) -> int:
-        found = _PLAIN.match(text, position)
-        assert found is not None
-        if plain := found.group().rstrip(" \t\f"):
+        plain_code = _PLAIN.match(text, position)
+        assert plain_code is not None
+        if plain := plain_code.group().rstrip(" \t\f"):
             self._used = len(self._lines)
             self._last = plain[-1]
-        return found.end()
+        return plain_code.end()
 
-    def _take(self, found: re.Match[str]) -> None:
+    def _take(self, token: re.Match[str]) -> None:
         """One token of code."""
-        group, text = found.lastgroup, found.group()
+        group, text = token.lastgroup, token.group()
         if group in ("space", "comment"):
             return
         if group == "newline":
@@ -202,7 +202,7 @@ class StatementScanner:
         if group == "continued":
             if not self._begun and not self._column:
                 # Indentation is that of the first line, unless it has none (as CPython counts).
-                self._column = _column_of(found.string[: found.start()])
+                self._column = _column_of(token.string[: token.start()])
             return
         # Every other token makes its line part of a statement.
         self._used = len(self._lines)
@@ -211,7 +211,7 @@ class StatementScanner:
         self._last = text[-1]
         if group == "quote":
             # Three characters tell a prefix from the end of a longer name.
-            before = _PREFIX.search(found.string[max(found.start() - 3, 0) : found.start()])
+            before = _PREFIX.search(token.string[max(token.start() - 3, 0) : token.start()])
             formatted = before is not None and before.group().lower() in _FORMATTED
             self._open.append(_Open("formatted" if formatted else "string", text))
         elif group == "open":
@@ -282,11 +282,11 @@ class StatementScanner:
 
 
 def _next_stop(stop: re.Pattern[str], text: str, position: int) -> int:
-    """Where the next match stands that is no escape, or where the text ends."""
-    while found := stop.search(text, position):
-        if text[found.start()] != "\\":
-            return found.start()
-        position = found.end()
+    """The position of the next match that is no escape, or the end of the text."""
+    while hit := stop.search(text, position):
+        if text[hit.start()] != "\\":
+            return hit.start()
+        position = hit.end()
     return len(text)
 
 

@@ -116,17 +116,17 @@ class CodeStream:
 
     def _prose_line(self, text: str) -> list[StreamEvent]:
         line = text if text.endswith("\n") else text + "\n"
-        if found := _OPENING.match(line):
-            self._fence = found.group("fence")
-            name, *_ = found.group("info").split() or [""]
+        if opening := _OPENING.match(line):
+            self._fence = opening.group("fence")
+            name, *_ = opening.group("info").split() or [""]
             if name.lower() not in _CODE_NAMES:
                 self._mode = _Mode.OTHER_BLOCK
                 return self._prose(text)
-            self._begin_block(len(found.group("indent")))
+            self._begin_block(len(opening.group("indent")))
             return []
-        if found := _OPENING_LATE.match(line):
+        if opening := _OPENING_LATE.match(line):
             self._begin_block(_DEEPEST_INDENT)
-            return self._prose(found.group("before") + "\n")
+            return self._prose(opening.group("before") + "\n")
         return self._prose(text)
 
     def _begin_block(self, indent_limit: int) -> None:

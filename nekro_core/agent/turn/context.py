@@ -25,7 +25,7 @@ from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
-from nekro_core.llm.model import ChatRequest, ImagePart
+from nekro_core.llm.model import ChatRequest, FunctionCall, ImagePart
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.resolver import ChatPolicy
 from nekro_core.store import TurnRow
@@ -139,6 +139,11 @@ class TurnContext:
         self._steps.append(
             FinishedStep(reply=prose, report=report, through_seq=self.through_seq, calls=calls)
         )
+
+    @property
+    def native_calls(self) -> list[FunctionCall]:
+        """The functions that the model has called natively in the steps so far."""
+        return [answer.call for step in self._steps for answer in step.calls]
 
     async def write_prompt(
         self, tools: ToolSet, ctx: AgentCtx, functions: FunctionSet | None = None

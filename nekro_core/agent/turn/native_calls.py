@@ -206,7 +206,7 @@ class NativeCalls:
         return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
 
     async def _save_to_box(self, name: str, data: bytes) -> str:
-        """Write a file into the box, where there is one. Its path, or nothing."""
+        """Write a file into the box. Its path, or an empty text if there is no box."""
         box: BoxFiles | None = self._calls.ctx.box
         if box is None:
             return ""

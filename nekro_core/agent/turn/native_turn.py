@@ -11,13 +11,10 @@ from loguru import logger
 from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.agent.turn.boxes import LAST_WORDS_S
-from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_text
-from nekro_core.agent.turn.prepared_step import PreparedTurn
-from nekro_core.agent.turn.recorder import SAID_BESIDE, TurnRecorder
+from nekro_core.agent.turn.recorder import SAID_BESIDE
 from nekro_core.agent.turn.report import DO_NOT_RESEND, native_empty_report, native_step_report
-from nekro_core.agent.turn.services import TurnServices
 from nekro_core.agent.turn.turn import StepRunner, Turn
 from nekro_core.llm.model import ModelError, RequestRejected
 from nekro_core.store import DeliveryRow
@@ -28,17 +25,6 @@ _SHOWN_RESULT = 2000
 
 class NativeTurn(Turn):
     """See `Turn`."""
-
-    def __init__(
-        self,
-        services: TurnServices,
-        request: TurnRequest,
-        recorder: TurnRecorder,
-        prepared: PreparedTurn | None = None,
-    ) -> None:
-        super().__init__(services, request, recorder, prepared)
-        self._called: list[str] = []
-        """The calls so far, as people read them beside the answer that they led to."""
 
     def _cannot_act_because(self) -> str:
         return ""  # There is no code, and most calls need no file.
@@ -74,8 +60,7 @@ class NativeTurn(Turn):
             raise
         cost = runner.pay(reply.usage)
         if reply.calls:
-            self._called.append(calls_text(reply.calls))
-            await (await runner.store_run(self._called[-1]))
+            await (await runner.store_run(calls_text(reply.calls)))
         await self._recorder.end_step(reader.text, "", cost)
         return reply
 
@@ -119,9 +104,10 @@ class NativeTurn(Turn):
         return (await self._recorder.sent())[before:]
 
     async def _decide_without_calls(self, reply: NativeReply) -> str:
-        """A reply without calls ends the turn, if anybody has got an answer."""
+        """A reply without calls ends the turn, if anybody has got an answer. People are shown the
+        calls that led to it."""
         if reply.prose:
-            code = "\n".join(self._called)
+            code = calls_text(self._context.native_calls)
             await self._replies.send_prose(reply.prose, code=code, end=reply.end)
             return "finished"
         if stop := await self._count_empty_reply():

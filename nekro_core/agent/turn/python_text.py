@@ -7,7 +7,7 @@ from nekro_core.tools.names import ToolSet
 
 
 def try_parse(source: str) -> ast.Module | None:
-    """The source as a tree; nothing where it is no Python."""
+    """The source as a tree. None if it is no Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\\d" in somebody else's string is no news to our log
         try:

@@ -1,4 +1,4 @@
-"""What a turn did and cost, written down as it goes, so that it is known after a crash too."""
+"""Records in the store what a turn does and costs while it runs, for the time after a crash too."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,24 +10,25 @@ from nekro_core.chat import ChatKey
 from nekro_core.llm.model import RequestUsage
 from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCall, TurnRow
 
-_ASKED_S = 0.01
-"""By when a request has left."""
+_REQUEST_SENT_S = 0.01
+"""Seconds by which a request to the model has left."""
 SAID = "said"
-"""`RunRecord.stop` of a run without code: a reply's prose went to the chat."""
+"""`RunRecord.stop` of a run without code: words of the model went to the chat."""
 SAID_BESIDE = "said_beside"
-"""The same, where the prose stood beside native calls and the turn goes on."""
+"""The same, but the words stood beside native calls and the turn goes on."""
 ANSWERED = "answered"
 """`RunRecord.stop` of native calls: each has its answer, and the model is asked again."""
 
 PRINTED = "printed"
-"""`RunRecord.stop` of code that came to its end and has something to show to the model."""
+"""`RunRecord.stop` of code that finished and has something to show to the model."""
 CUT_OFF = "cut_off"
-"""`RunRecord.stop` of a run that the end of its process cut off; the next process writes it."""
+"""`RunRecord.stop` of a run that the end of the process cut off. The next process writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
-    """When a step began and what it cost. Times: seconds since 1970, seconds."""
+    """What a step cost. ``started`` is in seconds since 1970, ``money`` in the operator's
+    currency."""
 
     started: float
     seconds: float
@@ -37,9 +38,9 @@ class StepCost:
 
 
 class TurnRecorder:
-    """The store's pages of one turn. ``begin`` writes that there is one: a moment after
-    `begin_after_request`, or when something else is written. Nothing runs before; a process that
-    dies before leaves the question unanswered, which is found as well."""
+    """Records one turn. ``begin`` writes the turn's row: a moment after `begin_after_request`, or
+    when something else is to be written. Nothing runs before that. If the process dies before, the
+    question is still unanswered, which the next process finds as well."""
 
     def __init__(
         self,
@@ -59,9 +60,9 @@ class TurnRecorder:
         self._chat_key = chat_key
 
     def begin_after_request(self) -> None:
-        """Have it written that there is a turn, once the model is asked: together, the commit would
-        take the processor from the request."""
-        asyncio.get_running_loop().call_later(_ASKED_S, self._begin_now)
+        """Write the turn's row as soon as the model has been asked. Written at the same time, the
+        commit would delay the request."""
+        asyncio.get_running_loop().call_later(_REQUEST_SENT_S, self._begin_now)
 
     def _begin_now(self) -> Awaitable[TurnRow]:
         if self._begun is None:
@@ -69,7 +70,7 @@ class TurnRecorder:
         return self._begun
 
     async def turn_id(self) -> int:
-        """The turn's number, once it is in the store. Raises `StoreUnavailable`, each time."""
+        """The turn's number, once its row is stored. Raises `StoreUnavailable`, each time."""
         if self._refused is not None:
             raise self._refused
         if self._turn is None:
@@ -81,7 +82,7 @@ class TurnRecorder:
         return self._turn.turn_id
 
     async def is_begun(self) -> bool:
-        """Whether the store took the turn: where it could not, nothing was done or said."""
+        """Whether the turn's row is stored. If it could not be, nothing was done or sent."""
         try:
             await self.turn_id()
         except StoreUnavailable:
@@ -90,52 +91,52 @@ class TurnRecorder:
 
     @property
     def through_seq(self) -> int:
-        """The newest record that a step has seen."""
+        """The newest record that a step has shown to the model."""
         return self._through
 
     async def continue_after(self, steps: list[Step]) -> None:
-        """The turn is taken up again: number the steps on from what it has."""
+        """Number the steps of a resumed turn on from those that it has."""
         self._position = max((step.position + 1 for step in steps), default=0)
 
-    async def seen(self, seq: int) -> None:
-        """The next step sees records through ``seq``."""
+    async def mark_shown(self, seq: int) -> None:
+        """Record that the next step shows records through ``seq``."""
         if seq > self._through:
             self._through = seq
             await self._store.turns.seen(await self.turn_id(), seq)
 
     async def begin_run(self, run_id: str, code: str = "") -> None:
-        """Code begins, or prose is about to be sent."""
+        """Store that a run begins: of calls, or of words that are about to be sent."""
         await (await self.save_run(run_id, code))
 
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
-        """The same; what comes back is done once it is written down, and may be awaited often."""
+        """Begin to store it. What is returned is done once it is stored."""
         turn_id = await self.turn_id()
         return self._store.runs.begin(
             run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
         )
 
     def save_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:
-        """Calls have begun or are over: a restart must know of them."""
+        """Begin to store calls that have begun or are over: a restart must know of them."""
         return self._store.runs.add_calls(run_id, calls)
 
-    async def _keep_rest(self, run_id: str, calls: RunCalls) -> None:
-        if rest := calls.take_unsaved():
-            await self._store.runs.add_calls(run_id, rest)
+    async def _save_unsaved(self, run_id: str, calls: RunCalls) -> None:
+        if unsaved := calls.take_unsaved():
+            await self._store.runs.add_calls(run_id, unsaved)
 
-    async def said(self, run_id: str, stop: str = SAID) -> None:
-        """The prose was sent."""
+    async def end_words(self, run_id: str, stop: str = SAID) -> None:
+        """Store that the words of a run without code were sent."""
         await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
-        """Native calls are over, each with its answer."""
-        await self._keep_rest(run_id, calls)
+        """Store that native calls are over, each with its answer."""
+        await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output=output, stop=ANSWERED, seconds=seconds)
 
     async def end_run(self, run_id: str, reply: ModelReply, calls: RunCalls) -> None:
-        """Code is over."""
+        """Store that code is over."""
         result = reply.result
         stop = result.stop.value if result else "box_lost"
-        await self._keep_rest(run_id, calls)
+        await self._save_unsaved(run_id, calls)
         await self._store.runs.end(
             run_id,
             code=reply.code,
@@ -146,12 +147,12 @@ class TurnRecorder:
         )
 
     async def cut_run(self, run_id: str, calls: RunCalls) -> None:
-        """Code was stopped from outside; what it was stays as it was begun."""
-        await self._keep_rest(run_id, calls)
+        """Store that a run was stopped from outside. Its code stays as it was when it began."""
+        await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 
     async def end_step(self, kept: str, tail: str, cost: StepCost) -> None:
-        """A reply was paid for."""
+        """Store a reply and what it cost. ``tail`` is what the run no longer took."""
         await self._store.turns.add_step(
             await self.turn_id(),
             Step(
@@ -181,7 +182,7 @@ class TurnRecorder:
     async def end(
         self, stop: str, waiting_seq: int | None = None, *, only_asked: bool = False
     ) -> None:
-        """The turn is over; see `Turns.end`."""
+        """Store that the turn is over; see `Turns.end`."""
         await self._store.turns.end(
             await self.turn_id(), stop=stop, waiting_seq=waiting_seq, only_asked=only_asked
         )

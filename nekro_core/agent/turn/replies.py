@@ -38,7 +38,7 @@ class TurnReplies:
     ) -> None:
         """Send words that the model wrote for the chat. They get a run of their own, so that a turn
         resumed after a crash knows of them: ``stop`` is why that run is over, ``code`` what it is
-        shown with. Where ``end`` says that their end is missing, the chat is told so."""
+        shown with. If ``end`` says that their end is missing, the chat is told so."""
         run_id = uuid.uuid4().hex
         await self._recorder.begin_run(run_id, code)
         self._context.runs.add(run_id)
@@ -50,11 +50,11 @@ class TurnReplies:
         except DeliveryError as error:
             logger.warning("a reply to {} was not sent: {}", self._context.chat_key, error)
             await self.notify("turn.failed")
-        await self._recorder.said(run_id, stop)
+        await self._recorder.end_words(run_id, stop)
 
     async def _send_whole(self, prose: str, tail: str, run_id: str) -> None:
-        """Send all of the words, in parts or as a file where they are long. Only where the platform
-        has no files and they are more messages than a run may send is their middle left out."""
+        """Send all of the words, in parts or as a file if they are long. Their middle is left out
+        only if the platform has no files and a run may not send that many messages."""
         chat_key = self._context.chat_key
         try:
             await self.outgoing.send(chat_key, (Text(prose + tail),), run_id=run_id)
@@ -75,7 +75,7 @@ class TurnReplies:
             self._context.chat_key, self._people_said(), key, run_id=run_id, **values
         )
         if run_id:
-            await self._recorder.said(run_id)
+            await self._recorder.end_words(run_id)
 
     def _people_said(self) -> list[Record]:
         """What people said, for the language that they speak."""

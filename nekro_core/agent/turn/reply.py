@@ -1,4 +1,4 @@
-"""One reply of the model: read while it is written, its code run while it is read."""
+"""Reads one reply of the model while it is written, and runs its code while it is read."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -25,16 +25,17 @@ _CANCEL_S = 2.0
 """Longest wait for a cancelled run; a box answers within 0.1 s or is torn down."""
 
 End = Literal["whole", "cut", "length", "broken"]
-"""How a reply ended: by itself, because its run was over, at a limit, by a broken connection."""
+"""How a reply ended: by itself, because its run was over, at a limit of length, or because the
+connection broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
     """What arrived of a reply, and what its code did.
 
-    ``kept`` is what counts as said: all of it, or up to the end of the statement at which the run
-    was over; ``tail`` is the rest. ``result`` is there if code was run. ``model_error`` says why
-    the reply broke, ``box_error`` why its code could not run to an end.
+    ``kept`` is the part that the next prompt shows: all of the reply, or up to the end of the
+    statement at which the run was over. ``tail`` is the rest. ``result`` is there if code was run.
+    ``model_error`` says why the reply broke, ``box_error`` why its code could not run to its end.
     """
 
     kept: str
@@ -50,8 +51,8 @@ class ModelReply:
 
     @property
     def shows(self) -> str:
-        """What code that came to its end printed after it last sent something: the model is to see
-        it. Empty where there is nothing."""
+        """What finished code printed after it last sent something: the model is to see it. May be
+        empty."""
         if self.result is None or self.result.stop is not StopReason.FINISHED:
             return ""
         return self.result.fresh_output.strip()
@@ -68,7 +69,7 @@ Raises `SandboxError`."""
 
 
 class ReplyReader:
-    """Reads one reply. ``text`` is what has arrived so far, also if the reading is cancelled."""
+    """Reads one reply. ``text`` is what has arrived so far, also if the reading was cancelled."""
 
     def __init__(
         self,
@@ -107,8 +108,8 @@ class ReplyReader:
         return self._usage or estimate_usage(request, self.text)
 
     async def read(self, request: ChatRequest) -> ModelReply:
-        """Ask, read, run. Raises `ModelError` only if nothing of the reply arrived; whatever else
-        goes wrong is part of what is returned, since the reply was paid for."""
+        """Ask, read, run. Raises `ModelError` only if nothing of the reply arrived. Other errors
+        are part of what is returned, since the reply was paid for."""
         result: RunResult | None = None
         try:
             async with anyio.create_task_group() as watchers:
@@ -116,7 +117,7 @@ class ReplyReader:
                     await self._read_stream(request, watchers)
                 if self._reading.cancelled_caught:
                     self._end = "cut"
-                result = await self._rest(watchers)
+                result = await self._finish(watchers)
         finally:
             if self._run is not None and result is None:
                 with anyio.move_on_after(_CANCEL_S, shield=True):
@@ -159,7 +160,7 @@ class ReplyReader:
                 await self._execute(event, watchers)
 
     def _prepare(self, watchers: TaskGroup) -> anyio.Event:
-        """Have the run made, once, while the model goes on."""
+        """Start the run, once, while the model goes on."""
         if self._run_decided is None:
             self._run_decided = anyio.Event()
             watchers.start_soon(self._make_run, self._run_decided, name="beginning of the run")
@@ -185,18 +186,18 @@ class ReplyReader:
             self._box_error = error
 
     async def _watch(self, run: Run) -> None:
-        """When the run is over, whatever the model still writes is not waited for."""
+        """Stop reading when the run is over, whatever the model still writes."""
         await run.wait()
         self._reading.cancel()
 
-    async def _rest(self, watchers: TaskGroup) -> RunResult | None:
-        """The reply is over: its last statement, then the end of its run."""
+    async def _finish(self, watchers: TaskGroup) -> RunResult | None:
+        """After the reply: run its last statement, then wait for the end of the run."""
         if self._end != "cut":
-            rest = self._code.finish()
+            last = self._code.finish()
             if self._end != "whole":
                 # A statement that nothing has decided may be half of what was meant.
-                rest = [event for event in rest if isinstance(event, Prose)]
-            await self._take(rest, watchers)
+                last = [event for event in last if isinstance(event, Prose)]
+            await self._take(last, watchers)
             if not self._statements and self._end == "whole" and self._is_call(self.text):
                 # Small and hasty models forget the fence around a call.
                 self._prose.clear()
@@ -253,11 +254,11 @@ class ReplyReader:
 def _lines(text: str) -> list[str]:
     """Lines with their ends, counted as the code stream counts them."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    kept: list[str] = []
+    with_ends: list[str] = []
     position = 0
     for line in lines:
         end = position + len(line)
         end += 2 if text.startswith("\r\n", end) else 1
-        kept.append(text[position:end])
+        with_ends.append(text[position:end])
         position = end
-    return kept
+    return with_ends

@@ -1,7 +1,7 @@
-"""What became of a step, told to the model before its next one.
+"""What the model is told of a step before the next one.
 
 Output, tracebacks and results may hold anything that somebody in the chat or on the net wrote, so
-it stands behind ``>`` like those of the history: `QuotedText`, which is marked when it is shown.
+it is a `QuotedText`, whose lines get the mark ``>`` when they are shown, as those of the history.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.discovery import SEARCH
 
 DO_NOT_RESEND = frozenset(state for state in DeliveryState if state.left)
-"""States of what must not be said again."""
+"""States of messages that must not be sent again."""
 
 _STATES = {
     DeliveryState.PENDING: "not sent yet, will be",
@@ -40,7 +40,7 @@ _STOPS = {
 }
 _VARIABLES_GONE = "[note] Your variables and imports are gone with it; files are kept."
 _CODE = 2000
-"""Characters of a run's code, output and error that are told after a restart."""
+"""Characters of a run's code, output and error that the model is shown after a restart."""
 _ARGUMENTS = 300
 _ENDS = {
     "length": ("[error] Your reply was too long and was cut off; be shorter.",),
@@ -57,7 +57,7 @@ def step_report(
     nothing: bool = False,
 ) -> tuple[PromptContent, ...]:
     """All that the next step needs to know of this one. ``again`` says that its output is that of
-    the step before, ``nothing`` that nobody heard or saw anything of it."""
+    the step before, ``nothing`` that nobody has got anything of it."""
     lines: list[str | QuotedText] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:
@@ -97,8 +97,8 @@ def step_report(
 def native_step_report(
     reply: NativeReply, sent: Sequence[DeliveryRow]
 ) -> tuple[PromptContent, ...]:
-    """What the answers to a reply's calls do not tell of it: that it was cut, what its words did.
-    Nothing where there is nothing to tell."""
+    """What the answers to a reply's calls do not tell: that the reply was cut, and what became of
+    its words. May be empty."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
     return (PromptLines(tuple(lines)),) if lines else ()
@@ -112,7 +112,7 @@ _NOTHING: dict[End, str] = {
 
 
 def empty_report(end: End) -> tuple[PromptContent, ...]:
-    """For a reply in which there was nothing of use, by how it ended."""
+    """The report on a reply in which there was nothing of use, by how it ended."""
     empty = "[error] Your reply was empty. Reply with a block fenced as ```python; to stay silent, "
     empty += "with `pass` in it."
     return (PromptLines((_NOTHING.get(end, empty),)),)
@@ -125,7 +125,7 @@ def native_empty_report(end: End) -> tuple[PromptContent, ...]:
 
 
 def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
-    """Each message that went out, and what is known of it."""
+    """Each message that was sent, and what is known of it."""
     if not rows:
         return []
     lines = ["[sent] People got this from you already; do not send it again:"]
@@ -145,7 +145,7 @@ def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str
     lines: list[str | QuotedText] = []
     for run, calls in runs:
         if run.stop == SAID:
-            continue  # The words themselves stand among what was sent.
+            continue  # The words themselves are listed with what was sent.
         lines.append("[before] Before the restart you ran this:")
         code = run.code.strip() or "(the code is not known any more)"
         lines.append(QuotedText(shortened(code, _CODE)))

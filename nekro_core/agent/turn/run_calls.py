@@ -82,7 +82,7 @@ class CallSender:
 
 class RunCalls:
     """Carries out a run's calls and logs them. Who asks and in which chat comes from ``ctx``, never
-    from arguments. ``save`` writes the log; without it, whoever made this writes `finished`."""
+    from arguments. ``save`` writes the log; without it, the owner writes `finished`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What prompts and turns need of the rest of the bot. Whoever composes the bot hands it in."""
+"""What prompts and turns need of the rest of the bot. `AgentRuntime` hands it in."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field

@@ -151,7 +151,7 @@ class Turn:
     async def _take_step(self) -> str:
         """Ask once, run what came. Returns why the turn is over, or nothing."""
         step = await self._next_step()
-        await self._recorder.seen(self._context.through_seq)
+        await self._recorder.mark_shown(self._context.through_seq)
         return await self._act(
             StepRunner(
                 self._services,

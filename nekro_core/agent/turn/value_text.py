@@ -14,12 +14,13 @@ from pydantic import BaseModel
 
 _DEPTH = 20
 _ITEMS = 50_000
-"""Of all lists and dicts together: a model reads no more, and the loop has other chats to serve."""
+"""Items of all lists and dicts together: a model reads no more, and the event loop has other chats
+to serve."""
 
 
 def value_text(value: Any) -> str:
-    """A text as it is, anything else as JSON. An object of a plugin's own is shown by its public
-    fields, bytes by their number: neither its methods nor its address are the model's business."""
+    """A text unchanged, anything else as JSON. An object of a plugin is shown by its public fields,
+    without methods and address; bytes are shown by their number."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return str.__str__(value)
     return json.dumps(_Plain().of(value, _DEPTH), ensure_ascii=False)
@@ -69,7 +70,7 @@ class _Plain:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """What an object consists of; nothing where it is a class, a function or all hidden."""
+    """The fields of an object. None for a class or a function, and if all of them are hidden."""
     if isinstance(value, type) or callable(value):
         return None
     if isinstance(value, tuple):  # a named one: any other is plain

@@ -157,18 +157,20 @@ async def test_what_people_send_lies_in_the_box_and_before_the_models_eyes(
 ) -> None:
     look = """\
 import os
-path = "/app/uploads/" + os.listdir("/app/uploads")[-1]
+paths = [f"/app/uploads/{name}" for name in os.listdir("/app/uploads")]
+# The box of another test may have been lent before, with its uploads.
+(path,) = [path for path in paths if path in seen]
 try:
     open(path, "w")
 except OSError:
-    send_channel_message(f"{open(path, 'rb').read()[1:4].decode()} {path in seen}")
+    send_channel_message(open(path, "rb").read()[1:4].decode())
 """
     model = ScriptedModel(lambda _: fence(f"seen = {bot.prompt()!r}\n{look}"))
     async with running_bot(folder, boxes, model) as running:
         bot = running
         media = await bot.plugins.services.media.keep_bytes(LIN, PNG, name="a.png")
         picture = (Text("what is this?"), Image(media))
-        assert await bot.ask("", segments=picture) == ["PNG True"]
+        assert await bot.ask("", segments=picture) == ["PNG"]
         (shown,) = [
             part for part in model.requests[0].messages[1].parts if isinstance(part, ImagePart)
         ]

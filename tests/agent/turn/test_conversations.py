@@ -302,7 +302,7 @@ async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: 
         yield "```python\nsend_channel_message('one')\n"
         while not bot.said():
             await anyio.sleep(0.01)
-        kept = bot.sessions._services.boxes._kept
+        kept = bot.sessions._services.boxes._open_boxes
         for each in kept.values():
             await each.box.inner.destroy()
         yield "send_channel_message('two')\n```"
