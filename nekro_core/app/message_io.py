@@ -13,8 +13,7 @@ from loguru import logger
 from nekro_core.app.settings import Settings
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.delivery.inbound.journal import ChatJournal
+from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy

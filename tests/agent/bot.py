@@ -26,8 +26,7 @@ from nekro_core.chat import ChatKey, ChatMessage, Record, plain_text
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.activity import Broadcast, Working
-from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.delivery.inbound.journal import ChatJournal
+from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox

@@ -267,6 +267,28 @@ class Inbox:
         self._event_came.set()
 
 
+class ChatJournal:
+    """A chat's history as plugins see it: read, and written to by system lines."""
+
+    def __init__(self, store: Store, inbox: Inbox) -> None:
+        self._store = store
+        self._inbox = inbox
+
+    async def note(
+        self, chat_key: ChatKey, text: str, *, run_id: str = "", trigger: bool = False
+    ) -> None:
+        """Add a system line; with ``trigger`` the agent of the chat answers it."""
+        await self._inbox.note(chat_key, text, run_id=run_id, to_bot=trigger)
+
+    async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
+        """The newest records that were not taken back, oldest first: nothing of before the
+        conversation began anew."""
+        records = await self._store.messages.newest(chat_key, limit)
+        begun = max((place for place, each in enumerate(records) if each.begins_anew), default=-1)
+        records = records[begun + 1 :]
+        return [record for record in records if not record.recalled]
+
+
 def _notice_digest(message: ChatMessage) -> str | None:
     notice = message.notice
     if notice is None:
