@@ -117,13 +117,13 @@ class AgentRuntime:
                 clock=clock,
                 wall=wall,
                 discovery=ToolDiscovery(prompt.found_tools, ways.store.plugin_data, nearness),
-                transcriber=ways.hearing,
+                transcriber=ways.transcriber,
             )
             older = extensions.older
             erasing = PersonErasure(
                 ways.store,
                 ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
-                outbox=ways.outbox.desk,
+                outbox=ways.outbox.admin,
                 boxes=boxes.of_chats,
                 timers=ways.timers,
                 media=ways.media,
@@ -136,7 +136,7 @@ class AgentRuntime:
                 router=desk,
                 catalogue=catalogue,
                 store=ways.store,
-                outbox=ways.outbox.desk,
+                outbox=ways.outbox.admin,
                 plugins=extensions.plugins,
                 policies=policies,
                 settings=settings.nekro_agent,

@@ -45,7 +45,7 @@ class MessageIO:
     adapters: dict[str, Adapter]
     outbox: HookedOutbox
     journal: ChatJournal
-    hearing: VoiceTranscriber
+    transcriber: VoiceTranscriber
     timers: TimerService
 
     @classmethod
@@ -61,7 +61,7 @@ class MessageIO:
     ) -> AsyncIterator[Self]:
         """Open them below the folder ``data``, which must be locked. ``configuration`` is what the
         adapters read their settings from. Raises `StoreError`."""
-        delivery, heard = settings.nekro_delivery, settings.nekro_speech.transcriber
+        delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
@@ -91,11 +91,11 @@ class MessageIO:
             )
             keep = settings.nekro_store.keep
             await stack.enter_async_context(RetentionLoop.open(store, media, keep, wall=wall))
-            transcriber = open_transcriber(heard)
-            if transcriber is not None:
-                stack.push_async_callback(transcriber.aclose)
-            hearing = await stack.enter_async_context(
-                VoiceTranscriber(store, activity, media, converter, transcriber, heard)
+            engine = open_transcriber(speech)
+            if engine is not None:
+                stack.push_async_callback(engine.aclose)
+            transcriber = await stack.enter_async_context(
+                VoiceTranscriber(store, activity, media, converter, engine, speech)
             )
             timers = await stack.enter_async_context(
                 TimerService.open(
@@ -117,7 +117,7 @@ class MessageIO:
                 adapters=adapters,
                 outbox=outbox,
                 journal=ChatJournal(store, inbox),
-                hearing=hearing,
+                transcriber=transcriber,
                 timers=timers,
             )
 

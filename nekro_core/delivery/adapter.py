@@ -246,8 +246,8 @@ class Host(Protocol):
         """
 
     async def known_since(self, adapter: str, account: str) -> float | None:
-        """Tell when `instance_of` was first asked for an account. What was said since then, the bot
-        should have heard.
+        """Tell when `instance_of` was first asked for an account. What was said since should be
+        in the history.
 
         Args:
             adapter: The adapter's name.
@@ -284,7 +284,7 @@ class Host(Protocol):
         """
 
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
-        """Tell when each chat was last heard, to fetch what was missed since.
+        """Tell the time of each chat's newest message, to fetch what was missed since.
 
         Args:
             instance: The instance part of chat keys.

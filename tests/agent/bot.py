@@ -344,7 +344,7 @@ async def running_bot(
         erasing = PersonErasure(
             store,
             ErasureMarks(folder / "erased.json", lambda: "secret", time.time),
-            outbox=outbox.desk,
+            outbox=outbox.admin,
             boxes=services.boxes,
             media=media,
             data=folder,
@@ -353,7 +353,7 @@ async def running_bot(
             router=router,
             catalogue=catalogue,
             store=store,
-            outbox=outbox.desk,
+            outbox=outbox.admin,
             plugins=plugins,
             policies=services.policies,
             settings=settings,
@@ -372,7 +372,7 @@ async def running_bot(
             adapters={"fake": adapter},
             outbox=outbox,
             journal=journal,
-            hearing=hearing,
+            transcriber=hearing,
             timers=unused,
         )
         async with (
