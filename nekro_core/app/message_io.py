@@ -1,4 +1,4 @@
-"""The way in and the way out of the bot: what is said is kept here, and goes out here."""
+"""Opens message input and output: store, inbox, outbox, media, timers."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -32,8 +32,11 @@ from nekro_core.timers import TimerService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageIO:
-    """Where messages come in, are kept and go out. ``adapters`` are the platforms by name; one may
-    be added later."""
+    """Takes messages in, keeps them and sends them out.
+
+    Attributes:
+        adapters: The platforms by name; one may be added later.
+    """
 
     store: Store
     activity: Broadcast
