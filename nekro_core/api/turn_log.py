@@ -1,4 +1,4 @@
-"""What an operator is shown of turns: `nekro_core.api.adapter.Host.turns`."""
+"""What an operator is shown of turns: `nekro_core.api.adapter.OperatorHost.turns`."""
 
 from nekro_core.operator.contract import TurnLog
 from nekro_core.store import LoggedTurn, Step, Usage

@@ -63,7 +63,7 @@ class AgentRuntime:
         settings: Settings,
         data: Path,
         *,
-        ways: MessageIO,
+        message_io: MessageIO,
         boxes: BoxServices,
         extensions: Extensions,
         model: ChatModel,
@@ -71,72 +71,72 @@ class AgentRuntime:
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Answer until the block is left, whose end ends every turn."""
-        conduct = PolicyFile(data / CONDUCT)
+        policy_file = PolicyFile(data / CONDUCT)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
-            others = NamedModels(settings.nekro_models, staged=maibot.hooked)
-            stack.push_async_callback(others.aclose)
-            staged = maibot.hooked(model)
+            named_models = NamedModels(settings.nekro_models, staged=maibot.hooked)
+            stack.push_async_callback(named_models.aclose)
+            hooked_model = maibot.hooked(model)
             policies = PolicyResolver(
-                conduct,
+                policy_file,
                 settings.nekro_agent,
                 settings.nekro_trigger,
-                staged,
-                others.get,
-                adapter_of=ways.store.accounts.adapter_of,
+                hooked_model,
+                named_models.get,
+                adapter_of=message_io.store.accounts.adapter_of,
             )
             catalogue = Catalogue.load()
-            desk = CommandRouter(
+            router = CommandRouter(
                 extensions.commands,
                 settings.commands,
                 extensions.plugins.context_for,
-                ways.store.accounts.adapter_of,
+                message_io.store.accounts.adapter_of,
                 catalogue,
                 language=settings.nekro_agent.language,
-                keeper=ways.store.waiting,
+                keeper=message_io.store.waiting,
                 wall=wall,
-                access=CommandAccess(settings.commands, conduct),
+                access=CommandAccess(settings.commands, policy_file),
             )
             prompt = settings.nekro_agent.prompt
-            nearness = SentenceVectors() if prompt.search_by_meaning else None
-            if nearness is not None:
-                stack.push_async_callback(nearness.aclose)
+            vectors = SentenceVectors() if prompt.search_by_meaning else None
+            if vectors is not None:
+                stack.push_async_callback(vectors.aclose)
             services = SessionServices(
-                store=ways.store,
-                inbox=ways.inbox,
-                outbox=ways.outbox,
-                notices=NoticeSender(ways.outbox, catalogue, settings.nekro_agent.language),
-                activity=ways.activity,
+                store=message_io.store,
+                inbox=message_io.inbox,
+                outbox=message_io.outbox,
+                notices=NoticeSender(message_io.outbox, catalogue, settings.nekro_agent.language),
+                activity=message_io.activity,
                 plugins=extensions.plugins,
                 boxes=boxes.of_chats,
-                pictures=PromptPictures(ways.converter, longer_side=prompt.image_pixels),
+                pictures=PromptPictures(message_io.converter, longer_side=prompt.image_pixels),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
                 policies=policies,
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
-                discovery=ToolDiscovery(prompt.found_tools, ways.store.plugin_data, nearness),
-                transcriber=ways.hearing,
+                discovery=ToolDiscovery(prompt.found_tools, message_io.store.plugin_data, vectors),
+                transcriber=message_io.transcriber,
             )
             older = extensions.older
-            erasing = PersonErasure(
-                ways.store,
+            erasure = PersonErasure(
+                message_io.store,
                 ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
-                outbox=ways.outbox.desk,
+                outbox=message_io.outbox.admin,
                 boxes=boxes.of_chats,
-                timers=ways.timers,
-                media=ways.media,
+                timers=message_io.timers,
+                media=message_io.media,
                 data=data,
                 erasers=personal_data(
-                    data, vectors=extensions.vectors, older=older, conduct=conduct
+                    data, vectors=extensions.vectors, older=older, conduct=policy_file
                 ),
             )
             commands = CommandServices(
-                router=desk,
+                router=router,
                 catalogue=catalogue,
-                store=ways.store,
-                outbox=ways.outbox.desk,
+                store=message_io.store,
+                outbox=message_io.outbox.admin,
                 plugins=extensions.plugins,
                 policies=policies,
                 settings=settings.nekro_agent,
@@ -144,11 +144,11 @@ class AgentRuntime:
                 wall=wall,
             )
             sessions = await stack.enter_async_context(
-                Sessions(services, commands, staged, erasing)
+                Sessions(services, commands, hooked_model, erasure)
             )
             older.reset = sessions.reset
             tasks = await stack.enter_async_context(background_tasks())
-            admission = Admission(policies, desk, erasing)
+            admission = Admission(policies, router, erasure)
             yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
 
     async def start(self) -> None:

@@ -1,7 +1,7 @@
-"""The bot, composed: who is made from what, in which order, and ended in the reverse one.
+"""Builds the bot: which objects of the rooms are made, in which order, and ended in reverse.
 
-Nothing else builds a room's objects: the ways in and out first, then boxes, then plugins with all
-that they use, then the sessions that answer. NoneBot and the web server are not here
+Nothing else builds the rooms' objects: message input and output first, then boxes, then plugins
+with all that they use, then the sessions that answer. NoneBot and the web server are not here
 (`nekro_core.app.server` has them), so a test opens an `App` of its own in a temporary folder,
 several in one process.
 """
@@ -97,11 +97,11 @@ class App:
         async with AsyncExitStack() as stack:
             stack.enter_context(DataFolderLock(data))
             recover_interrupted_move(data)
-            ways = await stack.enter_async_context(
+            message_io = await stack.enter_async_context(
                 MessageIO.open(settings, data, configuration, clock=clock, wall=wall)
             )
-            accounts = await stack.enter_async_context(AccountDirectory(ways.store, data))
-            host = AdapterHost(ways, accounts, data_dir=data, settings=configuration)
+            accounts = await stack.enter_async_context(AccountDirectory(message_io.store, data))
+            host = AdapterHost(message_io, accounts, data_dir=data, settings=configuration)
             watched = settings.nekro_plugin
             stack.enter_context(watch_event_loop(watched.blocks_s, watched.breaks_s))
             boxes = await stack.enter_async_context(
@@ -115,18 +115,18 @@ class App:
                     settings,
                     configuration,
                     data,
-                    ways=ways,
+                    ways=message_io,
                     accept=host.accept,
                     boxes=boxes,
                     model=model,
                     wall=wall,
                 )
             )
-            answering = await stack.enter_async_context(
+            runtime = await stack.enter_async_context(
                 AgentRuntime.open(
                     settings,
                     data,
-                    ways=ways,
+                    message_io=message_io,
                     boxes=boxes,
                     extensions=extensions,
                     model=model,
@@ -134,15 +134,15 @@ class App:
                     wall=wall,
                 )
             )
-            host.admission = answering.admission
+            host.admission = runtime.admission
             app = cls(
                 host=host,
-                operator=operator_host(ways, extensions, answering),
-                linked_media=ways.links,
-                runtime=answering,
+                operator=operator_host(message_io, extensions, runtime),
+                linked_media=message_io.links,
+                runtime=runtime,
                 plugins=extensions.plugins,
-                adapters=ways.adapters,
-                timers=ways.timers,
+                adapters=message_io.adapters,
+                timers=message_io.timers,
                 boxes=boxes,
             )
             stack.push_async_callback(app.close_adapters)

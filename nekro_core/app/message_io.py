@@ -1,4 +1,4 @@
-"""The way in and the way out of the bot: what is said is kept here, and goes out here."""
+"""Opens message input and output: store, inbox, outbox, media, timers."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -13,8 +13,7 @@ from loguru import logger
 from nekro_core.app.settings import Settings
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.delivery.inbound.journal import ChatJournal
+from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
@@ -33,8 +32,11 @@ from nekro_core.timers import TimerService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageIO:
-    """Where messages come in, are kept and go out. ``adapters`` are the platforms by name; one may
-    be added later."""
+    """Takes messages in, keeps them and sends them out.
+
+    Attributes:
+        adapters: The platforms by name; one may be added later.
+    """
 
     store: Store
     activity: Broadcast
@@ -46,7 +48,7 @@ class MessageIO:
     adapters: dict[str, Adapter]
     outbox: HookedOutbox
     journal: ChatJournal
-    hearing: VoiceTranscriber
+    transcriber: VoiceTranscriber
     timers: TimerService
 
     @classmethod
@@ -62,7 +64,7 @@ class MessageIO:
     ) -> AsyncIterator[Self]:
         """Open them below the folder ``data``, which must be locked. ``configuration`` is what the
         adapters read their settings from. Raises `StoreError`."""
-        delivery, heard = settings.nekro_delivery, settings.nekro_speech.transcriber
+        delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
@@ -92,11 +94,11 @@ class MessageIO:
             )
             keep = settings.nekro_store.keep
             await stack.enter_async_context(RetentionLoop.open(store, media, keep, wall=wall))
-            transcriber = open_transcriber(heard)
-            if transcriber is not None:
-                stack.push_async_callback(transcriber.aclose)
-            hearing = await stack.enter_async_context(
-                VoiceTranscriber(store, activity, media, converter, transcriber, heard)
+            engine = open_transcriber(speech)
+            if engine is not None:
+                stack.push_async_callback(engine.aclose)
+            transcriber = await stack.enter_async_context(
+                VoiceTranscriber(store, activity, media, converter, engine, speech)
             )
             timers = await stack.enter_async_context(
                 TimerService.open(
@@ -118,7 +120,7 @@ class MessageIO:
                 adapters=adapters,
                 outbox=outbox,
                 journal=ChatJournal(store, inbox),
-                hearing=hearing,
+                transcriber=transcriber,
                 timers=timers,
             )
 

@@ -1,4 +1,4 @@
-"""Who wants to see what happens in the chats as it happens: pages, streams, tests."""
+"""Publishes what happens in the chats to those that follow it: pages, streams, tests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,7 @@
-"""Make values storable and sendable whatever a peer put into them.
+"""Makes texts storable and sendable, whatever a peer put into them.
 
-JSON can spell half of a surrogate pair (``"\\ud83d"``), Python can hold it, and neither a database
-nor a socket can take it: it becomes U+FFFD here, once, at the door.
+JSON can spell half of a surrogate pair (``"\\ud83d"``) and Python can hold it, but neither a
+database nor a socket can take it. Here it becomes U+FFFD, once, when it comes in.
 """
 
 from typing import TypeVar

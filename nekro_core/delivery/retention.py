@@ -88,8 +88,8 @@ class RetentionLoop:
     async def _now(self) -> float:
         """Today, or the day after the newest message that a platform dated: a clock that went
         wrong by years must not take the whole history away."""
-        heard = await self._store.retention.newest_message_time()
-        return min(self._wall(), heard + DAY_S)
+        newest = await self._store.retention.newest_message_time()
+        return min(self._wall(), newest + DAY_S)
 
     async def _all_of(self, take: RetentionStep, now: float, days: float) -> None:
         if not days:

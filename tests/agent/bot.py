@@ -26,8 +26,7 @@ from nekro_core.chat import ChatKey, ChatMessage, Record, plain_text
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.activity import Broadcast, Working
-from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.delivery.inbound.journal import ChatJournal
+from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
@@ -345,7 +344,7 @@ async def running_bot(
         erasing = PersonErasure(
             store,
             ErasureMarks(folder / "erased.json", lambda: "secret", time.time),
-            outbox=outbox.desk,
+            outbox=outbox.admin,
             boxes=services.boxes,
             media=media,
             data=folder,
@@ -354,7 +353,7 @@ async def running_bot(
             router=router,
             catalogue=catalogue,
             store=store,
-            outbox=outbox.desk,
+            outbox=outbox.admin,
             plugins=plugins,
             policies=services.policies,
             settings=settings,
@@ -373,7 +372,7 @@ async def running_bot(
             adapters={"fake": adapter},
             outbox=outbox,
             journal=journal,
-            hearing=hearing,
+            transcriber=hearing,
             timers=unused,
         )
         async with (

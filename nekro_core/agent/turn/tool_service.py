@@ -29,7 +29,7 @@ _LAST_WORDS_S = 5.0
 
 
 class AgentToolService:
-    """See `nekro_core.delivery.host.ToolService`. Each call is stored as a run without a turn, with
+    """Implements `ToolService`. Each call is stored as a run without a turn, with
     its arguments and times, before it is carried out."""
 
     def __init__(self, services: TurnServices) -> None:

@@ -1,4 +1,4 @@
-"""The way in: in order, once, and stored before anything reacts."""
+"""Stores each incoming message once and in order, before anything reacts to it."""
 
 import hashlib
 import time
@@ -28,10 +28,10 @@ from nekro_core.store.database import Rows
 from nekro_core.store.messages import unique_id_in, unique_id_of
 
 _LATEST = 1e11
-"""Seconds since 1970, in the year 5138. What a platform, or a stranger's server behind it, calls a
-time may be none that a calendar has, or JSON's NaN: kept, nobody could show its chat any more."""
+"""Seconds since 1970, in the year 5138. A platform, or a stranger's server behind it, may send a
+time that no calendar has, or JSON's NaN. With such a time in its history a chat cannot be shown."""
 _TRIES = 3
-"""Times that a message is looked at anew because somebody else changed it meanwhile."""
+"""How often a change is tried: another one may change the record between its read and its write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +202,13 @@ class Inbox:
         begins_anew: bool = False,
         beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
     ) -> Record:
-        """Add a system line to a chat's history: for the model and the pages, not sent.
+        """Add a system line to a chat's history. The model and the pages show it; it is not sent.
 
-        One ``to_bot`` is for the agent to answer, after a restart as well. One whose ``unique_id``
-        the instance has is neither stored nor told again. One that ``begins_anew`` is where the
-        agent's memory of the chat begins. ``beside`` makes of its number what is
-        written in the same transaction. Once the first await is reached it will be stored, also
-        where the caller is cancelled. Raises `StoreUnavailable`.
+        The agent answers a line that is ``to_bot``, after a restart as well. A line whose
+        ``unique_id`` the instance has already is not stored again. The agent's memory of the chat
+        begins at a line that ``begins_anew``. ``beside`` makes statements of the line's number,
+        which are written in the same transaction. Once the first await is reached the line will be
+        stored, also where the caller is cancelled. Raises `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()
         marks = (Notice(CONVERSATION_RESET),) if begins_anew else ()
@@ -231,8 +231,8 @@ class Inbox:
         return record
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """A message was taken back on the platform: it leaves the prompt and the pages. The record
-        as it is now; nothing where it is not known."""
+        """Mark a message that was taken back on the platform: it leaves the prompt and the pages.
+        Returns the record as it is now; None where the message is not known."""
         record = await self._store.messages.recall(chat_key, clean_text(message_id))
         if record is not None:
             self._enqueue(RecalledRecord(record))
@@ -242,8 +242,8 @@ class Inbox:
     async def revise(
         self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
     ) -> Record | None:
-        """Somebody changed on the platform what they had said. The record as it is now; nothing
-        where it is not theirs, not known or was taken back. See `Host.revise`."""
+        """Store that the author changed a message on the platform; see `Host.revise`. Returns the
+        record as it is now; None where it is not theirs, not known or was taken back."""
         store = self._store.messages
         for _ in range(_TRIES):
             record = await store.by_message_id(chat_key, clean_text(message_id))
@@ -265,6 +265,28 @@ class Inbox:
     def _enqueue(self, event: InboxEvent) -> None:
         self._events.append(event)
         self._event_came.set()
+
+
+class ChatJournal:
+    """A chat's history as plugins see it: read, and written to by system lines."""
+
+    def __init__(self, store: Store, inbox: Inbox) -> None:
+        self._store = store
+        self._inbox = inbox
+
+    async def note(
+        self, chat_key: ChatKey, text: str, *, run_id: str = "", trigger: bool = False
+    ) -> None:
+        """Add a system line; with ``trigger`` the agent of the chat answers it."""
+        await self._inbox.note(chat_key, text, run_id=run_id, to_bot=trigger)
+
+    async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
+        """The newest records that were not taken back, oldest first: nothing of before the
+        conversation began anew."""
+        records = await self._store.messages.newest(chat_key, limit)
+        begun = max((place for place, each in enumerate(records) if each.begins_anew), default=-1)
+        records = records[begun + 1 :]
+        return [record for record in records if not record.recalled]
 
 
 def _notice_digest(message: ChatMessage) -> str | None:

@@ -1,4 +1,4 @@
-"""What people say in voices: decoded into what everybody can play, and written down."""
+"""Transcribes voice messages, and converts those that no browser plays to WAV."""
 
 from collections import Counter, defaultdict
 from types import TracebackType
@@ -22,22 +22,24 @@ from nekro_core.store import Store, StoreError
 from nekro_core.system.background_tasks import background_tasks
 
 _AT_ONCE = 4
-"""Voices of all chats that are listened to at the same time."""
+"""Voices of all chats that are transcribed at the same time."""
 _MOST_WAITING = 8
-"""Voices of one chat that are worked on; more at once are somebody's game, and stay as they are."""
+"""Voices of one chat that wait or are transcribed. More at once are a flood: they stay as they are.
+"""
 _TRIED = 1000
-"""Records that are remembered as worked on: what failed once is not paid for again."""
+"""Records that are remembered as tried: what failed once is not paid for again."""
 _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
 """What neither browsers nor Python read: kept as WAV, whether or not anybody writes it down."""
 
 
 class VoiceTranscriber:
-    """Works on voices beside the way of messages. An async context manager.
+    """Transcribes voices after their message was stored. An async context manager.
 
-    A message is stored, shown and heard as it came; a moment later its voices have their text, and
-    are WAV where nobody could play them. Whoever needs that waits for it, a bounded time. Without
-    a ``transcriber`` there is no text. What cannot be decoded or written down stays as it is, and
-    the log says why.
+    The record is stored, shown and handed to the sessions without a text for its voices. It is
+    revised when they are transcribed, and converted to WAV where needed. Code that needs the text
+    waits for it with `settled` or `transcribed`, ``wait_s`` at most. Without a ``transcriber``
+    there is no text. A voice that cannot be decoded or transcribed stays as it is, and the log says
+    why.
     """
 
     def __init__(
@@ -55,17 +57,17 @@ class VoiceTranscriber:
         self._converter = converter
         self._transcriber = transcriber
         self._settings = settings or TranscriberSettings()
-        self._places = anyio.CapacityLimiter(_AT_ONCE)
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
         self._waiting: Counter[ChatKey] = Counter()
         self._done: dict[ChatKey, anyio.Event] = {}
-        self._heard: dict[int, Record] = {}
+        self._in_progress: dict[int, Record] = {}
         self._tried: dict[int, None] = {}
-        self._left: defaultdict[ChatKey, set[str]] = defaultdict(set)
-        self._own = background_tasks()
+        self._replaced: defaultdict[ChatKey, set[str]] = defaultdict(set)
+        self._background = background_tasks()
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
-        self._tasks = await self._own.__aenter__()
+        self._tasks = await self._background.__aenter__()
         return self
 
     async def __aexit__(
@@ -74,15 +76,15 @@ class VoiceTranscriber:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._own.__aexit__(kind, error, trace)
+        await self._background.__aexit__(kind, error, trace)
 
     def begin(self, record: Record) -> bool:
-        """Begin to work on a person's record. False where there is nothing to do for it."""
-        assert self._tasks is not None, "enter the hearing first"
+        """Begin to transcribe a person's record. False where it has nothing to transcribe."""
+        assert self._tasks is not None, "enter the transcriber first"
         if record.author is not Author.PERSON or not any(map(self._wants, record.segments)):
             return False
         key = record.chat_key
-        if record.seq in self._heard:
+        if record.seq in self._in_progress:
             return True
         if record.seq in self._tried:
             return False
@@ -90,22 +92,22 @@ class VoiceTranscriber:
             logger.info("{}: {} voices wait already; one stays as it is", key, _MOST_WAITING)
             return False
         self._waiting[key] += 1
-        self._heard[record.seq] = record
+        self._in_progress[record.seq] = record
         self._done.setdefault(key, anyio.Event())
         self._tasks.start_soon(self._work, record, name=f"voice of {key}")
         return True
 
     async def settled(self, chat_key: ChatKey) -> None:
-        """Wait until nothing of the chat is worked on, ``wait_s`` at most."""
+        """Wait until no voice of the chat is transcribed, ``wait_s`` at most."""
         done = self._done.get(chat_key)
         if done is not None:
             with anyio.move_on_after(self._settings.wait_s):
                 await done.wait()
 
     async def transcribed(self, record: Record) -> Record:
-        """The record with what is said in it, after ``wait_s`` at most."""
+        """The record with the text of its voices, after ``wait_s`` at most."""
         with anyio.move_on_after(self._settings.wait_s):
-            while record.seq in self._heard:
+            while record.seq in self._in_progress:
                 await self._done[record.chat_key].wait()
         return await self._store.messages.get(record.seq) or record
 
@@ -119,8 +121,8 @@ class VoiceTranscriber:
     async def _work(self, record: Record) -> None:
         key = record.chat_key
         try:
-            async with self._places:
-                segments = tuple([await self._hear(key, each) for each in record.segments])
+            async with self._limiter:
+                segments = tuple([await self._transcribe(key, each) for each in record.segments])
             if segments != record.segments:
                 revised = await self._store.messages.reword(record, segments)
                 if revised is not None:
@@ -128,11 +130,11 @@ class VoiceTranscriber:
                 # Nothing is kept that no record names: whoever is erased later is erased whole.
                 of_no_record = segments if revised is None else record.segments
                 of_record = record.segments if revised is None else segments
-                self._left[key] |= _paths(of_no_record) - _paths(of_record)
+                self._replaced[key] |= _paths(of_no_record) - _paths(of_record)
         except StoreError as error:
             logger.error("{}: what was said in {} is not kept: {}", key, record.seq, error)
         finally:
-            del self._heard[record.seq]
+            del self._in_progress[record.seq]
             self._tried[record.seq] = None
             if len(self._tried) > _TRIED:
                 del self._tried[next(iter(self._tried))]
@@ -146,13 +148,13 @@ class VoiceTranscriber:
     async def _tidy(self, key: ChatKey) -> None:
         """Remove what was replaced, once nothing of the chat is worked on: two voices that are
         alike are one file."""
-        for path in self._left.pop(key, set()):
+        for path in self._replaced.pop(key, set()):
             try:
                 await self._media.forget(key, path)
             except OSError as error:
                 logger.warning("{}: {} stays: {}", key, path, error)
 
-    async def _hear(self, key: ChatKey, segment: Segment) -> Segment:
+    async def _transcribe(self, key: ChatKey, segment: Segment) -> Segment:
         if not self._wants(segment):
             return segment
         assert isinstance(segment, Voice)

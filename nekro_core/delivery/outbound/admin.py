@@ -28,12 +28,12 @@ class OutboxAdmin:
     """Made by `Outbox`, which must be open."""
 
     def __init__(
-        self, store: Store, ledger: DeliveryLedger, lanes: ChatQueues, late: RetryQueue
+        self, store: Store, ledger: DeliveryLedger, queues: ChatQueues, retries: RetryQueue
     ) -> None:
         self._store = store
         self._ledger = ledger
-        self._lanes = lanes
-        self._late = late
+        self._queues = queues
+        self._retries = retries
 
     async def listed(
         self,
@@ -60,24 +60,24 @@ class OutboxAdmin:
         row = await self._store.deliveries.renew(row, "sent again by the operator")
         entry = await self._ledger.found(row)
         self._ledger.show(entry)
-        with self._lanes.use(row.chat_key) as lane:
-            self._late.enqueue(lane, entry)
-        self._late.retry_now()
+        with self._queues.use(row.chat_key) as queue:
+            self._retries.enqueue(queue, entry)
+        self._retries.retry_now()
         return row
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
         """Let go of a message that waits, is ``unknown`` or was ``rejected``: it is not sent, and
         no longer shown as open. Raises `CannotDo` and `StoreError`."""
         receipt = Receipt(state=DeliveryState.DROPPED, reason="dropped by the operator")
-        if (held := self._lanes.find_parked(delivery_id)) is not None:
-            lane, entry = held
+        if (held := self._queues.find_parked(delivery_id)) is not None:
+            queue, entry = held
             with anyio.move_on_after(_CALL_S):
                 # That the account is away is known at once.
-                while lane.calling is entry:  # noqa: ASYNC110 - nobody is told when a call ends
+                while queue.calling is entry:  # noqa: ASYNC110 - nobody is told when a call ends
                     await anyio.sleep(_CALL_S / 20)
-            if lane.calling is entry or entry not in lane.parked:
+            if queue.calling is entry or entry not in queue.parked:
                 raise CannotDo(f"{delivery_id} is on its way right now: look again in a minute")
-            lane.parked.remove(entry)
+            queue.parked.remove(entry)
         else:
             entry = await self._ledger.found(await self._row(delivery_id, _LET_GO, "dropped"))
         await self._ledger.decide(entry, receipt)
@@ -86,7 +86,7 @@ class OutboxAdmin:
     async def _row(
         self, delivery_id: str, states: Collection[DeliveryState], what: str
     ) -> DeliveryRow:
-        if self._lanes.find_parked(delivery_id) is not None:
+        if self._queues.find_parked(delivery_id) is not None:
             raise CannotDo(f"{delivery_id} waits to be sent, or the platform is asked about it")
         row = await self._store.deliveries.get(delivery_id)
         if row is None:

@@ -1,4 +1,4 @@
-"""One chat's line of sends: one at a time, in the order in which they came.
+"""Each chat's queue of sends: one at a time, in the order of their calls.
 
 `KeyedQueue` is not used here. A send returns its receipts to its caller and ends with it, so it
 runs in the caller's task. It takes its place without a pause, before its rows are committed, so
@@ -18,10 +18,10 @@ from nekro_core.system.rate_window import RateWindow
 
 
 class Ticket:
-    """A place in a lane's line."""
+    """A place in a chat's queue."""
 
-    def __init__(self, lane: "ChatQueue") -> None:
-        self._lane = lane
+    def __init__(self, queue: "ChatQueue") -> None:
+        self._queue = queue
         self.called = anyio.Event()
 
     @asynccontextmanager
@@ -34,21 +34,21 @@ class Ticket:
                 await self.called.wait()
             yield
         finally:
-            self._lane.leave(self)
+            self._queue.leave(self)
 
 
 class ChatQueue:
     """What is on its way to one chat.
 
-    ``door`` is held while a send is made ready and takes its ticket, so that a picture that is
-    copied first does not let a later text overtake. ``parked`` is what the platform's account
-    could not take yet or what is in doubt, oldest first; ``flushing`` says that somebody is at it,
-    and ``calling`` which one is on the wire. ``sends`` counts who waits for their turn.
+    ``ready_lock`` is held while a send is made ready and takes its ticket, so that a later text
+    does not overtake a picture that is copied first. ``parked`` is what the platform's account
+    could not take yet or what is in doubt, oldest first; ``flushing`` says that the retry queue
+    works on it, and ``calling`` which call is on the wire. ``sends`` counts the sends that wait.
     """
 
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
-        self.door = anyio.Lock(fast_acquire=True)  # a pause here would be one of each send
+        self.ready_lock = anyio.Lock(fast_acquire=True)  # a pause here would be one of each send
         self.window = RateWindow((settings.sends_per_window, settings.window_s))
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0
@@ -80,41 +80,41 @@ class ChatQueue:
 
 
 class ChatQueues:
-    """The lanes of all chats that anything is on its way to."""
+    """The queues of the chats that something is on its way to."""
 
     def __init__(self, settings: DeliverySettings) -> None:
         self._settings = settings
-        self._lanes: dict[ChatKey, ChatQueue] = {}
+        self._queues: dict[ChatKey, ChatQueue] = {}
 
     @contextmanager
     def use(self, chat_key: ChatKey) -> Iterator[ChatQueue]:
-        """A chat's lane, which stays while it is used."""
-        lane = self._lanes.get(chat_key)
-        if lane is None:
-            lane = self._lanes[chat_key] = ChatQueue(chat_key, self._settings)
-        lane.users += 1
+        """A chat's queue, which stays while it is used."""
+        queue = self._queues.get(chat_key)
+        if queue is None:
+            queue = self._queues[chat_key] = ChatQueue(chat_key, self._settings)
+        queue.users += 1
         try:
-            yield lane
+            yield queue
         finally:
-            lane.users -= 1
+            queue.users -= 1
 
     def parked(self) -> list[ChatQueue]:
-        """Lanes in which something waits and nobody is at it."""
-        return [lane for lane in self._lanes.values() if lane.parked and not lane.flushing]
+        """Queues in which something waits and nobody is at it."""
+        return [queue for queue in self._queues.values() if queue.parked and not queue.flushing]
 
     def find_parked(self, delivery_id: str) -> tuple[ChatQueue, OutgoingCall] | None:
-        """The parked call of this id, and the lane that it stands in."""
-        for lane in self._lanes.values():
-            for entry in lane.parked:
+        """The parked call of this id, and the queue that it stands in."""
+        for queue in self._queues.values():
+            for entry in queue.parked:
                 if entry.row.delivery_id == delivery_id:
-                    return lane, entry
+                    return queue, entry
         return None
 
     def forget_idle(self, now: float) -> None:
-        """Let go of lanes that hold nothing to remember."""
-        for key, lane in [*self._lanes.items()]:
-            if not lane.users and not lane.parked and not lane.window.count(now):
-                del self._lanes[key]
+        """Let go of queues that hold nothing to remember."""
+        for key, queue in [*self._queues.items()]:
+            if not queue.users and not queue.parked and not queue.window.count(now):
+                del self._queues[key]
 
     def __len__(self) -> int:
-        return len(self._lanes)
+        return len(self._queues)

@@ -31,14 +31,14 @@ from nekro_core.store import Store, StoreError
 class Outbox:
     """Where everything that the bot says goes through. An async context manager.
 
-    On entering, what a dead process left is found: calls that it was making become ``unknown``;
-    those never handed over are sent in their old order, as soon as the account can take them and
-    unless they are older than ``resend_for_s``. Where the platform can be asked
+    On entering it takes up what an earlier process left: calls that were under way become
+    ``unknown``; those never handed over are sent in their old order, as soon as the account can
+    take them and unless they are older than ``resend_for_s``. Where the platform can be asked
     (`SupportsConfirmation`), what is unknown is settled: it is ``sent``, or it surely never arrived
     and is sent now, before all that came after it in its chat. Else it stays ``unknown`` and is
     never repeated by itself.
 
-    ``adapters`` is looked at for each send, by name, so one may be added later.
+    ``adapters`` is read for each send, so an adapter may be added later.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Outbox:
         self._ledger = DeliveryLedger(store, activity, clock=clock)
         self._caller = PlatformCaller(store, adapters, self._ledger, self._settings)
         self._budget = RunSendLimit(self._settings)
-        self._lanes = ChatQueues(self._settings)
-        self._late = RetryQueue(self._caller, self._ledger, self._lanes, self._settings)
-        self.desk = OutboxAdmin(store, self._ledger, self._lanes, self._late)
+        self._queues = ChatQueues(self._settings)
+        self._retries = RetryQueue(self._caller, self._ledger, self._queues, self._settings)
+        self.admin = OutboxAdmin(store, self._ledger, self._queues, self._retries)
         """What an operator may do about messages."""
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
-        await self._late.load_pending()
+        await self._retries.load_pending()
         self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._late.live, self._tasks, name="late sends")
+        self._tasks.start_soon(self._retries.live, self._tasks, name="retries of sends")
         return self
 
     async def __aexit__(
@@ -111,27 +111,27 @@ class Outbox:
             raise NothingToSend("the message is empty: give it a text or a medium")
         if refusal := self._budget.take(run_id, len(pieces)):
             raise TooManySends(refusal)
-        with self._lanes.use(chat_key) as lane:
-            if lane.waiting >= self._settings.waiting_per_chat:
-                reason = f"{lane.waiting} messages to this chat wait already"
+        with self._queues.use(chat_key) as queue:
+            if queue.waiting >= self._settings.waiting_per_chat:
+                reason = f"{queue.waiting} messages to this chat wait already"
                 return (Receipt(state=DeliveryState.DROPPED, reason=reason),) * len(pieces)
-            lane.sends += 1
+            queue.sends += 1
             try:
-                return await self._send_in_turn(lane, clean, pieces, run_id, record=record)
+                return await self._send_in_turn(queue, clean, pieces, run_id, record=record)
             finally:
-                lane.sends -= 1
+                queue.sends -= 1
 
     async def _send_in_turn(
         self,
-        lane: ChatQueue,
+        queue: ChatQueue,
         clean: Segments,
         pieces: tuple[Piece, ...],
         run_id: str,
         *,
         record: bool,
     ) -> tuple[Receipt, ...]:
-        chat_key, asked = lane.chat_key, anyio.current_time()
-        async with lane.door:
+        chat_key, asked = queue.chat_key, anyio.current_time()
+        async with queue.ready_lock:
             if self._media is not None and (
                 kept := await ready_media(
                     self._media, self._fitting, chat_key, clean, self._caller.adapter(chat_key)
@@ -139,10 +139,10 @@ class Outbox:
             ):
                 pieces = self._caller.pieces(chat_key, kept)
             entries, written = self._ledger.open(chat_key, pieces, run_id=run_id, record=record)
-            ticket = lane.enter()
+            ticket = queue.enter()
         try:
             async with ticket.turn():
-                await self._send_all(lane, entries, asked)
+                await self._send_all(queue, entries, asked)
                 await written
         except StoreError:
             await self._ledger.abandon(entries, "the database could not be written")
@@ -177,8 +177,8 @@ class Outbox:
             return _rejected(pieces[0].problem if len(pieces) == 1 else "it is no single message")
         shown = clean_segments(pieces[0].segments)
         delivery = Delivery(delivery_id=uuid.uuid4().hex, chat_key=chat_key, segments=shown)
-        with self._lanes.use(chat_key) as lane:
-            async with lane.enter().turn():
+        with self._queues.use(chat_key) as queue:
+            async with queue.enter().turn():
                 receipt = await self._caller.report(adapter.edit(message_id, delivery), delivery)
                 if receipt.ok:
                     await self._ledger.revise(chat_key, message_id, shown)
@@ -186,34 +186,34 @@ class Outbox:
 
     def retry_now(self) -> None:
         """An account came online: try what waits now, not at the next round."""
-        self._late.retry_now()
+        self._retries.retry_now()
 
-    async def _send_all(self, lane: ChatQueue, entries: list[OutgoingCall], asked: float) -> None:
+    async def _send_all(self, queue: ChatQueue, entries: list[OutgoingCall], asked: float) -> None:
         for entry in entries:
             if entry.receipt is not None:
                 continue
-            if lane.parked:
+            if queue.parked:
                 # Not before those that wait already.
                 await self._ledger.stored(entry)
-                reason = lane.parked[0].row.reason or "waits for the messages before it"
+                reason = queue.parked[0].row.reason or "waits for the messages before it"
                 await self._ledger.decide(
                     entry, Receipt(state=DeliveryState.PENDING, reason=reason)
                 )
-                self._late.enqueue(lane, entry)
+                self._retries.enqueue(queue, entry)
                 self.retry_now()
-            elif await self._wait_for_room(lane, entry, asked):
-                await self._caller.call(lane, entry)
+            elif await self._wait_for_room(queue, entry, asked):
+                await self._caller.call(queue, entry)
                 if entry.row.state is DeliveryState.PENDING:
-                    self._late.enqueue(lane, entry)
+                    self._retries.enqueue(queue, entry)
                 elif entry.row.state is DeliveryState.UNKNOWN and self._caller.can_confirm(
-                    lane.chat_key
+                    queue.chat_key
                 ):
-                    self._late.enqueue(lane, entry)
+                    self._retries.enqueue(queue, entry)
                     self.retry_now()
 
-    async def _wait_for_room(self, lane: ChatQueue, entry: OutgoingCall, asked: float) -> bool:
+    async def _wait_for_room(self, queue: ChatQueue, entry: OutgoingCall, asked: float) -> bool:
         now = anyio.current_time()
-        delay, settings = lane.window.wait_s(now), self._settings
+        delay, settings = queue.window.wait_s(now), self._settings
         if not delay:
             return True
         await self._ledger.stored(entry)

@@ -65,7 +65,7 @@ class PlatformCaller:
         found = unbundled(segments, can)
         return long_text_as_file(found, can, most) if most else found
 
-    async def call(self, lane: ChatQueue, entry: OutgoingCall) -> None:
+    async def call(self, queue: ChatQueue, entry: OutgoingCall) -> None:
         """Make the one platform call, between its two commits. Nothing happens where no adapter
         serves the chat: the call of an earlier process waits until it is too old."""
         adapter = self.adapter(entry.row.chat_key)
@@ -74,7 +74,7 @@ class PlatformCaller:
         await self._ledger.begin_call(entry)
         receipt = await self.report(adapter.send(entry.delivery), entry.delivery)
         if receipt.state is not DeliveryState.PENDING:
-            lane.window.take(anyio.current_time())
+            queue.window.take(anyio.current_time())
         await self._ledger.decide(entry, receipt)
 
     def _longest(self, delivery: Delivery) -> float:

@@ -1,6 +1,6 @@
-"""What could not be sent when it was asked for, and what nobody knows the outcome of.
+"""Retries calls that could not be made yet, and asks about calls whose outcome is unknown.
 
-Both stand in the line of their chat, oldest first, and what is sent later stands behind them: so a
+Both wait in their chat's queue, oldest first. Later messages of the chat wait behind them, so a
 message that turns out never to have arrived still comes in its place.
 """
 
@@ -18,35 +18,35 @@ from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import StoreError
 
 UNDECIDED = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN})
-"""States of what stands in a line."""
+"""States of the calls that wait in a queue."""
 
 
 class RetryQueue:
-    """Tries again what waits, and asks platforms about what is in doubt."""
+    """Makes waiting calls again, and asks platforms about those in doubt."""
 
     def __init__(
         self,
         caller: PlatformCaller,
         ledger: DeliveryLedger,
-        lanes: ChatQueues,
+        queues: ChatQueues,
         settings: DeliverySettings,
     ) -> None:
         self._caller = caller
         self._ledger = ledger
-        self._lanes = lanes
+        self._queues = queues
         self._settings = settings
         self._nudged = anyio.Event()
 
     async def load_pending(self) -> None:
         """Take up what an earlier process left."""
         for entry in await self._ledger.load_unfinished(young_s=self._settings.resend_for_s):
-            with self._lanes.use(entry.row.chat_key) as lane:
-                lane.parked.append(entry)
+            with self._queues.use(entry.row.chat_key) as queue:
+                queue.parked.append(entry)
 
-    def enqueue(self, lane: ChatQueue, entry: OutgoingCall) -> None:
+    def enqueue(self, queue: ChatQueue, entry: OutgoingCall) -> None:
         """Put a call behind what its chat waits for already."""
         entry.parked = anyio.current_time()
-        lane.parked.append(entry)
+        queue.parked.append(entry)
 
     def retry_now(self) -> None:
         """Try now, not at the next round."""
@@ -59,45 +59,45 @@ class RetryQueue:
                 await self._ledger.retry_writes()
             except StoreError as error:
                 logger.debug("what became of some messages is still not written: {}", error)
-            for lane in self._lanes.parked():
-                lane.flushing = True
-                tasks.start_soon(self._flush_in_turn, lane)
+            for queue in self._queues.parked():
+                queue.flushing = True
+                tasks.start_soon(self._flush_in_turn, queue)
             with anyio.move_on_after(self._settings.retry_s):
                 await self._nudged.wait()
             self._nudged = anyio.Event()
-            self._lanes.forget_idle(anyio.current_time())
+            self._queues.forget_idle(anyio.current_time())
 
-    async def _flush_in_turn(self, lane: ChatQueue) -> None:
-        with self._lanes.use(lane.chat_key):
+    async def _flush_in_turn(self, queue: ChatQueue) -> None:
+        with self._queues.use(queue.chat_key):
             try:
-                async with lane.enter().turn():
-                    while lane.parked and await self._try(lane, lane.parked[0]):
+                async with queue.enter().turn():
+                    while queue.parked and await self._try(queue, queue.parked[0]):
                         pass
             except StoreError as error:
-                logger.error("what waits for {} must wait on: {}", lane.chat_key, error)
+                logger.error("what waits for {} must wait on: {}", queue.chat_key, error)
             finally:
-                lane.flushing = False
+                queue.flushing = False
 
-    async def _try(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
+    async def _try(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Do what can be done about the first in line. False where it must wait on."""
         too_old = entry.waited_s(anyio.current_time()) > self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
-            goes_on = too_old or await self._settle(lane, entry)
+            goes_on = too_old or await self._settle(queue, entry)
         elif too_old:
             reason = f"it waited {self._settings.resend_for_s:g} s: too old to be said now"
             receipt = Receipt(state=DeliveryState.DROPPED, reason=reason)
             await self._ledger.decide(entry, receipt)
             goes_on = True
         else:
-            goes_on = await self._send(lane, entry)
-        if goes_on and lane.parked and lane.parked[0] is entry:
-            lane.parked.popleft()
+            goes_on = await self._send(queue, entry)
+        if goes_on and queue.parked and queue.parked[0] is entry:
+            queue.parked.popleft()
         return goes_on
 
-    async def _settle(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
+    async def _settle(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Ask what became of a call. What surely never arrived is sent now, in its place."""
         receipt = await self._caller.ask(entry)
-        if not _is_first(lane, entry):
+        if not _is_first(queue, entry):
             return True
         match receipt.state:
             case DeliveryState.PENDING:
@@ -111,30 +111,30 @@ class RetryQueue:
                 await self._ledger.decide(
                     entry, replace(receipt, state=DeliveryState.PENDING, reason=reason)
                 )
-                return await self._send(lane, entry)
+                return await self._send(queue, entry)
             case _:
                 await self._ledger.decide(entry, receipt)
                 return True
 
-    async def _send(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
-        await anyio.sleep(lane.window.wait_s(anyio.current_time()))
-        if not _is_first(lane, entry):
+    async def _send(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
+        await anyio.sleep(queue.window.wait_s(anyio.current_time()))
+        if not _is_first(queue, entry):
             return True
-        lane.calling = entry
+        queue.calling = entry
         try:
-            await self._caller.call(lane, entry)
+            await self._caller.call(queue, entry)
         except anyio.get_cancelled_exc_class():
             if entry.row.state is DeliveryState.SENDING:
-                lane.parked.popleft()
+                queue.parked.popleft()
                 await self._ledger.abandon([entry], "the bot was stopped while sending it")
             raise
         finally:
-            lane.calling = None
+            queue.calling = None
         if entry.row.state is DeliveryState.UNKNOWN:
-            return not self._caller.can_confirm(lane.chat_key)
+            return not self._caller.can_confirm(queue.chat_key)
         return entry.row.state is not DeliveryState.PENDING
 
 
-def _is_first(lane: ChatQueue, entry: OutgoingCall) -> bool:
+def _is_first(queue: ChatQueue, entry: OutgoingCall) -> bool:
     """Whether it still stands there: an operator may have dropped it meanwhile."""
-    return bool(lane.parked) and lane.parked[0] is entry and entry.row.state in UNDECIDED
+    return bool(queue.parked) and queue.parked[0] is entry and entry.row.state in UNDECIDED

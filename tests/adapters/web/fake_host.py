@@ -1,6 +1,6 @@
 """A bot in memory, as an adapter sees it, with a scripted mind: enough to try the page by hand.
 
-What it answers is told in `ScriptedMind`; everything else behaves as `nekro_core.delivery.host`
+What it answers is told in `ScriptedMind`; everything else behaves as `Host` and `OperatorHost`
 promises (order, de-duplication, watching, uploads that belong to one chat).
 """
 

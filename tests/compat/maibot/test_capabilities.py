@@ -215,6 +215,18 @@ async def _lists(ask: Asking) -> None:
     assert await Asking(ask.bot, "group_8")("emoji.get_count") == 0
 
 
+async def _keeps_nothing_where_the_bot_is_off(ask: Asking, message: dict[str, Any]) -> None:
+    """What a gateway brings is admitted as what an adapter brings."""
+    runtime = ask.bot.app._runtime
+    (chat,) = await runtime.services.store.chats.of_instance("telex")
+    before = await runtime.services.store.messages.newest(chat, 10)
+    await runtime.services.policies.conduct.put(("chats", str(chat)), "state", "off")
+    late = {**message, "message_id": "e2"}
+    await ask("gateway.route_message", gateway_name="wire", message=late)
+    assert await runtime.services.store.messages.newest(chat, 10) == before
+    await runtime.services.policies.conduct.put(("chats", str(chat)), "state", "on")
+
+
 async def _is_a_platform(bot: Bot) -> None:
     ask = Asking(bot)
     (kind,) = bot.app.plugins._kinds
@@ -234,6 +246,7 @@ async def _is_a_platform(bot: Bot) -> None:
             await anyio.sleep(0.02)
     assert out == [("hello Zoe", "telex")]
     assert await ask("gateway.route_message", gateway_name="wire", message={"no": 1}) is False
+    await _keeps_nothing_where_the_bot_is_off(ask, message)
     assert "telex" in bot.app.adapters
     await bot.app.plugins.disable("local/asker")
     assert "telex" not in bot.app.adapters

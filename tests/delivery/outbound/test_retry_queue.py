@@ -63,7 +63,7 @@ async def test_one_look_is_enough_for_all_that_waits(
     async with away(store, adapter, clock, "one", "two", "three") as outbox:
         outbox.retry_now()
         await until_state(store, "three", SENT)
-        assert len(outbox._lanes) == 1, "that chat's line, and no other"
+        assert len(outbox._queues) == 1, "that chat's line, and no other"
     assert said(adapter) == ["one", "two", "three"]
 
 
@@ -188,7 +188,7 @@ async def test_what_is_dropped_while_it_waits_for_room_is_not_sent(
         await until_state(store, "one", SENT)
         await anyio.sleep(0.02)
         (row,) = await store.deliveries.of_run("r-two")
-        await outbox.desk.drop(row.delivery_id)
+        await outbox.admin.drop(row.delivery_id)
         await until_state(store, "three", SENT)
         assert await state(store, "two") is DROPPED
     assert said(adapter) == ["one", "three"]
@@ -230,7 +230,7 @@ async def test_chats_in_which_nothing_goes_on_are_let_go(
 ) -> None:
     async with away(store, adapter, clock, "one", retry_s=0.01, window_s=0.05) as outbox:
         await until_state(store, "one", SENT)
-        await until(lambda: len(outbox._lanes) == 0)
+        await until(lambda: len(outbox._queues) == 0)
 
 
 async def test_what_cannot_be_written_waits_on_and_is_tried_again(
@@ -323,7 +323,7 @@ async def test_what_is_dropped_while_the_platform_is_asked_is_not_sent_again(
     with anyio.fail_after(30):
         await asked.asked.wait()
     (row,) = await doubtful.store.deliveries.of_run("r-one")
-    await doubtful.outbox.desk.drop(row.delivery_id)
+    await doubtful.outbox.admin.drop(row.delivery_id)
     await asked.go_on()
     await until_state(doubtful.store, "two", SENT)
     assert await doubtful.state("one") is DROPPED
@@ -361,7 +361,7 @@ async def test_a_question_that_became_too_old_stays_open_and_lets_the_rest_go_on
         assert await old.say("one") is UNKNOWN
         await anyio.sleep(0.06)
         old.outbox.retry_now()
-        await until(lambda: not old.outbox._lanes.parked())
+        await until(lambda: not old.outbox._queues.parked())
         assert await old.state("one") is UNKNOWN
         old.platform.fate = "fine"
         assert await old.say("two") is SENT
