@@ -13,7 +13,7 @@ from loguru import logger
 from nekro_core.chat.catalogue.languages import SupportedLang, get_text
 from nekro_core.plugins.authoring import commands, declarations
 from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, acting, current_owner
-from nekro_core.plugins.authoring.configured import Configured
+from nekro_core.plugins.authoring.config import Configured
 from nekro_core.plugins.authoring.declarations import (
     Function,
     Mounting,
