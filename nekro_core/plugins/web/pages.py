@@ -9,7 +9,7 @@ from typing import Any, cast
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import PAGES, PluginRouter
 from nekro_core.plugins.host.kinds import DeclarationRefused
-from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
+from nekro_core.plugins.web.requests import PluginRequests, inner_path, refuse
 from nekro_core.system.asgi import Receive, Scope, Send, WebApplication
 from nekro_core.tools.describe import place_of
 

@@ -18,8 +18,13 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook, no_chat_key
 from nekro_core.plugins.host.kinds import DeclarationRefused
-from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
-from nekro_core.plugins.web.requests import UnreadableRequest, read_request
+from nekro_core.plugins.web.requests import (
+    PluginRequests,
+    UnreadableRequest,
+    inner_path,
+    read_request,
+    refuse,
+)
 from nekro_core.system.asgi import Receive, Scope, Send
 from nekro_core.tools.describe import place_of
 
