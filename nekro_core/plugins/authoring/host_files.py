@@ -37,10 +37,11 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class SharedFolderQuota:
-    """The room in one folder. What lies there are copies of what the box has or has had, so the
-    oldest go where there is too little; what is in use does not, and then there is none.
+    """The size limit of one chat's shared folder. The folder holds copies of files of the box, so
+    the oldest ones are deleted when there is too little room. Files younger than `IN_USE_S` stay;
+    if only those are left, a file that does not fit is refused.
 
-    A plugin writes there without asking, so the folder may be over by what one call wrote.
+    A plugin writes there without asking, so the folder may exceed the limit by what one call wrote.
     """
 
     folder: Path
@@ -48,7 +49,7 @@ class SharedFolderQuota:
     most_entries: int = MOST_ENTRIES
 
     def make(self, wanted: int = 0) -> None:
-        """See that a file of ``wanted`` bytes fits. Blocks. Raises `ToolFailure`."""
+        """Make room for a file of ``wanted`` bytes. Blocks. Raises `ToolFailure`."""
         entries = sorted(_entries(self.folder), key=lambda each: each.changed)
         held, number = sum(each.size for each in entries), len(entries)
         for each in entries:
@@ -65,8 +66,8 @@ class SharedFolderQuota:
             )
 
     def clear(self, made: Iterator[Path]) -> None:
-        """See that the folder is within its bounds again, if need be without what a call has just
-        put there. Blocks. Raises `ToolFailure` where that had to go."""
+        """Bring the folder back within its limit, if necessary by deleting what a call has just put
+        there. Blocks. Raises `ToolFailure` if that was deleted."""
         try:
             self.make()
         except ToolFailure:
@@ -128,8 +129,9 @@ class HostFiles:
         self._owner = owner
 
     def host_path(self, path: str) -> tuple[Path, str]:
-        """Where a box path has its copy, and the box path to read it from: empty for what the chat
-        received, which needs none. Raises `ValueError` for a path outside of the box's folders."""
+        """Get the path on the host of a box path's copy, and the box path to read it from. The
+        latter is empty for received files, which need no copy. Raises `ValueError` for a path
+        outside of the box's folders."""
         text = PurePosixPath(path.strip())
         root, parts = HOME, list(text.parts)
         if text.is_absolute():
@@ -149,7 +151,7 @@ class HostFiles:
         return self.shared.joinpath(*parts), "/".join((HOME, *parts))
 
     def box_path(self, path: Path) -> str:
-        """What a file of these folders is called in the box; empty for any other file."""
+        """Get the box path of a file in these folders; empty for any other file."""
         real = path.resolve()
         for folder, root in ((self.shared, SHARED), (self.uploads, UPLOADS)):
             if real.is_relative_to(folder.resolve()):
@@ -157,7 +159,8 @@ class HostFiles:
         return ""
 
     def new_shared(self) -> Iterator[Path]:
-        """Files that the plugin put into ``shared`` while this call ran and has not handed in."""
+        """Yield the files that the plugin put into ``shared`` during this call and that are not in
+        the box yet."""
         for folder, _, names in os.walk(self.shared):
             for name in names:
                 path = Path(folder, name)
@@ -166,12 +169,12 @@ class HostFiles:
                     yield path
 
     def own_file(self, text: str) -> Path | None:
-        """The plugin's own file that a text names, where it is one.
+        """Get the plugin's own file that a text names; None where it names none.
 
-        The model's words are never a path of the host: a text that stands in what the model wrote
-        is none. A plugin may make a path of its folder and a name that the model chose, so beyond
-        this chat's folders only the plugin's data, without its configuration and databases, its
-        package, and what it made under the temporary folder during this call are looked at.
+        A text that stands in what the model wrote never names a file of the host. A plugin may join
+        its folder and a name that the model chose. So beyond the chat's folders, these files count:
+        the plugin's data without its configuration and databases, its package, and what it made
+        below the temporary folder during this call.
         """
         if not text.startswith("/") or "\0" in text or len(text) > 4096:
             return None

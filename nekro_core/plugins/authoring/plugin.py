@@ -1,4 +1,4 @@
-"""`NekroPlugin`, the one object that a plugin's module makes and registers everything with; and
+"""`NekroPlugin`: the one object that a plugin's module makes and registers everything with; and
 `PluginStore`, its key-value store."""
 
 import keyword
@@ -252,13 +252,15 @@ class NekroPlugin(Mounting, Configured):
 
     @property
     def effects(self) -> UndoStack:
-        """Where whoever does something to the bot for this plugin says how to undo it: that happens
-        when it is disabled or reloaded and when the bot ends. Raises `NotLoaded`."""
+        """The undo steps of the plugin. Code that changes the bot for this plugin adds a step here.
+        The steps run when the plugin is disabled or reloaded and when the bot ends. Raises
+        `NotLoaded`."""
         return self._owned().effects
 
     @property
     def tasks(self) -> OwnedTasks:
-        """The plugin's tasks: started here, or by itself. Ended with it. Raises `NotLoaded`."""
+        """The tasks of the plugin, however they were started. They end with it. Raises
+        `NotLoaded`."""
         return self._owned().tasks
 
     def declare(self, value: object) -> None:
@@ -276,8 +278,8 @@ class NekroPlugin(Mounting, Configured):
             self._owner.binding.put(self, value)
 
     def acting(self) -> AbstractContextManager[None]:
-        """Around every call of the plugin's code that is not a tool's or a hook's: its tasks are
-        then its own, and functions that take no context find the bot.
+        """Enter this around each call of the plugin's code that is not a tool or a hook. Tasks that
+        it starts then belong to the plugin, and functions without a context find the bot.
 
         Returns:
             A context manager to enter around the call.
@@ -353,7 +355,7 @@ class NekroPlugin(Mounting, Configured):
         return self._owner
 
     def tools_changed(self) -> None:
-        """`offered_tools` or `problems` are others now: whoever changed them says so."""
+        """Call this after changing `offered_tools` or `problems`."""
         self._changed()
 
     def _changed(self) -> None:

@@ -9,7 +9,7 @@ from nekro_core.plugins.packages import PackageFolder
 
 
 class PluginSettings(BaseModel):
-    """Bounds of what plugins do, and what they may."""
+    """Limits of plugins, and what they are allowed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

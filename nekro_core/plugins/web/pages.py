@@ -21,7 +21,8 @@ _THE_BOTS = ("app", "router", "endpoint", "route", "path_params")
 
 
 class PluginPages:
-    """An ASGI application. It asks nobody who they are: that is the part of whoever mounts it."""
+    """An ASGI application that answers with plugins' routers. It checks no login: mount it behind
+    one."""
 
     def __init__(self) -> None:
         self._pages: dict[str, tuple[WebApplication, PluginRequests]] = {}

@@ -20,9 +20,10 @@ _CODES = {404: "not_found", 405: "method", 408: "body", 413: "body", 503: "busy"
 
 
 class PluginRequests:
-    """The requests that a plugin answers now: ``most`` at one time, a body of ``body_bytes`` each.
+    """The requests that a plugin answers now: at most ``most`` at one time, each with a body of at
+    most ``body_bytes``.
 
-    When the plugin is unloaded they are cut off, and those that come later find nothing.
+    Unloading the plugin cuts them off; later requests are refused.
     """
 
     def __init__(self, plugin: NekroPlugin, what: str, *, most: int, body_bytes: int) -> None:
@@ -112,12 +113,12 @@ def _declared_length(scope: Scope) -> int:
 
 
 def inner_path(scope: Scope) -> str:
-    """What stands in the address behind the place where an application is mounted."""
+    """Get the part of the path behind the place where an application is mounted."""
     return str(scope["path"]).removeprefix(str(scope.get("root_path", ""))).lstrip("/")
 
 
 async def refuse(scope: Scope, send: Send, status: int, message: str) -> None:
-    """Answer in our own words; a WebSocket is closed."""
+    """Answer with an error in the bot's own words; a WebSocket is closed."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
@@ -136,7 +137,7 @@ _IN_A_THREAD = 256 * 1024
 
 
 class UnreadableRequest(NekroError):
-    """A request cannot be made a value of; ``status`` is HTTP's word for why."""
+    """The request cannot be read. ``status`` is the HTTP status to answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -144,7 +145,7 @@ class UnreadableRequest(NekroError):
 
 
 async def read_request(endpoint: str, scope: Scope, receive: Receive) -> WebhookRequest:
-    """The whole request, with its body read. Raises `UnreadableRequest`."""
+    """Read the whole request with its body. Raises `UnreadableRequest`."""
     from starlette.datastructures import Headers  # noqa: PLC0415 - there is a server here
 
     headers = Headers(scope=scope)  # names in any case: senders and plugins write them as they like
