@@ -10,8 +10,7 @@ from nekro_core.plugins.authoring.command_response import (
 from nekro_core.plugins.authoring.commands import CommandExecutionContext, CommandGroup
 from nekro_core.plugins.authoring.config import ConfigBase, ConfigError, ExtraField
 from nekro_core.plugins.authoring.declarations import SandboxMethod, SandboxMethodType
-from nekro_core.plugins.authoring.plugin import NekroPlugin, NotLoaded
-from nekro_core.plugins.authoring.plugin_store import PluginStore
+from nekro_core.plugins.authoring.plugin import NekroPlugin, NotLoaded, PluginStore
 from nekro_core.plugins.authoring.tasks import AsyncTaskHandle, TaskCtl, TaskSignal, WaitCancelled
 from nekro_core.plugins.commands.arguments import Arg
 from nekro_core.plugins.host.dynamic_import import PackageWanted, dynamic_import_pkg

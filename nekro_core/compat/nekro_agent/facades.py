@@ -71,7 +71,7 @@ _BASE = (
     f"{_AUTHORING}.config:ExtraField",
     f"{_AUTHORING}.declarations:SandboxMethod",
     f"{_AUTHORING}.declarations:SandboxMethodType",
-    f"{_AUTHORING}.plugin_store:PluginStore",
+    f"{_AUTHORING}.plugin:PluginStore",
     f"{_COMPAT}.core:CoreConfig",
 )
 
@@ -84,7 +84,7 @@ _PLUGIN = (
     *_of(f"{_AUTHORING}.config", "ConfigBase ConfigError ExtraField"),
     *_of(f"{_AUTHORING}.declarations", "SandboxMethod SandboxMethodType"),
     *_of(f"{_AUTHORING}.plugin", "NekroPlugin NotLoaded"),
-    f"{_AUTHORING}.plugin_store:PluginStore",
+    f"{_AUTHORING}.plugin:PluginStore",
     *_of(_TASKS, "AsyncTaskHandle TaskCtl TaskSignal WaitCancelled"),
     "nekro_core.plugins.commands.arguments:Arg",
     *_of("nekro_core.plugins.host.dynamic_import", "PackageWanted dynamic_import_pkg"),

@@ -1,9 +1,9 @@
 """What ties a plugin object to the bot that loads it.
 
 A plugin's module makes its object while it is imported, and may read its configuration on the next
-line. The loader says in a context variable, for the length of the import, who it is; so does
-everyone who calls into a plugin, for the length of the call. Two bots in one process do not see
-each other's, and a plugin's own tasks inherit it.
+line. So the loader names the bot in a context variable while it imports the module, and everything
+that calls into a plugin does the same during the call. Two bots in one process do not see each
+other's plugins. Tasks that a plugin starts inherit the variable.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,9 +25,10 @@ def _nothing(*_: Any) -> None:
 class PluginBinding:
     """One bot, as a plugin object needs it.
 
-    ``changed`` is called when a plugin that is in force registers another tool, ``put`` with it and
-    what it declares then. ``services`` is what functions without a context work with.
-    ``make_context`` makes contexts from `AgentCtx`'s fields; None for `AgentCtx` itself.
+    ``changed`` is called when an enabled plugin registers another tool. ``put`` is called with the
+    plugin and a value that it declares while it is enabled. ``services`` is what functions without
+    a context work with. ``make_context`` makes contexts from `AgentCtx`'s fields; None stands for
+    `AgentCtx` itself.
     """
 
     data_dir: Path
@@ -40,10 +41,10 @@ class PluginBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginOwner:
-    """One place where a plugin lies, for the life of a bot: reloads of it come and go.
+    """One place where a plugin lies, for the life of a bot. It outlives reloads of the plugin.
 
-    ``item`` is ``local/weather``. Nothing in it leads to a plugin object or its modules, since
-    tasks of the bot that began in a plugin's call carry it for as long as they live.
+    ``item`` is ``local/weather``. Tasks of the bot that began in a plugin's call carry this object
+    for as long as they live, so nothing in it leads to a plugin object or its modules.
     """
 
     item: str
@@ -57,7 +58,7 @@ _acting: ContextVar[PluginOwner | None] = ContextVar("nekro_plugin_owner", defau
 
 @contextmanager
 def acting(owner: PluginOwner | None) -> Iterator[None]:
-    """In here a plugin's code runs; None: nobody's does."""
+    """Enter this around a plugin's code. None says that no plugin's code runs."""
     token = _acting.set(owner)
     try:
         yield
@@ -67,7 +68,7 @@ def acting(owner: PluginOwner | None) -> Iterator[None]:
 
 @contextmanager
 def loading(binding: PluginBinding, item: str = "local/by_hand") -> Iterator[None]:
-    """Plugin objects made in here belong to this bot."""
+    """Make plugin objects in here belong to this bot."""
     with acting(PluginOwner(item=item, binding=binding, tasks=OwnedTasks(item))):
         yield
 
@@ -79,7 +80,7 @@ callback of a library. An entry is there while its `serving` is open."""
 
 @contextmanager
 def serving(binding: PluginBinding) -> Iterator[None]:
-    """In here this bot runs."""
+    """Enter this while the bot runs."""
     _serving.append(binding)
     try:
         yield
@@ -88,16 +89,16 @@ def serving(binding: PluginBinding) -> Iterator[None]:
 
 
 def effective_binding() -> PluginBinding | None:
-    """The bot whose plugin's code runs right now, else the one that was started last."""
+    """Get the bot whose plugin's code runs now, else the bot that was started last."""
     return current_binding() or (_serving[-1] if _serving else None)
 
 
 def current_owner() -> PluginOwner | None:
-    """Whose code runs right now, if a plugin's does."""
+    """Get the owner of the plugin's code that runs now; None where none runs."""
     return _acting.get()
 
 
 def current_binding() -> PluginBinding | None:
-    """The bot whose plugin's code runs right now, if one's does."""
+    """Get the bot whose plugin's code runs now; None where none runs."""
     owner = _acting.get()
     return owner.binding if owner else None

@@ -1,8 +1,8 @@
-"""What plugins have the bot fetch, for a chat.
+"""Fetches for plugins, with the network rules of a chat.
 
-A host that stands in what the chat's code wrote is the code's: it is reached as the chat's boxes
-reach it, or not at all. A plugin's own choice is out on the internet. What a plugin fetches with a
-client of its own is its own affair.
+A host that stands in what the chat's code wrote counts as the code's choice: it is reached as the
+chat's boxes reach it, or not at all. Any other host is the plugin's choice and must be on the
+public internet. What a plugin fetches with its own HTTP client is not checked here.
 """
 
 import html
@@ -49,7 +49,7 @@ _asked: ContextVar[_Asked | None] = ContextVar("nekro_fetching_for", default=Non
 
 @contextmanager
 def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
-    """In here something is fetched for this call, also where the tool itself runs no more."""
+    """Fetch in here on behalf of this call, also where the tool itself runs no more."""
     token = _asked.set(_Asked(chat, call))
     try:
         yield
@@ -58,7 +58,7 @@ def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
 
 
 def _who_asks() -> Iterator[_Asked]:
-    """The tool that runs, and whoever said for which call something is fetched."""
+    """Yield the tool that runs, and the call that `fetch_scope` names."""
     if ctx := running_call():
         yield _Asked(ctx.asked_in or ctx.chat, ctx.files)
     if asked := _asked.get():
@@ -67,14 +67,14 @@ def _who_asks() -> Iterator[_Asked]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatNetwork:
-    """What the boxes of a chat may reach, and what counts their traffic."""
+    """The network rules of chats, and the counters of their traffic."""
 
     rules: Callable[[ChatKey], EgressRules]
     spend: Callable[[ChatKey], Spend]
 
     def reach(self, url: str, chat: ChatKey | None = None) -> ChatFetchPolicy:
-        """What may be fetched on the way that begins with this address, for whoever asks now;
-        where nobody does, for ``chat``."""
+        """Get the rules for a fetch that begins at this address, for the call that runs now; where
+        none runs, for ``chat``."""
         asks = [*_who_asks()]
         home = asks[0].chat if asks else chat
         if home is None:
@@ -89,7 +89,7 @@ class ChatNetwork:
 
 
 def host_named_by_code(url: str) -> bool:
-    """Whether the code that calls now wrote the host of a URL."""
+    """Whether the code of the current call wrote the host of a URL."""
     return _is_said(_hosts_of(url), _said_by_code(_who_asks()))
 
 
@@ -102,8 +102,8 @@ def _is_said(names: Sequence[str], said: Sequence[str]) -> bool:
 
 
 class _Fold(dict[int, str]):
-    """What a character counts as, character by character: normalizing a whole text takes the square
-    of a run of combining marks, and 100,000 of them held all chats up for 16 s."""
+    """Folds a text character by character. Normalizing a whole text takes quadratic time on a run
+    of combining marks: 100,000 of them held all chats up for 16 s."""
 
     def __missing__(self, code: int) -> str:
         apart = unicodedata.normalize("NFKD", chr(code)).casefold()
@@ -115,7 +115,7 @@ class _Fold(dict[int, str]):
 
 
 def _is_left_out(character: str) -> bool:
-    """Marks and what cannot be seen: a name is read without them, or is another name with them."""
+    """Whether a character is a mark or invisible. A name may be read with or without them."""
     return unicodedata.category(character) in ("Mn", "Me", "Cf")
 
 
@@ -126,7 +126,8 @@ _WRITTEN_OUT = 3
 
 
 def _folded(text: str) -> str:
-    """The text as whoever cleans an address may read it, so that its host is still found in it."""
+    """Fold a text as loosely as any reader of addresses may, so that its host is still
+    recognized."""
     for _ in range(_WRITTEN_OUT):
         before = text
         text = unquote(text) if "%" in text else text
@@ -139,7 +140,7 @@ def _folded(text: str) -> str:
 
 
 def _hosts_of(url: str) -> list[str]:
-    """How a URL's host may stand in what somebody wrote: as there, as it is read, as it is sent."""
+    """The ways in which a URL's host may be written: as in the URL, decoded, and as sent."""
     try:
         read = httpx.URL(url)
         written = urlsplit(url).netloc.rpartition("@")[2]
@@ -149,7 +150,7 @@ def _hosts_of(url: str) -> list[str]:
 
 
 class PluginMediaKeeper:
-    """The `MediaKeeper` of plugins: the store's, with the chat's network."""
+    """Keeps media for plugins in the bot's media store, with the chat's network rules."""
 
     def __init__(self, store: MediaStore, network: ChatNetwork) -> None:
         self._store = store
@@ -170,14 +171,14 @@ class PluginMediaKeeper:
 
 
 class PluginFetcher:
-    """Bytes for plugins, with the network of the chat that asks. Implements `UrlFetcher`."""
+    """Fetches URLs for plugins with the chat's network rules. Implements `UrlFetcher`."""
 
     def __init__(self, fetcher: Fetcher, network: ChatNetwork) -> None:
         self._fetcher = fetcher
         self._network = network
 
     async def fetch(self, url: str) -> bytes:
-        """The bytes behind a URL. Raises `NotFetched`."""
+        """Get the bytes behind a URL. Raises `NotFetched`."""
         lane = next((asked.chat for asked in _who_asks()), None)
         return await self._fetcher.fetch(url, reach=self._network.reach(url), lane=lane)
 
@@ -185,7 +186,7 @@ class PluginFetcher:
 async def with_fetched(
     segments: Sequence[Segment], keep: Callable[[Media], Awaitable[Media]]
 ) -> tuple[Segment, ...]:
-    """The segments, with each medium that is an address alone as ``keep`` gives it."""
+    """Replace each medium that has only an address with what ``keep`` returns for it."""
     return tuple([await _fetched(segment, keep) for segment in segments])
 
 

@@ -1,4 +1,4 @@
-"""`AgentCtx`: what a tool's handler is told of who asks and where, and its way back to them."""
+"""`AgentCtx`: says to a handler who asks and where, and lets it act there."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -80,17 +80,17 @@ class AgentCtx:
 
     @property
     def chat_key(self) -> str:
-        """The key of the chat as text."""
+        """The text form of the chat's key."""
         return str(self.chat)
 
     @property
     def adapter_key(self) -> str:
-        """The adapter through which the chat is reached."""
+        """The name of the adapter that serves the chat."""
         return self.services.adapter_of(self.chat.instance)
 
     @property
     def channel_id(self) -> str:
-        """The chat's kind and the platform's id for it: ``group_30003``."""
+        """The chat's kind and the platform's id of it: ``group_30003``."""
         return self.chat_key.partition("-")[2]
 
     @property
@@ -292,11 +292,11 @@ class AgentCtx:
     async def show(
         self, value: FollowableValue, *, render: Render | None = None
     ) -> tuple[Receipt, ...]:
-        """Post a cell's or computed value to the chat that asks, and follow it until it is final.
+        """Post a cell's or a computed value to the chat that asks, and follow it until it is final.
 
-        Where the platform lets messages be changed, one message changes with the value, at the
-        platform's pace; elsewhere one is sent at the end. Whoever is cancelled leaves the message
-        as it is.
+        Where the platform lets messages be edited, one message changes with the value, as often as
+        the platform allows. Elsewhere one message is sent at the end. If this call is cancelled,
+        the message stays as it is.
 
         Args:
             value: The value to follow.
@@ -341,8 +341,8 @@ class AgentCtx:
         return medium
 
     async def shown(self, outcome: Outcome) -> Outcome:
-        """Copy the pictures in a tool's outcome whose addresses the chat's code named: a model's
-        provider would fetch them for it.
+        """Copy the pictures in a tool's outcome whose addresses the chat's code wrote. Otherwise
+        the model's provider would fetch them for the code.
 
         Args:
             outcome: What the tool made.
@@ -379,8 +379,8 @@ class AgentCtx:
     async def picture_part(
         self, picture: bytes, *, longer_side: int = LONGER_SIDE
     ) -> dict[str, Any]:
-        """Make an ``image_url`` part of somebody's picture: upright, decoded and encoded afresh in
-        a process of its own.
+        """Make an ``image_url`` part of a picture. The picture is decoded and encoded again in a
+        process of its own.
 
         Args:
             picture: The picture's bytes.
@@ -424,8 +424,8 @@ class AgentCtx:
         )
 
     async def sandbox_tool(self, tool: str, /, **given: Any) -> dict[str, Any]:
-        """Call one of the eight tools on the chat's own boxes (`nekro_core.sandbox.tools`). The
-        names of the boxes are the chat's alone.
+        """Call one of the eight tools on the chat's named boxes (`nekro_core.sandbox.tools`). Other
+        chats cannot reach these boxes by their names.
 
         Args:
             tool: The tool's name.
@@ -476,7 +476,7 @@ class AgentCtx:
         return find_message(await self.recent_records(_MAX_RECORDS), wanted, self.message_id)
 
     async def recent_records(self, limit: int = 20) -> list[Record]:
-        """Get the newest records of the chat since its conversation last began.
+        """Get the newest records of the chat, back to the last reset of its conversation.
 
         Args:
             limit: How many: 1 to 500; what is outside is taken for the nearest bound.

@@ -1,4 +1,4 @@
-"""What functions without a context work with: the bot and the call in which they are called."""
+"""The bot and the call that functions without a context work with."""
 
 from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.plugins.authoring.binding import effective_binding
@@ -14,7 +14,7 @@ class NoCurrentBot(NekroError, RuntimeError):
 
 
 def current_services() -> Services:
-    """The bot's. Raises `NoCurrentBot`."""
+    """Get the services of the bot whose plugin's code runs. Raises `NoCurrentBot`."""
     binding = effective_binding()
     if binding is None or binding.services is None:
         raise NoCurrentBot(
@@ -24,14 +24,15 @@ def current_services() -> Services:
 
 
 def current_call() -> AgentCtx | None:
-    """The context of the tool that runs, if one does."""
+    """Get the context of the tool that runs; None where none runs."""
     ctx = running_call()
     return ctx if isinstance(ctx, AgentCtx) else None
 
 
 def allowed_chat(chat_key: ChatKey | str) -> ChatKey:
-    """The chat of a key, where whoever calls may do something there: what a chat's model asks for
-    concerns that chat, unless the operator has allowed the plugin more. Raises `ToolFailure`."""
+    """Check that the caller may act in a chat, and return its key. A tool that the model called may
+    act in its own chat, and in others if the operator allows the plugin to. Raises
+    `ToolFailure`."""
     call = current_call()
     if call is not None:
         return call.allowed_chat(chat_key)

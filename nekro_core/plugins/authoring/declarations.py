@@ -1,7 +1,5 @@
-"""What a plugin declares on its plugin object: hooks, tools by the chat, kinds of tasks, and web
-routes; and the signals that a hook answers with.
-
-"""
+"""What a plugin declares on its plugin object: hooks, tools by the chat, kinds of tasks and web
+routes; and the signals that a hook returns."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -49,7 +47,7 @@ class SandboxMethod:
 
 
 class MsgSignal(IntEnum):
-    """The answer of a message hook. The numbers are those that existing plugins know."""
+    """What a message hook returns. Existing plugins write the numbers."""
 
     FORCE_TRIGGER = -1
     """The bot answers, whatever its triggers say."""
@@ -111,9 +109,10 @@ CollectMethod = Callable[[AgentCtx], Awaitable[Collected]]
 
 
 class Mounting:
-    """What `NekroPlugin` is told by its decorators. Where one function is taken, the last counts.
+    """The hooks that `NekroPlugin`'s decorators set. For a hook of which there is one, the last
+    function counts.
 
-    Every function is bounded in time, and one that fails has no say
+    Every hook has a time limit. A hook that fails or is late counts as one that said nothing
     (`nekro_core.plugins.host.hooks`).
     """
 
@@ -179,7 +178,7 @@ class Mounting:
         return mount
 
     def on_enabled(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is in force, after its init method. Any number.
+        """``async ()``: awaited when the plugin is enabled, after its init method. Any number.
 
         Returns:
             A decorator that gives the function back.
@@ -192,7 +191,7 @@ class Mounting:
         return mount
 
     def on_disabled(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin goes, before its cleanup method. Any number.
+        """``async ()``: awaited when the plugin is disabled, before its cleanup method. Any number.
 
         Returns:
             A decorator that gives the function back.
@@ -238,7 +237,8 @@ class Mounting:
         return mount
 
     def mount_on_channel_reset(self) -> Callable[[Function], Function]:
-        """``async (ctx)``: the chat begins anew; forget what belongs to its past. One.
+        """``async (ctx)``: the chat's conversation is reset; delete what belongs to the old one.
+        One.
 
         Returns:
             A decorator that gives the function back.
@@ -251,9 +251,9 @@ class Mounting:
         return mount
 
     def mount_on_user_erase(self) -> Callable[[Function], Function]:
-        """``async (ctx, adapter_key, user_id) -> int | None``: a person is to be forgotten. Delete
-        what the plugin's own files have of them, and say how many things went; ``plugin.store`` and
-        the vectors are looked through by the bot. One.
+        """``async (ctx, adapter_key, user_id) -> int | None``: a person is to be erased. Delete
+        what the plugin's own files have of the person, and return how many things were deleted. The
+        bot itself looks through ``plugin.store`` and the vectors. One.
 
         Returns:
             A decorator that gives the function back.
@@ -266,9 +266,9 @@ class Mounting:
         return mount
 
     def mount_collect_methods(self) -> Callable[[Function], Function]:
-        """``async (ctx) -> list``: which of its functions the plugin offers in this chat, instead
-        of all that are mounted; functions, or `SandboxMethod` for one that is not mounted. Where it
-        fails or is late, none is offered. One.
+        """``async (ctx) -> list``: the functions that the plugin offers in this chat, instead of
+        all mounted ones. The list has functions, or `SandboxMethod` for one that is not mounted. If
+        the hook fails or is late, the plugin offers nothing. One.
 
         Returns:
             A decorator that gives the function back.
@@ -318,8 +318,9 @@ def mount_async_task(plugin: SupportsDeclare, task_type: str) -> Callable[[Funct
 
 
 def mount_router(plugin: SupportsDeclare) -> Callable[[Function], Function]:
-    """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
-    page's login. Called once the plugin is in force; its routes are gone when it is not.
+    """``() -> fastapi.APIRouter``: the routes that the plugin answers below ``/plugins/{key}``,
+    behind the page's login. Called once the plugin is enabled. The routes are gone when it is
+    disabled.
 
     Args:
         plugin: The plugin; given by the call as a method.
@@ -340,9 +341,9 @@ def mount_webhook_method(
 ) -> Callable[[Function], Function]:
     """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
 
-    The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
-    shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
-    that asks, so what is sent names its chat. A dict or list that is returned is the answer.
+    The bot makes the secret, and it stays the same over restarts; ``nekro plugin list`` shows the
+    whole address. ``ctx.webhook_request`` is the `WebhookRequest`. The call belongs to no chat, so
+    each message that is sent must name one. A dict or list that is returned becomes the answer.
 
     Args:
         plugin: The plugin; given by the call as a method.

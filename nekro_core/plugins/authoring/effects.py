@@ -1,4 +1,4 @@
-"""What a plugin has done to its bot and the tasks it has started, and how both end with it."""
+"""What a plugin has changed in its bot and the tasks it has started, and how both end with it."""
 
 import asyncio
 import inspect
@@ -16,7 +16,8 @@ Undo = Callable[[], Awaitable[object] | None]
 
 
 class UndoStack:
-    """Undo steps in the order in which they came about. Undone in reverse, each one once."""
+    """Undo steps in the order in which they were added. They are undone in reverse, each one
+    once."""
 
     def __init__(self) -> None:
         self._undo: dict[object, tuple[str, Undo]] = {}
@@ -25,11 +26,8 @@ class UndoStack:
         return len(self._undo)
 
     def add(self, what: str, undo: Undo) -> Callable[[], None]:
-        """Remember how to undo something that was just done.
-
-        ``what`` names it in the log. The function that is given back forgets the step, for whoever
-        took the thing back before.
-        """
+        """Remember how to undo something that was just done. ``what`` names it in the log. The
+        returned function removes the step, for code that has undone the thing already."""
         step = object()
         self._undo[step] = (what, undo)
 
@@ -39,8 +37,8 @@ class UndoStack:
         return forget
 
     async def undo(self, limit_s: float = 1.5) -> None:
-        """Undo everything. A step that fails or takes over ``limit_s`` is logged and does not keep
-        the others from it; neither does being cancelled."""
+        """Undo everything. A step that fails or takes over ``limit_s`` is logged, and the others
+        are undone all the same. Being cancelled does not stop it either."""
         while self._undo:
             what, undo = self._undo.pop(next(reversed(self._undo)))
             try:
@@ -57,7 +55,8 @@ class UndoStack:
 
 
 class OwnedTasks:
-    """The tasks of one plugin. Its unloading cancels those that still run and waits for them."""
+    """The tasks of one plugin. Unloading the plugin cancels those that still run and waits for
+    them."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -69,7 +68,8 @@ class OwnedTasks:
     def start(
         self, function: Callable[..., Awaitable[object]], *args: Any, name: str = ""
     ) -> asyncio.Task[None]:
-        """Run a function in a task of the plugin. What it raises is logged, and is nobody's end."""
+        """Run a function in a task of the plugin. What it raises is logged and ends nothing
+        else."""
         task = asyncio.get_running_loop().create_task(
             self._logged(partial(function, *args), name), name=name or None
         )
@@ -83,7 +83,8 @@ class OwnedTasks:
             task.add_done_callback(self._running.discard)
 
     async def end(self, limit_s: float) -> None:
-        """Cancel what runs and wait for it; what goes on after ``limit_s`` is named in the log."""
+        """Cancel the running tasks and wait for them. A task that still runs after ``limit_s`` is
+        named in the log."""
         mine = asyncio.current_task()
         running = {task for task in self._running if task is not mine}
         for task in running:

@@ -1,16 +1,16 @@
-"""Whose fault an exception is that comes out of a plugin."""
+"""Whether an exception is the fault of the plugin that it comes out of."""
 
 import asyncio
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether it is not the plugin's: this task is being cancelled, or its coroutine closed. Asked
-    in the frame that caught it.
+    """Whether the current task is being cancelled, or its coroutine closed: then the exception is
+    not the plugin's fault. Call this in the frame that caught the exception.
 
-    All else is, whatever it derives from. A plugin's `KeyboardInterrupt` would end the event loop,
-    and a `CancelledError` of something that was cancelled elsewhere the chat's turn. Whoever closes
-    a coroutine closes what it awaits first, and then raises in its own frame: a `GeneratorExit`
-    that came up from further down was raised by a plugin.
+    Any other exception is the plugin's, whatever its class. A plugin's `KeyboardInterrupt` would
+    end the event loop, and a `CancelledError` from something cancelled elsewhere would end the
+    chat's turn. Closing a coroutine closes what it awaits first and then raises in its own frame,
+    so a `GeneratorExit` that came up from a deeper frame was raised by a plugin.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -22,5 +22,5 @@ def is_cancellation(error: BaseException) -> bool:
 
 
 class LoopBlocked(BaseException):
-    """Raised in a plugin's code that holds the event loop up. No `Exception`: code in a loop that
-    goes on after each of those is what it ends."""
+    """Raised in plugin code that blocks the event loop. It is no `Exception`, so that a loop with
+    ``except Exception`` ends too."""

@@ -1,4 +1,4 @@
-"""Finds whom or which message code means among a chat's records, else names those known."""
+"""Finds the person or message that code names, among a chat's records."""
 
 import json
 import re
@@ -14,8 +14,9 @@ _SHOWN = 40
 
 
 def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Mention:
-    """The person of this id or name: who spoke or was mentioned in the records (oldest first), the
-    ``asker``, or an id that stands in somebody's message. Raises `ToolFailure`."""
+    """Find the person with this id or name: somebody who spoke or was mentioned in the records
+    (oldest first), the ``asker``, or an id that stands in a person's message. Raises `ToolFailure`,
+    which names known people."""
     people = _people(records)
     people.setdefault(asker.user_id, asker.name)
     people.pop(EVERYONE, None)
@@ -41,8 +42,8 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
 
 
 def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
-    """The id of this message of the records (oldest first), or of the one that is ``asking``.
-    Raises `ToolFailure`."""
+    """Find the id of a message in the records (oldest first), or the id of the message that is
+    ``asking``. Raises `ToolFailure`, which names the newest messages."""
     wanted = wanted.strip()
     known = {record.message_id: record for record in records if record.message_id}
     for each in (wanted, wanted.removeprefix("#").strip()):
@@ -58,7 +59,7 @@ def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
 
 
 def _people(records: Sequence[Record]) -> dict[str, str]:
-    """The newest name of everybody by user id; who was there last comes last."""
+    """The newest name of each person by user id, ordered by when they were last seen."""
     people: dict[str, str] = {}
 
     def note(user_id: str, name: str) -> None:

@@ -8,14 +8,95 @@ no link or race of its making is ever followed on the host; `SharedFolderQuota` 
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from stat import S_ISDIR
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.call import CallFiles, texts_of
-from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES, SharedFolderQuota
-from nekro_core.tools.outcome import InvalidValue
+from nekro_core.plugins.authoring.services import SHARED_BYTES
+from nekro_core.tools.outcome import InvalidValue, ToolFailure
+
+MOST_ENTRIES = 4096
+"""Files and folders: as many are looked through in about 10 ms."""
+IN_USE_S = 600.0
+"""What is younger may belong to a call under way: none takes longer unless the operator says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    path: Path
+    size: int
+    changed: float
+    is_folder: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFolderQuota:
+    """The size limit of one chat's shared folder. The folder holds copies of files of the box, so
+    the oldest ones are deleted when there is too little room. Files younger than `IN_USE_S` stay;
+    if only those are left, a file that does not fit is refused.
+
+    A plugin writes there without asking, so the folder may exceed the limit by what one call wrote.
+    """
+
+    folder: Path
+    most_bytes: int = SHARED_BYTES
+    most_entries: int = MOST_ENTRIES
+
+    def make(self, wanted: int = 0) -> None:
+        """Make room for a file of ``wanted`` bytes. Blocks. Raises `ToolFailure`."""
+        entries = sorted(_entries(self.folder), key=lambda each: each.changed)
+        held, number = sum(each.size for each in entries), len(entries)
+        for each in entries:
+            if self._fits(held + wanted, number + bool(wanted)):
+                return
+            if each.changed < time.time() - IN_USE_S and _removed(each):
+                held, number = held - each.size, number - 1
+        if not self._fits(held + wanted, number + bool(wanted)):
+            raise ToolFailure(
+                f"this chat's shared folder holds {held} bytes in {number} files and folders"
+                f"{f', and {wanted} bytes more are wanted' if wanted else ''}: at most "
+                f"{self.most_bytes} bytes in {self.most_entries} are kept. Use smaller files, or "
+                "wait ten minutes; the operator may raise NEKRO_PLUGIN__SHARED_BYTES"
+            )
+
+    def clear(self, made: Iterator[Path]) -> None:
+        """Bring the folder back within its limit, if necessary by deleting what a call has just put
+        there. Blocks. Raises `ToolFailure` if that was deleted."""
+        try:
+            self.make()
+        except ToolFailure:
+            for path in made:
+                with suppress(OSError):
+                    path.unlink()
+            raise
+
+    def _fits(self, held: int, number: int) -> bool:
+        return held <= self.most_bytes and number <= self.most_entries
+
+
+def _entries(folder: Path) -> Iterator[_Entry]:
+    for inner, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(inner, name)
+            with suppress(FileNotFoundError):
+                facts = path.lstat()
+                is_folder = S_ISDIR(facts.st_mode)
+                yield _Entry(path, 0 if is_folder else facts.st_size, facts.st_mtime, is_folder)
+
+
+def _removed(entry: _Entry) -> bool:
+    try:
+        entry.path.rmdir() if entry.is_folder else entry.path.unlink()
+    except OSError:  # a folder that still holds something, or somebody was faster
+        return not entry.path.exists()
+    return True
+
 
 HOME = "/home/user"
 SHARED = "/app/shared"
@@ -38,7 +119,7 @@ class HostFiles:
         chat: ChatKey,
         owner: str,
         call: CallFiles,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = SHARED_BYTES,
     ) -> None:
         self.shared = data_dir / "plugin_files" / chat.file_name / "shared"
         self.room = SharedFolderQuota(self.shared, most_bytes)
@@ -48,8 +129,9 @@ class HostFiles:
         self._owner = owner
 
     def host_path(self, path: str) -> tuple[Path, str]:
-        """Where a box path has its copy, and the box path to read it from: empty for what the chat
-        received, which needs none. Raises `ValueError` for a path outside of the box's folders."""
+        """Get the path on the host of a box path's copy, and the box path to read it from. The
+        latter is empty for received files, which need no copy. Raises `ValueError` for a path
+        outside of the box's folders."""
         text = PurePosixPath(path.strip())
         root, parts = HOME, list(text.parts)
         if text.is_absolute():
@@ -69,7 +151,7 @@ class HostFiles:
         return self.shared.joinpath(*parts), "/".join((HOME, *parts))
 
     def box_path(self, path: Path) -> str:
-        """What a file of these folders is called in the box; empty for any other file."""
+        """Get the box path of a file in these folders; empty for any other file."""
         real = path.resolve()
         for folder, root in ((self.shared, SHARED), (self.uploads, UPLOADS)):
             if real.is_relative_to(folder.resolve()):
@@ -77,7 +159,8 @@ class HostFiles:
         return ""
 
     def new_shared(self) -> Iterator[Path]:
-        """Files that the plugin put into ``shared`` while this call ran and has not handed in."""
+        """Yield the files that the plugin put into ``shared`` during this call and that are not in
+        the box yet."""
         for folder, _, names in os.walk(self.shared):
             for name in names:
                 path = Path(folder, name)
@@ -86,12 +169,12 @@ class HostFiles:
                     yield path
 
     def own_file(self, text: str) -> Path | None:
-        """The plugin's own file that a text names, where it is one.
+        """Get the plugin's own file that a text names; None where it names none.
 
-        The model's words are never a path of the host: a text that stands in what the model wrote
-        is none. A plugin may make a path of its folder and a name that the model chose, so beyond
-        this chat's folders only the plugin's data, without its configuration and databases, its
-        package, and what it made under the temporary folder during this call are looked at.
+        A text that stands in what the model wrote never names a file of the host. A plugin may join
+        its folder and a name that the model chose. So beyond the chat's folders, these files count:
+        the plugin's data without its configuration and databases, its package, and what it made
+        below the temporary folder during this call.
         """
         if not text.startswith("/") or "\0" in text or len(text) > 4096:
             return None

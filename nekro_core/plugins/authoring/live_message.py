@@ -1,4 +1,4 @@
-"""A value in the chat that follows what it was made of: see `AgentCtx.show`."""
+"""A message that shows a value and changes with it: see `AgentCtx.show`."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
 
 
 class ValueSnapshot(Protocol):
-    """A value at one moment: what it was, or what it failed with; final, if nothing runs any more
+    """A value at one moment, or the error that it failed with. It is final if nothing runs any more
     that it depends on."""
 
     @property
@@ -37,14 +37,14 @@ class ValueSnapshot(Protocol):
 
 
 class FollowableValue(Protocol):
-    """What can be shown: a cell or a computed value (`nekro_core.api.reactive`)."""
+    """A value that can be shown: a cell or a computed value (`nekro_core.api.reactive`)."""
 
     def follow(self) -> AsyncGenerator[ValueSnapshot]:
         """The value now and after each change, until it is final."""
 
 
 class LiveMessage:
-    """One value on its way into one chat."""
+    """Shows one value in one chat."""
 
     def __init__(
         self, chat: ChatKey, send: Send, editor: MessageEditor | None, render: Render | None

@@ -1,4 +1,5 @@
-"""`NekroPlugin`: the one object that a plugin's module makes and registers everything with."""
+"""`NekroPlugin`: the one object that a plugin's module makes and registers everything with; and
+`PluginStore`, its key-value store."""
 
 import keyword
 import re
@@ -13,7 +14,7 @@ from loguru import logger
 from nekro_core.chat.catalogue.languages import SupportedLang, get_text
 from nekro_core.plugins.authoring import commands, declarations
 from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, acting, current_owner
-from nekro_core.plugins.authoring.configured import Configured
+from nekro_core.plugins.authoring.config import Configured
 from nekro_core.plugins.authoring.declarations import (
     Function,
     Mounting,
@@ -21,10 +22,77 @@ from nekro_core.plugins.authoring.declarations import (
     SandboxMethodType,
 )
 from nekro_core.plugins.authoring.effects import OwnedTasks, UndoStack
-from nekro_core.plugins.authoring.plugin_store import PluginStore
+from nekro_core.plugins.authoring.services import PluginDataStore
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool, Visibility
+
+
+class PluginStore:
+    """Texts that a plugin keeps, by chat, person and key; an empty chat or person means all.
+
+    Args:
+        keeper: Where texts are kept.
+        plugin: The plugin's key.
+    """
+
+    def __init__(self, keeper: PluginDataStore, plugin: str) -> None:
+        self._keeper = keeper
+        self._plugin = plugin
+
+    async def get(self, chat_key: str = "", user_key: str = "", store_key: str = "") -> str | None:
+        """Get a text.
+
+        Args:
+            chat_key: The chat; empty for all.
+            user_key: The person; empty for all.
+            store_key: The name of the text.
+
+        Returns:
+            The text, or None where there is none.
+        """
+        return await self._keeper.get(
+            self._plugin, chat_key=chat_key, user_key=user_key, store_key=store_key
+        )
+
+    async def set(
+        self, chat_key: str = "", user_key: str = "", store_key: str = "", value: str = ""
+    ) -> int:
+        """Keep a text.
+
+        Args:
+            chat_key: The chat; empty for all.
+            user_key: The person; empty for all.
+            store_key: The name of the text.
+            value: The text. Encode what is none, as JSON for example.
+
+        Returns:
+            0 where it is new, 1 where it replaced one.
+
+        Raises:
+            TypeError: The value is no text.
+        """
+        if not isinstance(value, str):
+            raise TypeError(f"the store keeps str, got {type(value).__name__}: use json.dumps")
+        return await self._keeper.set(
+            self._plugin, value, chat_key=chat_key, user_key=user_key, store_key=store_key
+        )
+
+    async def delete(self, chat_key: str = "", user_key: str = "", store_key: str = "") -> int:
+        """Forget a text.
+
+        Args:
+            chat_key: The chat; empty for all.
+            user_key: The person; empty for all.
+            store_key: The name of the text.
+
+        Returns:
+            0 where there was one, 1 where there was none.
+        """
+        return await self._keeper.delete(
+            self._plugin, chat_key=chat_key, user_key=user_key, store_key=store_key
+        )
+
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -184,13 +252,15 @@ class NekroPlugin(Mounting, Configured):
 
     @property
     def effects(self) -> UndoStack:
-        """Where whoever does something to the bot for this plugin says how to undo it: that happens
-        when it is disabled or reloaded and when the bot ends. Raises `NotLoaded`."""
+        """The undo steps of the plugin. Code that changes the bot for this plugin adds a step here.
+        The steps run when the plugin is disabled or reloaded and when the bot ends. Raises
+        `NotLoaded`."""
         return self._owned().effects
 
     @property
     def tasks(self) -> OwnedTasks:
-        """The plugin's tasks: started here, or by itself. Ended with it. Raises `NotLoaded`."""
+        """The tasks of the plugin, however they were started. They end with it. Raises
+        `NotLoaded`."""
         return self._owned().tasks
 
     def declare(self, value: object) -> None:
@@ -208,8 +278,8 @@ class NekroPlugin(Mounting, Configured):
             self._owner.binding.put(self, value)
 
     def acting(self) -> AbstractContextManager[None]:
-        """Around every call of the plugin's code that is not a tool's or a hook's: its tasks are
-        then its own, and functions that take no context find the bot.
+        """Enter this around each call of the plugin's code that is not a tool or a hook. Tasks that
+        it starts then belong to the plugin, and functions without a context find the bot.
 
         Returns:
             A context manager to enter around the call.
@@ -285,7 +355,7 @@ class NekroPlugin(Mounting, Configured):
         return self._owner
 
     def tools_changed(self) -> None:
-        """`offered_tools` or `problems` are others now: whoever changed them says so."""
+        """Call this after changing `offered_tools` or `problems`."""
         self._changed()
 
     def _changed(self) -> None:

@@ -10,13 +10,15 @@ from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
 from nekro_core.media.converter import Picture
-from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES
 from nekro_core.plugins.authoring.tasks import TaskService
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
+
+SHARED_BYTES = 512 * 1024 * 1024
+"""How much a chat's shared folder on the host may hold, unless the operator sets another number."""
 
 
 class UrlFetcher(Protocol):
@@ -213,7 +215,7 @@ class Services:
     data_dir: Path
     adapter_of: Callable[[str], str] = _adapter_of
     may_send_elsewhere: frozenset[str] = frozenset()
-    shared_bytes: int = MOST_BYTES
+    shared_bytes: int = SHARED_BYTES
     editor: MessageEditor | None = None
     pictures: PictureCopies | None = None
     boxes: PluginBoxSource | None = None

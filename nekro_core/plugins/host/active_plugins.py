@@ -1,4 +1,5 @@
-"""The plugins that are on, asked for what they add: tools, words of a prompt, opinions."""
+"""Asks the enabled plugins for what they add to a turn: tools, prompt text, signals about
+messages."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -26,7 +27,8 @@ from nekro_core.tools.tool import Tool
 
 
 class ActivePlugins:
-    """Who keeps the entries is `nekro_core.plugins.host.registry`. No plugin's fault is raised."""
+    """What the agent asks of plugins. `nekro_core.plugins.host.registry` fills the entries. An
+    error of a plugin is logged and never raised here."""
 
     def __init__(
         self,
@@ -43,21 +45,21 @@ class ActivePlugins:
 
     @property
     def services(self) -> Services:
-        """What the plugins reach."""
+        """The services that plugins use."""
         return self._services
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
-        """Offer tools that no plugin has, an MCP server's for example, in all chats. What the same
-        ``owner`` offered before is replaced. The function that is given back withdraws them."""
+        """Offer tools that belong to no plugin, such as an MCP server's, in all chats. They replace
+        what the same ``owner`` offered before. The returned function withdraws them."""
         return self._sets.offer(owner, tools)
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
-        """The tools that every chat of its adapter has. For what plugins choose by the chat, ask
-        `tools_in`."""
+        """Get the tools that every chat of the same adapter has. For tools that plugins choose by
+        the chat, use `tools_in`."""
         return self._sets.of(self._services.adapter_of(chat_key.instance))
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """The tools that code of this chat may call now."""
+        """Get the tools that code of this chat may call now."""
         return await self._sets.in_chat(ctx)
 
     def context_for(
@@ -70,7 +72,8 @@ class ActivePlugins:
         run_id: str = "",
         box: BoxFiles | None = None,
     ) -> AgentCtx:
-        """The context of one run, or with less of it of one prompt or message."""
+        """Make the context of a run, a prompt or a message. A prompt or a message has fewer of the
+        fields."""
         return self._legacy.make_context(
             services=self._services,
             chat=chat_key,
@@ -84,15 +87,16 @@ class ActivePlugins:
     async def prompt_injections(
         self, ctx: AgentCtx, asleep: Collection[str] = ()
     ) -> tuple[PromptInjection, ...]:
-        """What plugins add to the prompt, in their order; who is late or fails adds nothing. Those
-        whose keys are ``asleep`` are not asked."""
+        """Get what plugins add to the prompt, in their order. A plugin that fails or is late adds
+        nothing. Plugins whose keys are in ``asleep`` are not asked."""
         plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
         given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
         persona = await self._legacy.persona(ctx) if self._legacy.persona else ""
         return (PromptInjection("preset", persona), *given) if persona else given
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
-        """Ask the message hooks, one after another; who is late or fails has no opinion."""
+        """Call the message hooks one after another and merge their signals. A hook that fails or is
+        late counts as `MsgSignal.CONTINUE`."""
         plugins = self._plugins_of(ctx)
         signal = await message_signal(
             plugins, ctx, message, self._settings.message_s, self._legacy.message_form
@@ -103,13 +107,15 @@ class ActivePlugins:
         return signal
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
-        """Tell the plugins that a chat begins anew; who is late or fails is passed over."""
+        """Tell the plugins that the chat's conversation is reset. A plugin that fails or is late is
+        skipped."""
         await notify_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
 
     async def on_user_erase(
         self, ctx: AgentCtx, adapter: str, user_id: str
     ) -> tuple[int, list[str]]:
-        """Have the plugins forget a person: how many things went, and who failed or was late."""
+        """Have the plugins erase a person. Returns how many things were deleted, and which plugins
+        failed or were late."""
         plugins = self._plugins_of(ctx)
         return await notify_erasure(plugins, ctx, adapter, user_id, self._settings.tool_s)
 

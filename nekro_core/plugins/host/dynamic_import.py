@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class PackageWanted(ToolFailure, ImportError):
-    """A package is being fetched, and the event loop waits for nobody: try again in a moment."""
+    """A package is being fetched and this code cannot wait for it; the same call works in a
+    moment."""
 
 
 def dynamic_import_pkg(
@@ -97,7 +98,7 @@ def _on_the_loop() -> bool:
 
 
 def _fetch_behind(shelf: PackageFolder, owner: PluginOwner, need: "PluginRequirement") -> None:
-    """Fetch in a thread that keeps nobody from ending; the shelf lets one in at a time."""
+    """Fetch in a daemon thread. The package folder lets one thread in at a time."""
 
     def fetch() -> None:
         try:

@@ -1,4 +1,4 @@
-"""One plugin of the registry: where it lies, what it is while it is loaded, and its tools."""
+"""One plugin of the registry: where it lies, its object while it is loaded, and its tools."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
 @dataclass(slots=True)
 class PluginEntry:
-    """A plugin that was found. ``plugin`` is there while it is loaded."""
+    """A plugin that was found. ``plugin`` is None while it is not loaded."""
 
     item: DiscoveredPlugin
     info: PluginInfo
@@ -29,7 +29,7 @@ class PluginEntry:
     """Methods are read once, however often the plugin registers another."""
 
     def describe(self, settings: PluginSettings) -> None:
-        """Make ``info`` of the plugin as it is now."""
+        """Describe the plugin as it is now in ``info``."""
         plugin = self.plugin
         assert plugin is not None
         tools = [_asleep(tool, plugin) for tool in plugin.offered_tools]
@@ -56,8 +56,8 @@ class PluginEntry:
         )
 
     def chosen(self, collected: Collected, settings: PluginSettings) -> tuple[Tool, ...]:
-        """The tools behind what its collect method gave. Raises `TypeError` for what is neither a
-        function nor a method."""
+        """Get the tools of what its collect hook returned. Raises `TypeError` for what is neither a
+        function nor a `SandboxMethod`."""
         assert self.plugin is not None
         known = {tool.handler: tool for tool in self.info.tools}
         tools = []
@@ -73,7 +73,7 @@ class PluginEntry:
         return tuple(tools)
 
     def forget(self) -> None:
-        """Nothing of the plugin that was loaded is held any more."""
+        """Drop every reference to the plugin that was loaded."""
         if self.plugin is not None:
             self.plugin.is_enabled = False
         self.plugin = None
@@ -107,7 +107,7 @@ class PluginEntry:
 
 
 def _asleep(tool: Tool, plugin: NekroPlugin) -> Tool:
-    """The tool, deferred with its plugin where that may sleep."""
+    """Defer a tool whose plugin may sleep."""
     if not plugin.allow_sleep or tool.visibility is not Visibility.VISIBLE:
         return tool
     brief = plugin.sleep_brief or plugin.description or plugin.name
@@ -122,8 +122,8 @@ def _method(each: Callable[..., Any] | SandboxMethod) -> SandboxMethod:
 
 
 def check_declaration_count(plugin: NekroPlugin, value: object, most: int) -> None:
-    """Raises `DeclarationRefused` for what a plugin declares after it declared as much as one
-    may."""
+    """Raises `DeclarationRefused` for a value that exceeds the number of declarations a plugin may
+    make."""
     declared = plugin.declared
     if len(declared) > most and not any(each is value for each in declared[:most]):
         raise DeclarationRefused(

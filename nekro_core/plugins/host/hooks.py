@@ -1,7 +1,5 @@
-"""Plugins asked for what they have to say, of a message and of a chat's record, each within its
-time; a fault has no say.
-
-"""
+"""Calls plugins' hooks, each within its time limit. An error of a hook is logged and counts as no
+answer."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -35,7 +33,7 @@ class PromptInjection:
 async def prompt_injections(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float
 ) -> tuple[PromptInjection, ...]:
-    """Ask all at once; the answers come in the order of the plugins."""
+    """Ask all plugins at once. The answers come in the order of the plugins."""
     found: dict[str, str] = {}
 
     async def ask(plugin: NekroPlugin) -> None:
@@ -61,8 +59,8 @@ async def message_signal(
     limit_s: float,
     form: MessageForm,
 ) -> MsgSignal:
-    """Ask one after another, and merge what they say. A hook that does not ask for `ChatMessage`
-    gets the message in the given form, made anew for each."""
+    """Call the hooks one after another and merge their signals. A hook that does not ask for
+    `ChatMessage` gets the message in the given form, made anew for each."""
     signals = []
     for plugin in plugins:
         if method := plugin.on_user_message_method:
@@ -76,7 +74,8 @@ async def message_signal(
 async def hook_signal(
     plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
 ) -> MsgSignal:
-    """A method's signal; no opinion where it fails or gives none, with a line in the log."""
+    """Get a hook's signal. It is `MsgSignal.CONTINUE`, with a line in the log, where the hook fails
+    or returns no signal."""
     answer = await hook_result(plugin, what, method, limit_s)
     try:
         return MsgSignal.of(answer)
@@ -88,7 +87,7 @@ async def hook_signal(
 async def hook_result(
     plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
 ) -> Any:
-    """A method's result, or nothing where it fails or is late, with a line in the log."""
+    """Get a hook's result; None, with a line in the log, where it fails or is late."""
     with anyio.move_on_after(limit_s) as limit, plugin.acting():
         try:
             return await run_bridged(await_if_needed(method()))
@@ -102,7 +101,7 @@ async def hook_result(
 
 
 async def await_if_needed(value: Awaitable[Any] | Any) -> Any:
-    """The value of what may be a coroutine: authors forget an ``async`` where it does no harm."""
+    """Await a value if it can be awaited: authors forget an ``async`` where it does no harm."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -112,7 +111,7 @@ _within: ContextVar[bool] = ContextVar("nekro_system_hook", default=False)
 async def system_message_signal(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, text: str, limit_s: float
 ) -> MsgSignal:
-    """Ask one after another, and merge what they say."""
+    """Call the hooks one after another and merge their signals."""
     signals = []
     for plugin in plugins:
         if method := plugin.on_system_message_method:
@@ -123,7 +122,7 @@ async def system_message_signal(
 
 
 async def notify_reset(plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float) -> None:
-    """Tell all, one after another, that the chat begins anew."""
+    """Tell all plugins, one after another, that the chat's conversation is reset."""
     for plugin in plugins:
         if method := plugin.on_channel_reset_method:
             question = partial(method, ctx.called_for(plugin.key))
@@ -133,7 +132,8 @@ async def notify_reset(plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: f
 async def notify_erasure(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, adapter: str, user_id: str, limit_s: float
 ) -> tuple[int, list[str]]:
-    """Have all forget a person, one after another: how many things went, and who failed."""
+    """Have all plugins erase a person, one after another. Returns how many things were deleted, and
+    which plugins failed."""
     gone, failed = 0, []
     for plugin in plugins:
         if method := plugin.on_user_erase_method:
@@ -151,7 +151,7 @@ async def notify_erasure(
 
 
 class HookedJournal:
-    """A journal that asks the plugins before a line of theirs comes into it."""
+    """A journal that calls the plugins' hooks before it adds a system line."""
 
     def __init__(
         self, journal: Journal, ask: Callable[[ChatKey, str, str], Awaitable[MsgSignal]]

@@ -1,7 +1,8 @@
-"""What other rooms hand the plugin registry: kinds of plugins written for another host, and how a
-declared value is put in force so that the plugin's end takes it back.
+"""What other rooms give the plugin registry: kinds of plugins written for another host
+(`PluginKind`), the forms that such plugins know (`LegacySupport`), and functions that put declared
+values into effect (`Registrar`).
 
-Three ways, by what is known when:
+What is done for a plugin is undone when the plugin ends. There are three ways:
 
 - A plugin *declares* a value (a frozen dataclass of yours, `NekroPlugin.declare`), mostly from a
   ``mount_...`` method. The bot has one `Registrar` for its type, handed to `PluginRegistry.open`::
@@ -12,15 +13,15 @@ Three ways, by what is known when:
 
       PluginRegistry.open(services, registrars={Command: put})
 
-- Whatever was done already is undone with ``plugin.effects.add(what, undo)``, at any time; the
-  function that this gives forgets it again. ``undo`` may be async.
+- For something that was just done, ``plugin.effects.add(what, undo)`` adds its undo step. The
+  function that it returns removes the step. ``undo`` may be async.
 - A task is started with ``plugin.tasks.start(function, ...)``.
 
 Call the plugin's code inside ``with plugin.acting():``, or with
-`nekro_core.plugins.host.hooks.hook_result`, which also bounds its time and keeps its faults.
-Disabling, reloading and the end of the bot end the tasks and undo the effects, last first, then
-forget the modules. Keep no plugin object, nor anything of its modules, past that: a test counts
-what is left.
+`nekro_core.plugins.host.hooks.hook_result`, which also limits its time and logs its errors. When a
+plugin is disabled or reloaded, or the bot ends, its tasks are ended, its effects are undone, last
+first, and its modules are forgotten. Keep no plugin object and nothing of its modules beyond that:
+a test counts what is left.
 
 """
 
@@ -40,25 +41,26 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 
 class PluginKind(Protocol):
-    """One other world. What it loads is listed, switched and unloaded like any plugin.
+    """A kind of plugins written for another host. What it loads is listed, switched and unloaded
+    like any plugin.
 
-    It is asked before our own loader, so a folder that it takes is not looked at twice.
+    It is asked before the bot's own loader. A folder that it takes is not looked at again.
     """
 
     def items(self, source: str, folder: Path) -> Sequence[DiscoveredPlugin]:
-        """Its plugins among those that lie in a folder, sorted. Reads names alone."""
+        """Get the plugins of this kind in a folder, sorted. Reads names alone."""
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
-        """A plugin object of ours that stands for it: what it offers is mounted on it, with
-        `NekroPlugin.offered_tools` for tools that are described already, and its start is the
-        init method. Raises `LoadFailed`; what was done by then is among the effects."""
+        """Load a plugin and return a `NekroPlugin` that stands for it. Its tools are in
+        `NekroPlugin.offered_tools` where they are described already, and its start is the init
+        method. Raises `LoadFailed`. What was done by then is among the effects."""
 
 
 Registrar = Callable[[NekroPlugin, Any], None]
-"""Puts one declared value in force, and tells ``plugin.effects`` how to undo that. Raises
-`DeclarationRefused` where it cannot be."""
+"""Puts one declared value into effect, and adds its undo step to ``plugin.effects``. Raises
+`DeclarationRefused`."""
 Registrars = Mapping[type, Registrar]
-"""By the exact type of the declared value. One whose type is not there has no effect."""
+"""By the exact type of the declared value. A value of any other type has no effect."""
 NO_REGISTRARS: Registrars = MappingProxyType({})
 
 
@@ -99,8 +101,8 @@ NO_LEGACY_SUPPORT = LegacySupport()
 
 
 class DeclarationRefused(NekroError):
-    """Something that a plugin declared is not put in force; the rest of the plugin is. Told to its
-    author, who is shown ``where`` (``file:line``) and ``remedy``."""
+    """A declared value cannot take effect; the rest of the plugin can. The author is shown the
+    message, ``where`` (``file:line``) and ``remedy``."""
 
     def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The beginning and the end of one plugin: imported, its init awaited, cleaned up, undone."""
+"""The beginning and the end of one plugin: import, init method, cleanup method, undo."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,13 +18,14 @@ from nekro_core.tools.describe import place_of
 
 
 class PluginLifecycle:
-    """How long each part of a plugin's life may take, and what happens in it."""
+    """Runs the parts of a plugin's life, each within its time limit."""
 
     def __init__(self, settings: PluginSettings) -> None:
         self._settings = settings
 
     async def imported(self, entry: PluginEntry) -> NekroPlugin:
-        """The plugin object. Raises `LoadFailed`; what was done by then is among the effects."""
+        """Import the plugin and return its object. Raises `LoadFailed`; what was done by then is
+        among the effects."""
         limit_s = self._settings.import_s
         if entry.kind is None:
             return await load_plugin(entry.item, entry.owner, limit_s)
@@ -56,11 +57,11 @@ class PluginLifecycle:
             raise LoadFailed(problem_of(error, entry.item)) from error
 
     async def enabled(self, plugin: NekroPlugin) -> None:
-        """Tell it that it is in force."""
+        """Call its on_enabled methods."""
         await self._tell(plugin, "an on_enabled method", plugin.enabled_methods)
 
     async def end(self, entry: PluginEntry) -> None:
-        """Tell it that it goes, and take back what it did."""
+        """Call its on_disabled and cleanup methods, and undo what it did."""
         plugin = entry.plugin
         if plugin is not None:
             ends = [plugin.cleanup_method] if plugin.cleanup_method else []
@@ -69,7 +70,7 @@ class PluginLifecycle:
         await self.undo(entry)
 
     async def undo(self, entry: PluginEntry) -> None:
-        """Take back what the plugin did; its tasks end first, while what they use is there."""
+        """Undo what the plugin did. Its tasks end first, while what they use still exists."""
         await entry.owner.tasks.end(self._settings.cleanup_s)
         await entry.owner.effects.undo(self._settings.cleanup_s)
 

@@ -1,4 +1,4 @@
-"""How plugins are listed."""
+"""The list of plugins, as values."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,11 +9,11 @@ from nekro_core.tools.tool import Tool
 
 
 class UnknownPlugin(NekroError, LookupError):
-    """No plugin has this key or item; the message lists those that there are."""
+    """No plugin has this key or item. The message lists the known ones."""
 
 
 class PluginState(StrEnum):
-    """Where a plugin stands."""
+    """Whether a plugin is loaded, disabled or broken."""
 
     LOADED = "loaded"
     DISABLED = "disabled"
@@ -22,9 +22,12 @@ class PluginState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """One line of the list. ``item`` is where it was found, ``builtin/chat`` or ``local/weather``;
-    ``key`` and the rest are known once it was loaded. ``addresses`` are where it is reached over
-    HTTP, for the operator alone: a webhook's holds its secret."""
+    """One line of the list.
+
+    ``item`` is where the plugin was found: ``builtin/chat`` or ``local/weather``. ``key`` and the
+    rest are known after it was loaded once. ``addresses`` are its HTTP addresses, for the operator
+    alone, because a webhook's address holds its secret.
+    """
 
     item: str
     state: PluginState

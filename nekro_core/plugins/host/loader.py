@@ -1,4 +1,4 @@
-"""One plugin's module: imported by path under a limit of time, and forgotten again completely."""
+"""Imports a plugin's module by path within a time limit, and forgets it again completely."""
 
 import asyncio
 import contextvars
@@ -48,7 +48,7 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredPlugin:
-    """A plugin that was found, before anything of it has run."""
+    """A plugin that was found; none of its code has run."""
 
     source: str
     name: str
@@ -58,7 +58,7 @@ class DiscoveredPlugin:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a plugin that is more than a file."""
+        """The folder of a plugin that is a package; None for a single file."""
         package = self.in_folder or self.path.name == "__init__.py"
         return self.path.parent if package else None
 
@@ -82,11 +82,12 @@ class LoadFailed(NekroError):
 
 
 class SwitchedOff(LoadFailed):
-    """A plugin says itself that it is not wanted: it is listed as disabled, with the reason."""
+    """The plugin itself says that it must not be loaded. It is listed as disabled, with the
+    reason."""
 
 
 def discover_plugins(source: str, folder: Path) -> list[DiscoveredPlugin]:
-    """The plugins of a folder: ``x.py`` and ``x/__init__.py``, sorted."""
+    """Get the plugins of a folder, sorted: ``x.py`` and ``x/__init__.py``."""
     found = []
     for name in items_in(folder):
         package = folder / name / "__init__.py"
@@ -97,9 +98,9 @@ def discover_plugins(source: str, folder: Path) -> list[DiscoveredPlugin]:
 
 
 async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> NekroPlugin:
-    """Import a plugin's module and give its ``plugin``.
+    """Import a plugin's module and return its ``plugin``.
 
-    The import runs in a thread, so one that hangs costs the bot a thread and not its life. Raises
+    The import runs in a thread, so an import that hangs does not block the bot. Raises
     `LoadFailed`; what was done by then is among the owner's effects.
     """
     module = await import_plugin_module(item, owner, limit_s)
@@ -114,7 +115,7 @@ async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
 async def import_plugin_module(
     item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
 ) -> ModuleType:
-    """A plugin's module, which its owner's effects forget again. Raises `LoadFailed`."""
+    """Import a plugin's module. The owner's effects forget it again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
     owner.effects.add(f"matchers of {item.item}", partial(drop_matchers, module_name))
@@ -139,7 +140,8 @@ async def import_plugin_module(
 
 
 def problem_of(error: BaseException, item: DiscoveredPlugin, message: str = "") -> PluginProblem:
-    """An exception of a plugin as a finding: the last line of its own that was running."""
+    """Describe a plugin's exception, with the last line of the plugin's own code in its
+    traceback."""
     remedy = next(
         (text for kind, text in _REMEDIES if isinstance(error, kind)), "correct this line"
     )
@@ -162,8 +164,8 @@ def _error(message: str, where: str, remedy: str) -> PluginProblem:
 
 
 class _FreshLoader(SourceFileLoader):
-    """Reads a source that was written just now: Python's cache tells sources apart by whole
-    seconds, too coarse for a reload. It is not written for such a one either, so it is right."""
+    """Reads a source that was edited just now past Python's bytecode cache, whose time stamps have
+    whole seconds. No cache is written for such a source, so the cache stays right."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -175,7 +177,7 @@ class _FreshLoader(SourceFileLoader):
 
 
 class _FreshFinder(MetaPathFinder):
-    """Finds what plugins are made of, for the loader above."""
+    """Gives plugins' modules to `_FreshLoader`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -191,7 +193,7 @@ class _FreshFinder(MetaPathFinder):
 
 @contextmanager
 def without_bytecode_cache() -> Iterator[None]:
-    """While this is open, all modules of plugins are read as they are on disk."""
+    """Load plugins' modules as they are on disk while the block is open."""
     finder = _FreshFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -232,9 +234,10 @@ def _import(name: str, item: DiscoveredPlugin) -> ModuleType:
 
 
 def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
-    """Take a module and what is inside it out of the way; the undo puts back what was there.
+    """Take a module and its submodules out of ``sys.modules``. The returned function does it again
+    and puts back what was there before.
 
-    Of a folder's plugin that is also what it imported by a path of its own making.
+    For a plugin with a folder this includes what it imported through a path of its own.
     """
     paths = [*sys.path]
 
@@ -263,7 +266,7 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
 
 
 async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) -> ModuleType:
-    """Run in a daemon thread, which unlike a worker thread keeps nobody from ending."""
+    """Run in a daemon thread. Unlike a worker thread it does not keep the process from ending."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[ModuleType | None, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
@@ -301,8 +304,8 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
 
 @contextmanager
 def pause_import_limit(seconds: float) -> Iterator[None]:
-    """In here an import waits for something that is not its own slowness, a package to come for
-    example: for so long its limit of time stands still. Elsewhere it changes nothing."""
+    """Extend the time limit of the running import, while it waits for something such as a package
+    that is fetched. Elsewhere this does nothing."""
     extend, began = _more_time.get(), time.monotonic()
     extend(seconds)
     try:
@@ -316,8 +319,8 @@ def _extend(limit: anyio.CancelScope, seconds: float) -> None:
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """End a thread at its next line of Python: one that loops would take a processor for ever. One
-    that waits in a library's code stays, and does no harm."""
+    """End a thread at its next line of Python, because an endless loop would use a processor for
+    ever. A thread that waits in a library's code stays and does no harm."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )

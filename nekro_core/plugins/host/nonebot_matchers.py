@@ -1,4 +1,4 @@
-"""NoneBot's own objects at module level of a plugin."""
+"""NoneBot's objects at the module level of a plugin."""
 
 import sys
 
@@ -22,7 +22,7 @@ def init_missing_nonebot(error: Exception) -> bool:
 
 
 def drop_matchers(module: str) -> None:
-    """Take back the matchers that a plugin's module, or one below it, has registered."""
+    """Remove the matchers that a plugin's module or its submodules registered."""
     if "nonebot.matcher" not in sys.modules:
         return
     from nonebot.matcher import matchers  # noqa: PLC0415 - most bots have none and need not load it

@@ -49,7 +49,8 @@ LOCAL_FOLDER = "plugins"
 
 
 class PluginRegistry(ActivePlugins):
-    """Made by `open`. A broken plugin is listed with its problem and stops nobody."""
+    """The plugins of one bot, made by `open`. A broken plugin is listed with its problem and harms
+    no other."""
 
     def __init__(
         self,
@@ -91,10 +92,13 @@ class PluginRegistry(ActivePlugins):
         registrars: Registrars = NO_REGISTRARS,
         legacy: LegacySupport = NO_LEGACY_SUPPORT,
     ) -> AsyncIterator[Self]:
-        """Load every plugin that is on; leaving unloads them. ``builtin`` is where the built-in
-        ones lie, where that is not the usual place; ``kinds`` load plugins written for another
-        host, ``registrars`` put in force what plugins declare, ``legacy`` gives plugins
-        written for another bot the forms that they know. No plugin's fault is raised."""
+        """Load every plugin that is on; leaving the block unloads them. No error of a plugin is
+        raised.
+
+        ``builtin`` is the folder of the built-in plugins, if not the usual one. ``kinds`` load
+        plugins written for another host. ``registrars`` put into effect what plugins declare.
+        ``legacy`` gives plugins written for another bot the forms that they know.
+        """
         folder = builtin or builtin_folder("plugins")
         registry = cls(services, settings or PluginSettings(), folder, kinds, registrars, legacy)
         with without_bytecode_cache(), adopt_plugin_tasks(), serving(registry._binding):
@@ -115,7 +119,7 @@ class PluginRegistry(ActivePlugins):
                 await self.unload_all()
 
     def plugins(self) -> tuple[PluginInfo, ...]:
-        """Every plugin that was found, with the clashes of its tools' names among its problems."""
+        """Get every plugin that was found. Clashes of tool names are among its problems."""
         clashes = self._sets.of("").clashes
         return tuple(
             replace(
@@ -138,7 +142,7 @@ class PluginRegistry(ActivePlugins):
         return tuple(map(str, packages.stale)) if packages is not None else ()
 
     async def load_all(self) -> None:
-        """Look into the folders; load what is on and unload what is off."""
+        """Look into the folders, load what is on and unload what is off."""
         async with self._lock:
             if self._services.packages is not None:
                 self._services.packages.refresh()  # a command may have installed some
@@ -155,7 +159,7 @@ class PluginRegistry(ActivePlugins):
             self._write_list()
 
     async def follow_switches(self) -> None:
-        """Do what the operator's file says, whenever somebody writes it. Runs until cancelled."""
+        """Follow the operator's file of switches whenever it changes. Runs until cancelled."""
         while True:
             await anyio.sleep(self._settings.look_s)
             for entry in self._entries.values():
@@ -165,14 +169,14 @@ class PluginRegistry(ActivePlugins):
                 await self.load_all()
 
     async def unload_all(self) -> None:
-        """Unload every plugin, all at once; each has its cleanup."""
+        """Unload every plugin, all at once. Each runs its cleanup method."""
         async with self._lock, anyio.create_task_group() as tasks:
             for entry in self._entries.values():
                 tasks.start_soon(self._life.end, entry)
 
     async def enable(self, plugin: str) -> PluginInfo:
-        """Load a plugin by key or item, and remember that it is wanted. A loaded one is loaded
-        again from its files. Raises `UnknownPlugin`."""
+        """Load a plugin by key or item, and remember that it is on. A loaded plugin is loaded again
+        from its files. Raises `UnknownPlugin`."""
         async with self._lock:
             self._find()
             entry = self._entry(plugin)
@@ -183,7 +187,7 @@ class PluginRegistry(ActivePlugins):
         return entry.info
 
     async def reload(self, plugin: str) -> None:
-        """Load a plugin that is on again from its files; one that is off stays off."""
+        """Load a plugin again from its files if it is on."""
         async with self._lock:
             self._find()
             entry = self._entries.get(plugin)
@@ -193,7 +197,7 @@ class PluginRegistry(ActivePlugins):
                 self._write_list()
 
     async def disable(self, plugin: str) -> PluginInfo:
-        """Unload a plugin, and remember that it is not wanted. Raises `UnknownPlugin`."""
+        """Unload a plugin, and remember that it is off. Raises `UnknownPlugin`."""
         async with self._lock:
             entry = self._entry(plugin)
             self._choices.choose(entry.item.item, entry.info.key, wanted=False)
@@ -285,7 +289,7 @@ class PluginRegistry(ActivePlugins):
         await self._life.enabled(plugin)
 
     def _put(self, plugin: NekroPlugin, value: object) -> None:
-        """Put something that a plugin declares in force."""
+        """Put a declared value into effect."""
         if (registrar := self._registrars.get(type(value))) is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Plugins whose files somebody edits, loaded again as soon as they are saved."""
+"""Loads plugins again as soon as their files are saved."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -15,8 +15,8 @@ _NOT_LOADED = frozenset({"tests", "test", "docs"})
 
 
 async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
-    """Call ``reload`` with the item of each plugin of a folder whose files change. Runs until
-    cancelled. A plugin may be a link to where its author keeps it."""
+    """Call ``reload`` with the item of each plugin whose files change. Runs until cancelled. A
+    plugin may be a link to its author's folder."""
     import watchfiles  # noqa: PLC0415 - for authors at work; a bot starts without it
 
     await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
@@ -33,8 +33,8 @@ async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) ->
 
 
 def edited_items(places: dict[Path, str], changed: Iterable[Path]) -> list[str]:
-    """The items to which changed files belong, each once. ``places`` leads from where a plugin
-    really lies to its item."""
+    """Get the items that changed files belong to, each once. ``places`` maps the real place of a
+    plugin to its item."""
     found: dict[str, None] = {}
     for path in changed:
         for place, item in places.items():

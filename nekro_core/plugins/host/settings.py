@@ -4,12 +4,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES
+from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.plugins.packages import PackageFolder
 
 
 class PluginSettings(BaseModel):
-    """Bounds of what plugins do, and what they may."""
+    """Limits of plugins, and what they are allowed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,7 +46,7 @@ class PluginSettings(BaseModel):
     may_send_elsewhere: frozenset[str] = frozenset()
     """Keys of plugins whose tools may write to other chats than the one that asks."""
 
-    shared_bytes: int = Field(default=MOST_BYTES, gt=0)
+    shared_bytes: int = Field(default=SHARED_BYTES, gt=0)
     """Most that the folder may hold in which a chat's plugins work with files of its box."""
 
     order: tuple[str, ...] = ()

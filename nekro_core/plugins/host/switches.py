@@ -1,5 +1,5 @@
-"""Which plugins the operator has switched off, and the list of what became of each: two small files
-under the data folder, through which a command talks to the bot that runs."""
+"""Which plugins the operator switched off, and the list of plugins as the bot last saw them. Both
+are small files in the data folder, through which a command and the running bot talk."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginSwitches:
-    """The operator's choices. A plugin that is not named is on."""
+    """The operator's switches. A plugin that is not named is on."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
@@ -47,11 +47,12 @@ class PluginSwitches:
         return item not in self._disabled
 
     def key_of(self, item: str) -> str:
-        """The key that a plugin had when it was switched off; it is not imported to ask again."""
+        """Get the key that a plugin had when it was switched off, because it is not imported again
+        to ask."""
         return self._disabled.get(item, "")
 
     def changed(self) -> bool:
-        """Read the file again where somebody wrote it; whether somebody did."""
+        """Read the file again if it was written; returns whether it was."""
         try:
             found = self._path.stat()
         except OSError:
@@ -65,7 +66,7 @@ class PluginSwitches:
         return True
 
     def choose(self, item: str, key: str, *, wanted: bool) -> None:
-        """Remember a choice, on disk before it is in force."""
+        """Store a choice on disk, then put it into effect."""
         self.changed()
         disabled = {each: known for each, known in self._disabled.items() if each != item}
         if not wanted:
@@ -89,7 +90,7 @@ class PluginSwitches:
 
 
 def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
-    """Write down what became of every plugin."""
+    """Write the list of plugins."""
     listed = [
         ListedPlugin(
             item=info.item,
@@ -106,7 +107,7 @@ def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
 
 
 def read_list(data_dir: Path) -> list[ListedPlugin]:
-    """What the bot last wrote down; nothing where it never ran."""
+    """Read the list that the bot last wrote; empty where it never ran."""
     try:
         return msgspec.json.decode((data_dir / LIST_NAME).read_bytes(), type=list[ListedPlugin])
     except (OSError, msgspec.MsgspecError):
@@ -114,10 +115,8 @@ def read_list(data_dir: Path) -> list[ListedPlugin]:
 
 
 def switch_plugin(data_dir: Path, plugin: str, *, wanted: bool) -> str:
-    """Switch a plugin on or off by key or item; a bot that runs follows within a second.
-
-    Returns its item. Raises `UnknownPlugin`. An item may be named before the bot has seen it.
-    """
+    """Switch a plugin on or off by key or item, and return its item. A running bot follows within a
+    second. An item may be named before the bot has seen it. Raises `UnknownPlugin`."""
     known = read_list(data_dir)
     for each in known:
         if plugin and plugin in (each.item, each.key):

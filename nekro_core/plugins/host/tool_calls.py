@@ -1,4 +1,5 @@
-"""One call of a tool: validated, bounded in time, checked, and every failure in our own words."""
+"""Runs one call of a tool: validates its arguments, bounds its time, checks its result, and
+describes every failure in the bot's own words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,11 +27,11 @@ _MAX_MESSAGE = 600
 async def call_tool(
     tool: Tool, ctx: AgentCtx, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> Outcome:
-    """Call a tool's handler with arguments as they came from a box.
+    """Call a tool's handler with arguments from a box.
 
-    Never raises for what the handler does: wrong arguments, an exception, a wrong result and a call
-    over ``tool.timeout_s`` are `ToolCallFailed`. The log has the whole story, the message none of
-    the host.
+    It never raises for what the handler does. Wrong arguments, an exception, a wrong result and a
+    call over ``tool.timeout_s`` become `ToolCallFailed`. The log has the details; the message
+    reveals nothing of the host.
     """
     try:
         bound = bind_arguments(tool, args, kwargs or {})

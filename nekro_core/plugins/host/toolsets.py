@@ -1,4 +1,4 @@
-"""The sets of tools that chats have, each made once until a plugin comes or goes."""
+"""The sets of tools of chats. Each is built once and kept until a plugin is loaded or unloaded."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -19,9 +19,9 @@ _MOST_SETS = 64
 
 
 class ToolSetCache:
-    """Tools by adapter, and by what plugins choose for a chat (`mount_collect_methods`).
+    """Sets of tools by adapter, and by what plugins choose for a chat (`mount_collect_methods`).
 
-    ``loaded`` gives the plugins that serve an adapter's chats; of the empty name, all of them.
+    ``loaded`` gives the plugins that serve an adapter's chats; for the empty name, all of them.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ToolSetCache:
         self._sets: dict[tuple[str, tuple[int, ...] | None], ToolSet] = {}
 
     def clear(self) -> None:
-        """Something has changed."""
+        """Drop all sets because something has changed."""
         self._sets.clear()
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
@@ -49,8 +49,8 @@ class ToolSetCache:
         return withdraw
 
     def of(self, adapter: str) -> ToolSet:
-        """What every chat of an adapter has: tools that no plugin chooses by the chat. For the
-        empty name that of all plugins together."""
+        """Get the tools that every chat of an adapter has, without those that plugins choose by the
+        chat. For the empty name, get the tools of all plugins together."""
         key = (adapter, None)
         if key not in self._sets:
             plugins = [
@@ -62,7 +62,8 @@ class ToolSetCache:
         return self._sets[key]
 
     async def in_chat(self, ctx: AgentCtx) -> ToolSet:
-        """What this chat has now. A plugin that is late with its choice, or fails, offers none."""
+        """Get the tools of this chat now. A plugin whose collect hook fails or is late offers
+        none."""
         adapter = ctx.adapter_key
         plugins = self._loaded(adapter)
         choosing = [entry for entry in plugins if entry.plugin and entry.plugin.collect_method]

@@ -57,7 +57,7 @@ def _pieces(text: str) -> Counter[str]:
 
 
 class EmbeddingEndpoint:
-    """``/embeddings`` of an OpenAI-compatible address. Used once and closed."""
+    """``/embeddings`` of an OpenAI-compatible address. Make one for each request."""
 
     def __init__(self, base_url: str, api_key: str, *, proxy: str = "", timeout_s: float) -> None:
         self._url = f"{base_url.rstrip('/')}/embeddings"
@@ -69,8 +69,8 @@ class EmbeddingEndpoint:
     async def embed(
         self, model: str, texts: list[Any], dimensions: int | None
     ) -> tuple[list[list[float]], int]:
-        """A vector for each, and the tokens that the provider counted (0: it did not say). Raises
-        `ModelError`."""
+        """Get a vector for each text, and the tokens that the provider counted (0 where it did not
+        say). Raises `ModelError`."""
         body: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
         if dimensions:
             body["dimensions"] = dimensions

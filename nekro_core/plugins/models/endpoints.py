@@ -20,7 +20,7 @@ _MOST_KEPT = 16
 
 
 class PluginModels:
-    """Made once for a bot. Everything that is asked through it is in the ledger."""
+    """The models of one bot for its plugins. Every request through it is counted in the ledger."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class PluginModels:
     async def chat(
         self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
     ) -> MeteredModel:
-        """The model of this name at this address; without an address the bot's own, whatever the
-        name. Raises `RequestRejected` for what cannot be an endpoint."""
+        """Get the model of this name at this address; without an address the bot's own, whatever
+        the name. Raises `RequestRejected` for what cannot be an endpoint."""
         base_url = base_url.strip().rstrip("/")
         if not base_url:
             return self.own
@@ -58,13 +58,13 @@ class PluginModels:
         return MeteredModel(found, self.ledger)
 
     def price(self, base_url: str, model: str) -> Price:
-        """What the operator says that a model costs; nothing where it is none of theirs."""
+        """Get what the operator says a model costs; zero where the operator named no such model."""
         wanted = base_url.strip().rstrip("/"), model
         known = (each for each in self._others.values() if self._mine(each)[:2] == wanted)
         return next((each.price for each in known), Price())
 
     async def aclose(self) -> None:
-        """Close the connections, those of the bot's own model excepted."""
+        """Close the connections, except those of the bot's own model."""
         while self._kept:
             await _close(self._kept.popitem()[1])
 

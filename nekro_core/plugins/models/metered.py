@@ -1,4 +1,5 @@
-"""What plugins ask of models is counted: for the turn, the chat and the person on whose behalf."""
+"""Counts what plugins ask of models, for the turn, the chat and the person on whose behalf they
+ask."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -20,27 +21,28 @@ from nekro_core.store import ModelUse
 
 
 class ModelUseWriter(Protocol):
-    """Where uses are written down (`nekro_core.store.Store.model_uses`)."""
+    """Where model uses are stored (`nekro_core.store.Store.model_uses`)."""
 
     def add(self, use: ModelUse) -> object:
-        """Take a use; it will be written without anybody waiting for it."""
+        """Queue a use to be written. Does not block."""
 
 
 class UsageLedger:
-    """Checks before a request, and counts after it. ``wall`` is in seconds since 1970."""
+    """Checks limits before a request, and counts the request after it. ``wall`` is in seconds since
+    1970."""
 
     def __init__(self, book: ModelUseWriter, wall: Callable[[], float]) -> None:
         self._book = book
         self._wall = wall
 
     def check(self) -> None:
-        """Raises `QuotaExceeded` where the turn that asks may use no more."""
+        """Raises `QuotaExceeded` where the asking turn may use no more."""
         call = current_call()
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
             raise QuotaExceeded(f"no more may be asked of a model in this turn: {why}")
 
     def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
-        """A request was paid for; ``started`` is when, by `now`."""
+        """Count a request. ``started`` is when it began, by `now`."""
         call, owner = current_call(), current_owner()
         cost = profile.price.of(usage)
         if call is not None and call.meter is not None:
@@ -68,7 +70,8 @@ class UsageLedger:
 
 
 class MeteredModel:
-    """A `ChatModel` whose requests are in a ledger. The model itself stays its owner's to close."""
+    """A `ChatModel` whose requests are counted in a ledger. Closing the inner model is up to its
+    owner."""
 
     def __init__(self, model: ChatModel, ledger: UsageLedger) -> None:
         self._model = model
@@ -84,7 +87,7 @@ class MeteredModel:
         await self._model.prepare(likely)
 
     async def aclose(self) -> None:
-        """Nothing: whoever made the model closes it."""
+        """Do nothing: the owner of the inner model closes it."""
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:

@@ -1,7 +1,7 @@
-"""Which tasks ran when the bot was cut off, so that the next one can say so.
+"""Which tasks ran when the bot was killed, so that the next start can say so.
 
-A task is a coroutine of a plugin: it cannot be gone on with. It is closed with a line in its chat's
-record that wakes the agent, once, so that nobody waits for it in vain.
+A task is a coroutine of a plugin and cannot be resumed. At the next start a line in its chat's
+record tells that it ended, once, and wakes the agent, so that nobody waits for it in vain.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ _SHOWN = 200
 
 
 class TaskStore(Protocol):
-    """Where they are kept (`nekro_core.store.Store.waiting`)."""
+    """Where running tasks are stored (`nekro_core.store.Store.waiting`)."""
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
-        """Keep a row, in the place of one with its key."""
+        """Store a row; it replaces the row with the same key."""
 
     def forget(self, kind: str, name: str) -> Awaitable[object]:
-        """Take a row away."""
+        """Delete a row."""
 
 
 class TaskNoteWriter(Protocol):
@@ -42,12 +42,12 @@ class TaskNoteWriter(Protocol):
         unique_id: str,
         beside: Callable[[int], tuple[SqlStatement, ...]],
     ) -> Record:
-        """Store a line for the agent, and what is written with it."""
+        """Store a line for the agent, and the statements of ``beside`` in the same transaction."""
 
 
 class RunningTaskRecords:
-    """Writes down which tasks run; without a ``keeper`` a restart forgets them. ``wall`` counts
-    seconds since 1970."""
+    """Stores which tasks run. Without a ``keeper`` nothing is stored. ``wall`` is in seconds since
+    1970."""
 
     def __init__(
         self, keeper: TaskStore | None = None, *, wall: Callable[[], float] = time.time
@@ -56,7 +56,7 @@ class RunningTaskRecords:
         self._wall = wall
 
     def began(self, plugin: str, task_type: str, task_id: str, chat_key: str) -> None:
-        """A task runs."""
+        """Store that a task runs."""
         if self._keeper is None:
             return
         try:
@@ -75,14 +75,14 @@ class RunningTaskRecords:
         )
 
     def ended(self, task_type: str, task_id: str) -> None:
-        """It has said its last word, or was called off."""
+        """Delete a task that ended or was cancelled."""
         if self._keeper is not None:
             self._keeper.forget(TASK, _name(task_type, task_id))
 
 
 async def report_interrupted(store: Store, inbox: TaskNoteWriter) -> int:
-    """Tell chats of the tasks that an earlier process left, and forget these; how many there were.
-    Raises `StoreError`."""
+    """Tell chats of the tasks that an earlier process left, delete these, and return how many there
+    were. Raises `StoreError`."""
     rows = await store.waiting.all(TASK)
     for row in rows:
         known = json.loads(row.data)

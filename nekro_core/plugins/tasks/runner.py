@@ -1,4 +1,5 @@
-"""The tasks of plugins that run in one bot. A bot that ends, ends them; the next one says so."""
+"""Runs the tasks of plugins in one bot. They end with the bot, and the next start tells their
+chats."""
 
 import asyncio
 import inspect
@@ -36,7 +37,7 @@ _Key = tuple[str, str]
 
 
 class TaskRefused(NekroError):
-    """The task is not started; says why."""
+    """The task is not started. The message says why."""
 
 
 class _Running(msgspec.Struct):
@@ -45,7 +46,7 @@ class _Running(msgspec.Struct):
 
 
 class TaskRunner:
-    """A task is known by its type and id; an id alone finds the first of it.
+    """Runs tasks. A task is known by its type and id; an id alone finds the first task that has it.
 
     Args:
         kept: Remembers what runs over a restart; None to remember nothing.
@@ -217,7 +218,7 @@ class TaskRunner:
 async def _worked(
     kind: TaskType, handle: AsyncTaskHandle, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> TaskCtl:
-    """The last word of a task that came to its end."""
+    """Run a task to its end and return its last `TaskCtl`."""
     key = handle.plugin.key
     with handle.plugin.acting():
         try:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import PAGES, PluginRouter
 from nekro_core.plugins.host.kinds import DeclarationRefused
-from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
+from nekro_core.plugins.web.requests import PluginRequests, inner_path, refuse
 from nekro_core.system.asgi import Receive, Scope, Send, WebApplication
 from nekro_core.tools.describe import place_of
 
@@ -21,7 +21,8 @@ _THE_BOTS = ("app", "router", "endpoint", "route", "path_params")
 
 
 class PluginPages:
-    """An ASGI application. It asks nobody who they are: that is the part of whoever mounts it."""
+    """An ASGI application that answers with plugins' routers. It checks no login: mount it behind
+    one."""
 
     def __init__(self) -> None:
         self._pages: dict[str, tuple[WebApplication, PluginRequests]] = {}

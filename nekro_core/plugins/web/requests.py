@@ -1,22 +1,143 @@
-"""From a request on the wire to what a webhook's handler is given."""
+"""HTTP requests to plugins: their limits, and a webhook's request read."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+import anyio
 from anyio import to_thread
+from loguru import logger
 
+from nekro_core.plugins.authoring.faults import is_cancellation
+from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import WebhookRequest
-from nekro_core.system.asgi import Receive, Scope
+from nekro_core.system.asgi import Message, Receive, Scope, Send, WebApplication
 from nekro_core.system.errors import NekroError
+from nekro_core.system.sync_bridge import run_bridged
+
+_CODES = {404: "not_found", 405: "method", 408: "body", 413: "body", 503: "busy"}
+
+
+class PluginRequests:
+    """The requests that a plugin answers now: at most ``most`` at one time, each with a body of at
+    most ``body_bytes``.
+
+    Unloading the plugin cuts them off; later requests are refused.
+    """
+
+    def __init__(self, plugin: NekroPlugin, what: str, *, most: int, body_bytes: int) -> None:
+        self._plugin = plugin
+        self._what = what
+        self._most = most
+        self._body_bytes = body_bytes
+        self._open: set[anyio.CancelScope] = set()
+        self._empty = anyio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def serve(
+        self, application: WebApplication, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Let the plugin's code answer. What it raises is logged, without the address, which may
+        hold a secret, and answered where nothing of an answer was sent yet."""
+        if self._closed or len(self._open) >= self._most:
+            await refuse(scope, send, 503, "too many requests at one time")
+            return
+        if _declared_length(scope) > self._body_bytes:
+            await refuse(scope, send, 413, f"more than {self._body_bytes} bytes")
+            return
+        begun = anyio.Event()
+
+        async def sending(message: Message) -> None:
+            begun.set()
+            await send(message)
+
+        with anyio.CancelScope() as visit:
+            self._open.add(visit)
+            try:
+                with self._plugin.acting():
+                    bounded = _bounded(receive, self._body_bytes)
+                    await run_bridged(application(scope, bounded, sending))
+            except BaseException as error:
+                if is_cancellation(error):
+                    raise
+                logger.exception("plugin {}: {} failed", self._plugin.key, self._what)
+                if not begun.is_set():
+                    await refuse(scope, send, 500, "the plugin failed; the bot's log says why")
+            finally:
+                self._leave(visit)
+        if visit.cancelled_caught and not begun.is_set():
+            await refuse(scope, send, 503, "the plugin was unloaded")
+
+    def _leave(self, visit: anyio.CancelScope) -> None:
+        self._open.discard(visit)
+        if self._closed and not self._open:
+            self._empty.set()
+
+    async def close(self) -> None:
+        """Cut off what is open, and wait for its end."""
+        self._closed = True
+        for visit in [*self._open]:
+            visit.cancel()
+        if self._open:
+            await self._empty.wait()
+
+
+def _bounded(receive: Receive, limit: int) -> Receive:
+    """The same, refusing once more than so many bytes of a body came."""
+    left = limit
+
+    async def receiving() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body") or b"")
+        if left < 0:
+            # FastAPI makes 400 of every other exception that comes while it reads.
+            from starlette.exceptions import HTTPException  # noqa: PLC0415 - there is a server here
+
+            raise HTTPException(413, f"the request is larger than {limit} bytes")
+        return message
+
+    return receiving
+
+
+def _declared_length(scope: Scope) -> int:
+    """The length that the request itself claims; 0 where it claims none."""
+    for name, value in scope.get("headers", ()):
+        if name == b"content-length" and value.isdigit() and len(value) < 20:
+            return int(value)
+    return 0
+
+
+def inner_path(scope: Scope) -> str:
+    """Get the part of the path behind the place where an application is mounted."""
+    return str(scope["path"]).removeprefix(str(scope.get("root_path", ""))).lstrip("/")
+
+
+async def refuse(scope: Scope, send: Send, status: int, message: str) -> None:
+    """Answer with an error in the bot's own words; a WebSocket is closed."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    from starlette.responses import JSONResponse  # noqa: PLC0415 - there is a server here
+
+    error = {"code": _CODES.get(status, "plugin"), "message": message}
+    await JSONResponse({"error": error}, status)(scope, _nothing, send)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
 
 _IN_A_THREAD = 256 * 1024
 """Bytes of JSON or of a form beyond which reading it would hold every chat up."""
 
 
 class UnreadableRequest(NekroError):
-    """A request cannot be made a value of; ``status`` is HTTP's word for why."""
+    """The request cannot be read. ``status`` is the HTTP status to answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -24,7 +145,7 @@ class UnreadableRequest(NekroError):
 
 
 async def read_request(endpoint: str, scope: Scope, receive: Receive) -> WebhookRequest:
-    """The whole request, with its body read. Raises `UnreadableRequest`."""
+    """Read the whole request with its body. Raises `UnreadableRequest`."""
     from starlette.datastructures import Headers  # noqa: PLC0415 - there is a server here
 
     headers = Headers(scope=scope)  # names in any case: senders and plugins write them as they like

@@ -18,8 +18,13 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook, no_chat_key
 from nekro_core.plugins.host.kinds import DeclarationRefused
-from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
-from nekro_core.plugins.web.requests import UnreadableRequest, read_request
+from nekro_core.plugins.web.requests import (
+    PluginRequests,
+    UnreadableRequest,
+    inner_path,
+    read_request,
+    refuse,
+)
 from nekro_core.system.asgi import Receive, Scope, Send
 from nekro_core.tools.describe import place_of
 
@@ -42,8 +47,8 @@ class _Hook(msgspec.Struct, frozen=True, eq=False):
 
 
 class Webhooks:
-    """An ASGI application. ``key`` gives the bot's secret for all webhooks; it is asked for once
-    there is one."""
+    """An ASGI application that calls plugins' webhooks. ``key`` gives the bot's secret for all
+    webhooks; it is asked for when the first webhook is mounted."""
 
     def __init__(self, key: Callable[[], str]) -> None:
         self._key = key
@@ -53,8 +58,7 @@ class Webhooks:
         return sum(map(len, self._hooks.values()))
 
     def put(self, plugin: NekroPlugin, webhook: Webhook) -> None:
-        """Take a plugin's webhook into service until it is unloaded. Raises
-        `DeclarationRefused`."""
+        """Accept calls of a plugin's webhook until it is unloaded. Raises `DeclarationRefused`."""
         where, endpoint = place_of(webhook.handler), webhook.endpoint
         if not _ENDPOINT.match(endpoint):
             raise DeclarationRefused(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.plugins.authoring.shared_folder_quota import SharedFolderQuota
+from nekro_core.plugins.authoring.host_files import SharedFolderQuota
 from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import Outcome, ToolCallFailed, ToolFailure
 from tests.plugins.world import GROUP, World, plugin_source

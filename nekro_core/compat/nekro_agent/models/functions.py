@@ -80,11 +80,13 @@ def plugin_models() -> ModelEndpoints:
 
 
 def model_groups() -> ModelGroups:
-    """List the models that the operator has named. Raises `NoCurrentBot` outside of a plugin's
-    code.
+    """List the models that the operator has named.
 
     Returns:
         The groups by name; a name that is missing raises a `KeyError` that tells how to set it.
+
+    Raises:
+        NoCurrentBot: Called outside of a plugin's code, or the bot has no models for plugins.
     """
     groups = current_services().extension(ModelGroups)
     if groups is None:

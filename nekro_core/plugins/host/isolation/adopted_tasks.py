@@ -1,7 +1,8 @@
-"""Tasks that plugins start by themselves (``asyncio.create_task``) are theirs, and end with them.
+"""Makes tasks that a plugin starts itself (``asyncio.create_task``) end with the plugin.
 
-The loop's task factory looks who asks for a task. It is a plugin's where a plugin's code runs, or a
-library that it called; what the bot starts on a plugin's behalf stays the bot's.
+The loop's task factory looks at who starts a task. A task belongs to a plugin if the plugin's code
+starts it, or a library that the plugin called. What the bot starts on a plugin's behalf belongs to
+the bot.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ _Work = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
 
 @contextmanager
 def adopt_plugin_tasks() -> Iterator[None]:
-    """While this is open, tasks of the running loop that a plugin starts are its own."""
+    """Adopt the tasks that plugins start on the running loop while the block is open."""
     loop = asyncio.get_running_loop()
     before = loop.get_task_factory()
     if isinstance(before, _Adopting):  # Another bot of this process sees to it.
@@ -35,7 +36,7 @@ def adopt_plugin_tasks() -> Iterator[None]:
 
 
 class _Adopting:
-    """A task factory, in front of the one that was there."""
+    """A task factory that calls the previous one."""
 
     def __init__(self, before: Any) -> None:
         self._before = before

@@ -1,4 +1,4 @@
-"""Whose code a frame is: a plugin's, the bot's, or a library's, by the module that it runs in."""
+"""Whether code belongs to a plugin, the bot or a library, by the module that it runs in."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _DEEPEST = 200
 
 
 def plugin_of_module(module: str) -> str:
-    """``local/weather`` for a module of that plugin; empty for any other."""
+    """Get the plugin of a module: ``local/weather``; empty for a module of the bot or a library."""
     if module.startswith(LOCAL_NAMESPACE):
         _, _, rest = module.partition(".")
         return f"local/{rest.partition('.')[0]}" if rest else ""
@@ -24,20 +24,21 @@ def plugin_of_module(module: str) -> str:
 
 
 def is_bot_module(module: str) -> bool:
-    """Whether it is one of the bot's."""
+    """Whether a module is the bot's."""
     return module.startswith(_OWN)
 
 
 def frames_outward(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame and those that called it, innermost first."""
+    """Yield a frame and its callers, innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
 def plugin_of_frame(frame: FrameType | None) -> str:
-    """The plugin whose code runs here, or whose call of a library does; empty where the bot's own
-    code comes before: what the bot does for a plugin is the bot's."""
+    """Get the plugin whose code runs in this frame, or called the library that does. It is empty
+    where the bot's own code comes first, because what the bot does for a plugin belongs to the
+    bot."""
     for depth, each in enumerate(frames_outward(frame)):
         module = each.f_globals.get("__name__") or ""
         if plugin := plugin_of_module(module):
@@ -48,5 +49,5 @@ def plugin_of_frame(frame: FrameType | None) -> str:
 
 
 def caller_frame(depth: int = 1) -> FrameType:
-    """The frame that many calls above the one that asks."""
+    """Get the frame that is ``depth`` calls above the caller."""
     return sys._getframe(depth + 1)  # noqa: SLF001 - documented, the only way without a copy

@@ -1,4 +1,4 @@
-"""Caches of libraries that would hold the classes of a plugin that is gone."""
+"""Removes the classes of unloaded plugins from caches of libraries."""
 
 import importlib
 import sys
@@ -11,8 +11,8 @@ _MEMORIES = ("fastapi.dependencies.models", "fastapi._compat.v2")
 
 
 def forget_types(gone: Callable[[str], bool]) -> None:
-    """Take types out of caches that hold them for ever; ``gone`` tells of a module's name whether
-    its types are meant."""
+    """Remove types from caches that never drop them. ``gone`` says of a module's name whether its
+    types are to go."""
     # typing keeps the newest 128 of each of its forms (List[Place]); they are made again at once.
     for clean in getattr(typing, "_cleanups", ()):
         clean()
