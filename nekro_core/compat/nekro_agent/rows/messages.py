@@ -75,47 +75,25 @@ class DBChatMessage(Row):
     framework (``SYSTEM``) they are ``-1`` and ``0``.
     """
 
-    FIELDS: Mapping[str, Any] = {
-        "id": 0,
-        "message_id": "",
-        "sender_id": "",
-        "sender_bind_qq": "",
-        "sender_name": "",
-        "sender_nickname": "",
-        "adapter_key": "",
-        "platform_userid": "",
-        "is_tome": 0,
-        "is_recalled": False,
-        "chat_key": "",
-        "chat_type": str(ChatType.UNKNOWN),
-        "content_text": "",
-        "content_data": "[]",
-        "raw_cq_code": "",
-        "ext_data": "{}",
-        "send_timestamp": 0,
-        "create_time": None,
-        "update_time": None,
-    }
-
-    id: int
-    message_id: str
-    sender_id: str
-    sender_bind_qq: str
-    sender_name: str
-    sender_nickname: str
-    adapter_key: str
-    platform_userid: str
-    is_tome: int
-    is_recalled: bool
-    chat_key: str
-    chat_type: str
-    content_text: str
-    content_data: str
-    raw_cq_code: str
-    ext_data: Any
-    send_timestamp: int
-    create_time: datetime | None
-    update_time: datetime | None
+    id: int = 0
+    message_id: str = ""
+    sender_id: str = ""
+    sender_bind_qq: str = ""
+    sender_name: str = ""
+    sender_nickname: str = ""
+    adapter_key: str = ""
+    platform_userid: str = ""
+    is_tome: int = 0
+    is_recalled: bool = False
+    chat_key: str = ""
+    chat_type: str = str(ChatType.UNKNOWN)
+    content_text: str = ""
+    content_data: str = "[]"
+    raw_cq_code: str = ""
+    ext_data: Any = "{}"
+    send_timestamp: int = 0
+    create_time: datetime | None = None
+    update_time: datetime | None = None
 
     _host: NekroAgentHost | None = None
 

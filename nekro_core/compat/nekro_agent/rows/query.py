@@ -19,6 +19,8 @@ _MOST_ROWS = 50_000
 """Rows that one query reads. A query that would read more gets the first ones in its order, or in
 the table's order if the query orders by a field without a column."""
 
+NEW_DICT: Any = object()
+"""The default of a field that starts as an empty dict of its own."""
 M = TypeVar("M", bound="Row")
 
 
@@ -263,7 +265,11 @@ class Row:
     """One row, as an object with fields. `save` stores changes, of classes that allow it."""
 
     FIELDS: Mapping[str, Any] = {}
-    """The fields with their defaults."""
+    """The fields with their defaults: the annotated attributes of the class that are public."""
+
+    def __init_subclass__(cls) -> None:
+        own = (each for each in cls.__annotations__ if each in vars(cls) and each[0] != "_")
+        cls.FIELDS = {**cls.FIELDS, **{name: vars(cls)[name] for name in own}}
 
     def __init__(self, **fields: Any) -> None:
         unknown = set(fields) - set(self.FIELDS)
@@ -274,7 +280,7 @@ class Row:
             )
         for name, default in self.FIELDS.items():
             value = fields.get(name, default)
-            setattr(self, name, value() if callable(value) and value is default else value)
+            setattr(self, name, {} if value is NEW_DICT else value)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
