@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.compat.qdrant.filters import matches_filter
-from nekro_core.compat.qdrant.home import FILE_NAME
 from nekro_core.compat.qdrant.models import (
     CollectionConfig,
     CollectionDescription,
@@ -28,7 +27,7 @@ from nekro_core.compat.qdrant.models import (
     VectorParams,
 )
 from nekro_core.plugins.authoring.services import PayloadRedactor
-from nekro_core.store.vectors import Distance, PointId, VectorError
+from nekro_core.store.vectors import FILE_NAME, Distance, PointId, VectorError
 
 if TYPE_CHECKING:
     from nekro_core.store.vector_index import VectorIndex, VectorPoint

@@ -110,6 +110,12 @@ ASKED: tuple[tuple[dict[str, Any], list[int]], ...] = (
     ({"message_id": "m4"}, [4]),
     ({"adapter_key": "web", "sender_id__not": "ann"}, [2]),
     ({"chat_key__startswith": "web-group"}, [1, 2, 3, 4]),
+    ({"chat_key__startswith": "WEB-group"}, []),
+    ({"chat_key__contains": "group_2"}, [4]),
+    ({"chat_key__contains": "GROUP_2"}, []),
+    ({"sender_id__not_in": ["ann", "nobody"]}, [2]),
+    ({"sender_id__not_in": []}, [1, 2, 3, 4, 5]),
+    ({"id__in": [1, 5, 99], "is_recalled__not": True}, [1, 5]),
 )
 
 

@@ -28,7 +28,7 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
 from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.store.messages import record_of, unique_id_of
-from nekro_core.store.queries import WhereClause
+from nekro_core.store.queries import Column, WhereClause
 
 _NO_PERSON = {BOT_ID, -1, "0", 0}
 """Sender ids by which plugins know the bot and the framework."""
@@ -39,7 +39,7 @@ def _person(column: str) -> ColumnCondition:
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
         if lookup in ("", "exact", "not") and value in _NO_PERSON:
-            return WhereClause(f"author {'=' if lookup == 'not' else '<>'} 'person'")
+            return Column("author").compare("=" if lookup == "not" else "<>", "person")
         if lookup in ("in", "not_in") and _NO_PERSON & set(value):
             return None
         return plain(lookup, value)

@@ -188,10 +188,7 @@ class Query(Generic[M]):
         source = await self._model.source()
         written = [(each, each.where(source.columns)) for each in parts.conditions]
         clauses = [where for _, where in written if where is not None]
-        where = WhereClause(
-            " AND ".join(f"({each.sql})" for each in clauses),
-            tuple(value for each in clauses for value in each.values),
-        )
+        where = WhereClause.join(clauses)
         in_memory = [each for each, clause in written if clause is None]
         order = self._order(source)
         if order is not None and not in_memory:
@@ -209,7 +206,7 @@ class Query(Generic[M]):
         self,
         source: RowSource,
         where: WhereClause,
-        order: str | None,
+        order: tuple[str, ...] | None,
         conditions: Sequence[Condition],
     ) -> list[M]:
         """Read the rows in batches and try the conditions that SQL cannot express."""
@@ -218,7 +215,7 @@ class Query(Generic[M]):
         matching: list[M] = []
         for offset in range(0, _MOST_ROWS, _BATCH):
             rows = await source.rows(
-                where, order=order or source.default_order, limit=_BATCH, offset=offset
+                where, order=order or (source.default_order,), limit=_BATCH, offset=offset
             )
             made = (self._model.of(row) for row in rows)
             matching += [row for row in made if all(each.holds(row) for each in conditions)]
@@ -226,15 +223,15 @@ class Query(Generic[M]):
                 break
         return matching
 
-    def _order(self, source: RowSource) -> str | None:
-        """The order in SQL; None if a field of it has no column."""
-        parts = []
+    def _order(self, source: RowSource) -> tuple[str, ...] | None:
+        """The columns to order by; None if a field of the order has no column."""
+        columns = []
         for field in self._parts.order:
             column = source.orders.get(self._named(field))
             if column is None:
                 return None
-            parts.append(f"{column} DESC" if field.startswith("-") else column)
-        return ", ".join([*parts, source.default_order])
+            columns.append(f"-{column}" if field.startswith("-") else column)
+        return (*columns, source.default_order)
 
     def _one(self, rows: list[M]) -> M:
         if not rows:
