@@ -33,7 +33,7 @@ async def test_a_cell_is_idle_then_runs_then_has_a_result() -> None:
         assert calls.started == ["soup"]
 
 
-async def test_a_result_of_old_inputs_is_never_shown_with_new_inputs() -> None:
+async def test_no_old_result_is_shown_under_a_new_input() -> None:
     calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
         output = load(calls.run, item=item)
@@ -51,7 +51,7 @@ async def test_a_result_of_old_inputs_is_never_shown_with_new_inputs() -> None:
         assert of(output) == (False, None, "")
 
 
-async def test_after_two_quick_changes_only_the_last_is_run() -> None:
+async def test_of_two_inputs_in_a_row_only_the_last_is_run() -> None:
     calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
         output = load(calls.run, item=item)
@@ -62,7 +62,7 @@ async def test_after_two_quick_changes_only_the_last_is_run() -> None:
         assert calls.started == ["fish"]
 
 
-async def test_a_change_cancels_the_run_of_the_old_inputs() -> None:
+async def test_a_new_input_cancels_the_running_load() -> None:
     calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
         output = load(calls.run, item=item)
@@ -81,7 +81,7 @@ async def test_a_change_cancels_the_run_of_the_old_inputs() -> None:
         assert of(output) == (False, None, "")
 
 
-async def test_a_cancelled_run_that_goes_on_is_awaited_and_its_result_dropped() -> None:
+async def test_a_load_that_does_not_stop_at_once_is_waited_for_and_its_result_dropped() -> None:
     item, at_work, most = cell("soup"), 0, 0
 
     async def stubborn(item: str) -> str:
@@ -105,7 +105,7 @@ async def test_a_cancelled_run_that_goes_on_is_awaited_and_its_result_dropped() 
     assert (most, at_work) == (1, 0)
 
 
-async def test_a_result_for_inputs_that_were_withdrawn_is_dropped() -> None:
+async def test_the_result_for_an_input_that_was_taken_back_is_dropped() -> None:
     item, tries = cell("soup"), 0
 
     async def sulk(item: str) -> str:
@@ -132,7 +132,7 @@ async def test_a_result_for_inputs_that_were_withdrawn_is_dropped() -> None:
     assert tries == 3
 
 
-async def test_equal_inputs_are_not_run_again_even_after_an_error() -> None:
+async def test_the_same_input_again_runs_nothing_and_a_failure_is_remembered_too() -> None:
     calls, item = CountedCalls(), cell("burnt toast")
     async with scope(NOTHING):
         output = load(calls.run, item=computed(lambda: item().strip()))
@@ -147,7 +147,7 @@ async def test_equal_inputs_are_not_run_again_even_after_an_error() -> None:
         assert calls.started == ["burnt toast"] * 2
 
 
-async def test_true_one_and_one_point_zero_are_different_inputs() -> None:
+async def test_true_1_and_1_0_are_three_inputs() -> None:
     seen: list[Any] = []
 
     async def see(what: Any) -> str:

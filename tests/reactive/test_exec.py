@@ -43,7 +43,7 @@ async def test_a_command_runs_again_whenever_it_changes(
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], ["true", None], ["true", ""], [["echo", None]]])
-async def test_an_empty_command_runs_nothing(
+async def test_without_a_command_nothing_runs(
     nothing: Any, resources: Resources, source: Source
 ) -> None:
     async with scope(resources):
@@ -76,7 +76,7 @@ async def test_steps_share_a_shell_and_stop_at_the_first_failure(
     ("command", "exit_code"),
     [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), (["false", "true"], 1), (["exit 5"], 5)],
 )
-async def test_an_exit_code_is_a_result_and_not_an_error(
+async def test_the_exit_code_is_a_result(
     command: Any, exit_code: int, resources: Resources
 ) -> None:
     async with scope(resources):
@@ -117,7 +117,7 @@ async def test_the_content_of_a_file_is_never_read_as_its_kind(resources: Resour
         assert (await run.settled()).result.stdout == "jsonbytesa text"
 
 
-async def test_an_empty_argument_is_passed_on(resources: Resources) -> None:
+async def test_an_empty_word_of_a_command_is_passed_on(resources: Resources) -> None:
     async with scope(resources):
         run = exec_([["printf", "[%s]", "", "a b"]])
         assert (await run.settled()).result.stdout == "[][a b]"
