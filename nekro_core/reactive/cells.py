@@ -1,9 +1,9 @@
-"""A cell that runs something: ``pending``, ``result`` and ``error`` of an asynchronous function.
+"""`AsyncCell`: ``pending``, ``result`` and ``error`` of an asynchronous function.
 
-What it shows is never stale and never torn, by construction: the state is computed from its inputs,
-read now, and from a store of finished outcomes under the inputs' keys. Inputs without an outcome
-show as running in the very moment in which they are set. A task then makes the outcome; there is at
-most one, the one before it has ended first, and an outcome that nobody wants any more is dropped.
+A cell stores each finished outcome under the key of its inputs. Its state is computed from the
+present inputs and these outcomes, so it is never stale and its parts always fit together. As soon
+as inputs without an outcome are set, the cell is pending. Then one task makes the outcome. It
+starts when the task before it has ended. An outcome for inputs that have changed is dropped.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
@@ -31,12 +31,12 @@ from nekro_core.reactive.values import (
 T = TypeVar("T")
 
 Load = Callable[[InputSnapshot], Awaitable[T]]
-"""What a cell runs. The inputs' values are a private copy, None among them left out."""
+"""The function of a cell. It gets a private copy of the inputs, without those that are None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellState(Generic[T]):
-    """All of a cell at one moment: idle (nothing set), running, done or failed.
+    """The state of a cell at one moment: idle, running, done or failed.
 
     Attributes:
         pending: Whether the cell's function runs now.
@@ -52,11 +52,11 @@ class CellState(Generic[T]):
 
 
 MAX_CAUSES: Final = 100
-"""Runs in a row of which each is the cause of the next: a load that sets what it depends on, itself
-or by way of others, would go on for ever, and models cost money."""
+"""Most runs in a row that each cause the next. A function that sets a value on which its own cell
+depends would run for ever, and models cost money."""
 
 _causes: ContextVar[int] = ContextVar("nekro_reactive_causes", default=0)
-"""How many runs led to what happens here."""
+"""How many runs in a row led to the present one."""
 
 IDLE: CellState[Any] = CellState()
 RUNNING: CellState[Any] = CellState(pending=True)
@@ -69,7 +69,7 @@ class _Shown(Generic[T]):
 
 
 class AsyncCell(Node, Generic[T]):
-    """What `fetch_data`, `exec_` and their like return. Made in a scope, which ends it.
+    """The cell that `fetch_data`, `exec_` and `load` return. It ends with the scope it is made in.
 
     Reading ``pending``, ``result``, ``error`` or ``state`` inside of a `computed` makes that depend
     on it. Given as an input to another cell, it keeps that cell idle until there is a result.
@@ -117,38 +117,38 @@ class AsyncCell(Node, Generic[T]):
         self._scope.own(self)
         self._effect = Effect(self._react)
 
-    # ---- what it shows ------------------------------------------------------------------------
+    # ---- state --------------------------------------------------------------------------------
 
     @property
     def state(self) -> CellState[T]:
-        """Pending, result and error, all of the same moment."""
+        """Pending, result and error of the same moment."""
         shown = self._seen()
         note_waiting(shown.waiting)
         return shown.state
 
     @property
     def pending(self) -> bool:
-        """Whether it runs."""
+        """Whether the function runs."""
         return self.state.pending
 
     @property
     def result(self) -> T | None:
-        """What it came to with the inputs that it has now; None before that."""
+        """The result for the present inputs; None before there is one."""
         return self.state.result
 
     @property
     def error(self) -> Exception | None:
-        """What it failed with, with the inputs that it has now. It is not tried again by itself."""
+        """The error for the present inputs. The function is not tried again until `refresh`."""
         return self.state.error
 
     @property
     def waiting(self) -> bool:
-        """Whether it runs, or something runs that its inputs come from."""
+        """Whether the function runs, or that of a cell from which its inputs come."""
         return self._seen().waiting
 
     @property
     def key(self) -> str:
-        """Names the inputs that it has now; empty while it is idle."""
+        """A hash of the present inputs; empty while the cell is idle."""
         return self._wants().key
 
     def get(self) -> T | None:
@@ -167,10 +167,10 @@ class AsyncCell(Node, Generic[T]):
         """
         return self.result
 
-    # ---- what can be done with it --------------------------------------------------------------
+    # ---- actions ------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Run again with the same inputs: a failure is remembered otherwise, like a result."""
+        """Run again with the same inputs. Without this their result or error stays."""
         with batch():
             self._outcomes.set({})
             self._salt.update(lambda salt: salt + 1)
@@ -198,7 +198,7 @@ class AsyncCell(Node, Generic[T]):
         return follow(self._glimpse)
 
     def close(self) -> None:
-        """Stop. An outcome that is there stays; nothing new comes."""
+        """Stop the function. The outcomes that the cell has stay."""
         if self._closed.get():
             return
         self._effect.dispose()
@@ -208,7 +208,7 @@ class AsyncCell(Node, Generic[T]):
         self._closed.set(True)
         self._scope.disown(self)
 
-    # ---- how it works -------------------------------------------------------------------------
+    # ---- inside -------------------------------------------------------------------------------
 
     def _wants(self) -> InputSnapshot:
         try:
@@ -239,14 +239,14 @@ class AsyncCell(Node, Generic[T]):
         return Glimpse(shown.state.result, shown.state.error, not shown.waiting)
 
     def _react(self) -> None:
-        """Look at what is wanted, whenever that may have changed."""
+        """Called by reaktiv when the inputs or the outcomes may have changed."""
         self._wants()
         self._outcomes.get()
         with untracked():
             self._scope.here(self._follow)
 
     def _follow(self) -> None:
-        """Stop what is no longer wanted, start what is."""
+        """Cancel a run for inputs that have changed, and start one for the present inputs."""
         if self._closed.get():
             return
         inputs = self._wants()
@@ -264,8 +264,8 @@ class AsyncCell(Node, Generic[T]):
             self._scope.start(self._work, self.name)
 
     async def _work(self) -> None:
-        """Run what is wanted, until nothing is. The loads follow one another: the box of the one
-        before is gone when the next begins."""
+        """Run the function until the present inputs have an outcome. Runs do not overlap: a box of
+        one run is gone before the next run starts."""
         try:
             while (wanted := self._wanted) is not None:
                 _causes.set(self._causes + 1)
@@ -300,8 +300,8 @@ def _same(one: _Shown[T], other: _Shown[T]) -> bool:
 
 
 def after_input(before: Any) -> Any:
-    """An input that makes a cell run after something else, and again whenever that has run anew:
-    another cell, of which it is the serial, or any other value."""
+    """An input that makes a cell run after another cell, and again each time that one has run: the
+    other cell's serial. Any other value is returned as it is."""
     if isinstance(before, AsyncCell):
         return Computed(lambda: before.state.serial if before.state.result is not None else None)
     return before
@@ -310,7 +310,7 @@ def after_input(before: Any) -> Any:
 def load(
     function: Callable[..., Awaitable[T]], *, needed: Collection[str] | None = None, **inputs: Any
 ) -> AsyncCell[T]:
-    """Make a cell of any asynchronous function: the general form of `fetch_data`.
+    """Make a cell of any asynchronous function.
 
     Args:
         function: Called with the inputs by name, reactive ones read. It must bear being cancelled,

@@ -1,51 +1,51 @@
-"""What goes wrong in this room::
+"""The errors of this room::
 
     NekroError
     └── ToolFailure
         └── ReactiveError
-            ├── NoScope         made outside of a scope, or in one that is over
-            ├── NotHere         made or changed inside of a `computed`, which only reads
+            ├── NoScope         a cell is made outside of a scope, or in one that has ended
+            ├── NotHere         a cell is made or set inside of a `computed`, which only reads
             ├── Circle          a value that depends on itself
-            ├── BadInput        an input that is no plain data: nobody could tell whether it changed
-            ├── FetchFailed     nothing came from the network
-            ├── Unreadable      what came, from the network or a file, is not as ``mode`` says
-            ├── CommandTimeout  a command in a box took too long; its box is gone with it
-            ├── OutputMissing   a command ended well and left no file where one was expected
-            └── LoopTooLong     a model went on calling tools
+            ├── BadInput        an input is not plain data, so a change of it cannot be seen
+            ├── FetchFailed     the network gave no data
+            ├── Unreadable      data from the network or a file does not fit ``mode``
+            ├── CommandTimeout  a command in a box took too long; its box is destroyed
+            ├── OutputMissing   a command succeeded and did not write an expected file
+            └── LoopTooLong     a model called tools in every reply up to the limit
 
-Their texts hold nothing of the host: raised out of a tool, they are told to the model as they are.
-What the rooms below raise (`SandboxError`, `ModelError`) comes through as it is.
+Their texts contain nothing about the host, because the model reads the text of an error that a tool
+raises. Errors of the rooms below (`SandboxError`, `ModelError`) are raised unchanged.
 """
 
 from nekro_core.tools.outcome import ToolFailure
 
 
 class ReactiveError(ToolFailure):
-    """The root of what this room raises."""
+    """The root of the errors of this room."""
 
 
 class NoScope(ReactiveError):
-    """Cells that run something have an owner: ``async with scope():`` around what makes them."""
+    """A cell that runs something must be made inside of ``async with scope():``."""
 
 
 class NotHere(ReactiveError):
-    """A `computed` is a function of what it reads; it makes no cells and sets none."""
+    """A `computed` may only read: it makes no cells and sets none."""
 
 
 class Circle(ReactiveError):
-    """A value is computed from what is computed from it."""
+    """A value depends on itself."""
 
 
 class BadInput(ReactiveError):
-    """An input that cannot be compared with the one before it."""
+    """An input cannot be compared with the one before it."""
 
 
 class FetchFailed(ReactiveError):
-    """There is nothing from that address; the text says why."""
+    """The address gave no data. The text has the reason."""
 
 
 class Unreadable(ReactiveError):
-    """Bytes that are no text, or no JSON."""
+    """The bytes are not text, or not JSON."""
 
 
 class CommandTimeout(ReactiveError):
@@ -64,8 +64,8 @@ class CommandTimeout(ReactiveError):
 
 
 class OutputMissing(ReactiveError):
-    """The command ended with 0 and the file is not there."""
+    """The command ended with 0 and did not write the file."""
 
 
 class LoopTooLong(ReactiveError):
-    """The model called tools in every one of its replies, up to the limit."""
+    """The model called tools in each of its replies, up to the limit."""

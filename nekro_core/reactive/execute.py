@@ -21,22 +21,22 @@ from nekro_core.sandbox.box import Box, BoxFileError
 HOME: Final = "/home/user"
 TIMEOUT_S: Final = 60.0
 OUTPUT: Final = 1024 * 1024
-"""Bytes kept of stdout and of stderr, each; the middle of longer ones is left out and marked."""
+"""Most bytes of stdout, and of stderr. In longer output a mark replaces the middle."""
 MAX_FILE: Final = 16 * 1024 * 1024
-"""Bytes of one file that is taken out of a box."""
+"""Most bytes of a file that is read from a box."""
 _OUTPUTS: Final = frozenset({"text", "json", "bytes"})
-_END_S: Final = 10.0  # longest wait for a box to be gone
+_END_S: Final = 10.0  # longest wait for the end of a box
 
 Step: TypeAlias = str | Sequence[str]
-"""A text for the shell, or a program and its words, of which the shell reads nothing."""
+"""A text for the shell, or a program with its arguments, which the shell does not interpret."""
 Command: TypeAlias = Reactive[Any]
-"""One text for the shell, or a list of steps. None and what is empty is no command."""
+"""One text for the shell, or a list of steps. None or an empty value means no command."""
 Files: TypeAlias = Sequence[str] | Mapping[str, Any]
-"""Paths to take out as texts; or by path: ``"text"``, ``"json"`` or ``"bytes"`` for one to take
-out, and a value that may change, a text or bytes, for one to put in."""
+"""Paths of files to read as text. Or a dict by path, with ``"text"``, ``"json"`` or ``"bytes"`` for
+a file to read, and a text, bytes or a cell for a file to write."""
 
-# Each step is an argument and never a part of the script. One shell runs them all, so a `cd` or an
-# `export` holds for the steps after it.
+# Each step is an argument and never a part of the script. One shell runs all steps, so a `cd` or an
+# `export` has effect in the steps after it.
 _SESSION: Final = 'for step do eval "$step"; code=$?; [ "$code" -eq 0 ] || exit "$code"; done'
 
 
@@ -57,11 +57,11 @@ class ExecResult:
     exit_code: int
     files: Mapping[str, Any] = field(default_factory=dict)
     truncated: bool = False
-    """Something is left out in the middle of ``stdout`` or ``stderr``."""
+    """Whether the middle of ``stdout`` or ``stderr`` is left out."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ended with 0."""
+        """Whether the exit code is 0."""
         return self.exit_code == 0
 
     def __str__(self) -> str:
@@ -70,15 +70,15 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class FileBindings:
-    """The files of a command: ``given`` are put in before it runs, ``wanted`` taken out after."""
+    """The files of a command: ``given`` are written before it runs, ``wanted`` are read after."""
 
     given: Mapping[str, Any]
     wanted: Mapping[str, str]
 
     @classmethod
     def of(cls, files: Files | None) -> "FileBindings":
-        """Read what was asked for. Whether a binding is a value or the name of a kind is told by
-        its type, never by its text: a cell that holds ``"json"`` is a file with four letters."""
+        """Sort the files by their bindings. A plain ``"text"``, ``"json"`` or ``"bytes"`` is the
+        kind of a file to read; a cell with such a text is the content of a file to write."""
         if files is None:
             return cls({}, {})
         if isinstance(files, str):
@@ -151,7 +151,7 @@ def command_cell(
     more: Mapping[str, Any],
     after: Any,
 ) -> AsyncCell[ExecResult]:
-    """The cell of a command, wherever it runs."""
+    """The cell of a command; ``run`` decides in which box it runs."""
     inputs: dict[str, Any] = {"command": Computed(lambda: _resolved_command(command)), **more}
     present = [*(f"file:{path}" for path in bindings.given)]
     inputs |= {f"file:{path}": value for path, value in bindings.given.items()}
@@ -163,7 +163,7 @@ def command_cell(
 
 @asynccontextmanager
 async def fresh_box(source: PluginBoxSource | None, image: str) -> AsyncIterator[Box]:
-    """A box that is gone afterwards, whatever happens in between."""
+    """A box that is destroyed when the block ends."""
     if source is None:
         raise ReactiveError("this scope has no boxes: give scope() a context or a source of boxes")
     box = await source.take(image)
@@ -177,7 +177,7 @@ async def fresh_box(source: PluginBoxSource | None, image: str) -> AsyncIterator
 async def run_command(
     box: Box, values: Mapping[str, Any], bindings: FileBindings, timeout_s: float
 ) -> ExecResult:
-    """Put files in, run, take files out. See `exec_`."""
+    """Write the files, run the command, read the files. See `exec_`."""
     for path in bindings.given:
         await box.write_file(in_home(path), content_of(path, values[f"file:{path}"]))
     done = await box.execute(
@@ -199,12 +199,12 @@ async def run_command(
 
 
 def in_home(path: str) -> str:
-    """A path as boxes know it: those that do not begin at the root begin at home."""
+    """An absolute path in a box: a relative one begins in the home folder."""
     return path if path.startswith("/") else f"{HOME}/{path}"
 
 
 def _resolved_command(command: Any) -> Any:
-    """The command as it is now; None where a step or a word is not known yet."""
+    """The present command; None while a step or an argument of it is missing."""
     known = resolve(command)
     if isinstance(known, list):
         for step in known:
@@ -231,7 +231,7 @@ def _step(step: Any) -> str:
 
 
 def content_of(path: str, value: Any) -> bytes:
-    """What a file is to hold: text as UTF-8, bytes, or data as JSON. Raises `ReactiveError`."""
+    """The bytes of a file: text as UTF-8, a dict or list as JSON. Raises `ReactiveError`."""
     match value:
         case str():
             return value.encode()

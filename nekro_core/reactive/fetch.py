@@ -13,9 +13,9 @@ from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
 Mode = Literal["text", "json", "bytes"]
-"""What bytes are taken for. A text is UTF-8."""
+"""How to decode bytes. A text is UTF-8."""
 _MUCH_JSON: Final = 256 * 1024
-"""Bytes of JSON that keep the event loop for 10 ms; more are read in a thread."""
+"""Bytes of JSON that take 10 ms to decode; more are decoded in a thread."""
 
 
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
@@ -51,7 +51,7 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
 
 
 async def decode_body(data: bytes, mode: str, where: str) -> Any:
-    """Bytes as text, as JSON or as they are. Raises `Unreadable`, `ReactiveError` for no mode."""
+    """Decode bytes as ``mode`` says. Raises `Unreadable`; `ReactiveError` for an unknown mode."""
     try:
         match mode:
             case "text":

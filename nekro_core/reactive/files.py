@@ -22,10 +22,10 @@ class BoxHandle(Protocol):
 
     @property
     def identity(self) -> Any:
-        """An input: what everything in it depends on."""
+        """An input on which all cells of this box depend."""
 
     def use(self, identity: Any) -> AbstractAsyncContextManager[Box]:
-        """The living box, given that input as it was read. Raises `SandboxError`."""
+        """The running box, given the identity as it was read. Raises `SandboxError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _place(sandbox: Any) -> BoxHandle:
 
 @dataclass(frozen=True, slots=True)
 class _ByName:
-    """A box that somebody else made."""
+    """A named box of the chat, which this scope did not make."""
 
     identity: Any
     boxes: OwnerBoxes

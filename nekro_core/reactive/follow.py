@@ -1,4 +1,4 @@
-"""A value's changes, as they come."""
+"""Follows the changes of a value."""
 
 import asyncio
 import contextvars
@@ -19,7 +19,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        # The other thread's own context says that no event loop runs.
+        # In another thread's own context no event loop seems to run.
         self._context = contextvars.copy_context()
 
     def call(self, function: Callable[[], None]) -> None:
@@ -64,7 +64,7 @@ class _ChangeEvent:
 
 @contextmanager
 def watching(look: Callable[[], object]) -> Iterator[_ChangeEvent]:
-    """Notice changes of what ``look``, which must not raise, reads."""
+    """Notice changes of the values that ``look`` reads. ``look`` must not raise."""
     change = _ChangeEvent(look)
     effect = Effect(change.listen)
     try:
@@ -74,9 +74,9 @@ def watching(look: Callable[[], object]) -> Iterator[_ChangeEvent]:
 
 
 async def follow(look: Callable[[], Glimpse]) -> AsyncGenerator[Glimpse]:
-    """What ``look`` sees of a value, now and after each change, until it is final.
+    """Yield what ``look`` returns, now and after each change of the value, until it is final.
 
-    Whoever is slow misses what was in between and never what is last. Close it early with
+    A slow reader misses states in between, but never the last one. Close it early with
     `contextlib.aclosing`.
     """
     with watching(look) as change:

@@ -15,9 +15,9 @@ from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
 STEPS: Final = 24
-"""Replies of a model in one conversation with its tools."""
+"""Most replies of a model in one conversation with tools."""
 REMEMBERED: Final = 16
-"""Answers that a cell keeps, each under its request: going back to one costs nothing."""
+"""Answers that a cell stores, each under its request: asking one of them again costs nothing."""
 
 
 class TextCell(AsyncCell[str]):
@@ -58,7 +58,7 @@ class TextCell(AsyncCell[str]):
 
     @property
     def partial(self) -> str:
-        """The words of the reply to the present request that have arrived; all, once it is done."""
+        """The part of the reply to the present request that has arrived."""
         state = self.state
         if state.result is not None:
             return state.result
@@ -67,7 +67,7 @@ class TextCell(AsyncCell[str]):
 
     @property
     def request_hash(self) -> str:
-        """Names the present request; empty while there is none."""
+        """A hash of the present request; empty while there is none."""
         return self.key
 
     def _glimpse(self) -> Glimpse:

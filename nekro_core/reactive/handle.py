@@ -1,4 +1,4 @@
-"""A box that stays, as something that cells depend on."""
+"""`SandboxHandle`: a box that stays, on which cells depend."""
 
 import math
 import time
@@ -44,7 +44,7 @@ SLEEP_AFTER_S: Final = 600.0
 """Seconds without a use after which a box sleeps: its files stay, its processes end."""
 
 TOOLS: Final = ("shell", "read_file", "write_file", "glob", "browse")
-"""What a model may do in a box that it was given. It is given no other."""
+"""The tools that a model may use in a box that is offered to it."""
 
 _EPHEMERAL: Final = NamedBoxLimits(default_image="", sleep_after_s=math.inf)
 
@@ -81,8 +81,8 @@ class SandboxHandle:
         self.identity = Computed(
             lambda: [id(self), self.name, self._image.get(), self._changes.get()]
         )
-        """What everything in this box depends on: which it is, its image, how often that changed.
-        """
+        """The input of all cells of this box: which box it is, its image, and how often the image
+        has changed."""
         self._scope.own(self)
         self._effect = Effect(self._react)
 
@@ -192,7 +192,7 @@ class SandboxHandle:
         Returns:
             A context manager with the box. The box does not sleep inside of it.
         """
-        del identity  # whoever has an old one is being cancelled
+        del identity  # a cell with an old identity is being cancelled
         async with AsyncExitStack() as stack:
             async with self._changing:
                 await self._make()
@@ -200,7 +200,7 @@ class SandboxHandle:
             yield used.box
 
     def close(self) -> None:
-        """The scope is over: a box without a name of its own is destroyed."""
+        """Called when the scope ends. A box without a name is destroyed."""
         if self._closed:
             return
         self._closed = True
@@ -217,38 +217,38 @@ class SandboxHandle:
             self._scope.here(partial(self._image_is, image))
 
     def _image_is(self, image: str) -> None:
-        """Note a change, and let the old box go at once: nobody may be shown anything of it."""
+        """Note a new image, and destroy the old box at once: no cell may show anything of it."""
         if self._closed or image == self._seen:
             return
         if self._seen is not None:
             self._changes.update(lambda count: count + 1)
-            self._scope.start(self._let_go, f"end of the old {self.name}")
+            self._scope.start(self._destroy_old, f"end of the old {self.name}")
         self._seen = image
 
-    async def _let_go(self) -> None:
+    async def _destroy_old(self) -> None:
         async with self._changing:
             if self._made_of not in (None, self.identity.get()):
                 await self._destroy()
 
     async def _make(self) -> None:
-        """Have the box be of the image of now. Called by whoever changes it alone."""
+        """Make the box of the present image. The caller holds ``_changing``."""
         if self._closed:
             raise ReactiveError(f"{self.name} is over with its scope")
         image, identity = self._image.get(), self.identity.get()
         if self._made_of not in (None, identity):
             await self._destroy()
-        # Noted first: whoever is cancelled in the middle may leave a box.
+        # Set first, because a cancelled creation may leave a box.
         self._made_of = identity
         try:
             if image:
                 await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
         except ImageMismatch:
-            self._made_of = None  # somebody else's, and not ours to destroy
+            self._made_of = None  # another one's box, which we must not destroy
             raise
 
     async def _destroy(self) -> None:
         try:
-            # To its end, also for who is cancelled: half destroyed it would be taken for the new.
+            # Shielded: a half destroyed box would be taken for the new one.
             with anyio.CancelScope(shield=True):
                 await self._boxes.destroy(self.name)
         except (OSError, SandboxError) as error:

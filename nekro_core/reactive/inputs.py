@@ -1,4 +1,4 @@
-"""What a cell runs with: a private copy of its inputs and a key that tells whether they changed."""
+"""The inputs of a cell: a private copy, and a key by which a change is noticed."""
 
 import copy
 import hashlib
@@ -13,16 +13,15 @@ from nekro_core.reactive.values import Node, reading
 
 _DEPTH: Final = 64
 MAX_INPUT: Final = 32 * 1024 * 1024
-"""Bytes of all inputs of a cell together: as many as a fetch may bring."""
+"""Most bytes of all inputs of a cell together: as many as a fetch may return."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputSnapshot:
-    """One look at a cell's inputs.
+    """The inputs of a cell at one moment.
 
-    ``key`` is the same for the same inputs and empty while there is nothing to run with: a wanted
-    input is missing, or could not be read (``problem``). ``waiting`` says that one of them is not
-    final yet.
+    ``key`` is the same for the same inputs. It is empty while the cell must stay idle: a needed
+    input is missing, or an input raised ``problem``. With ``waiting`` an input is not final yet.
     """
 
     key: str = ""
@@ -38,8 +37,11 @@ def read_inputs(
     present: Collection[str],
     salt: int,
 ) -> InputSnapshot:
-    """Read every input. One that is None counts as absent. An absent one of ``present``, an absent
-    or empty one of ``needed``, leave nothing to run with. ``salt`` makes equal inputs differ."""
+    """Read every input.
+
+    The cell stays idle while an input of ``present`` is None, or one of ``needed`` is None or
+    empty. ``salt`` makes the key of equal inputs differ.
+    """
     waiting = False
     try:
         with reading(reader) as current:
@@ -58,7 +60,7 @@ def read_inputs(
 
 
 def resolve(value: Any, depth: int = 0) -> Any:
-    """The value with everything reactive in it read, and all of it a copy."""
+    """A copy of a value, in which every cell is replaced by its present value."""
     if depth > _DEPTH:
         raise BadInput(f"an input is nested more than {_DEPTH} deep")
     match value:
@@ -74,7 +76,7 @@ def resolve(value: Any, depth: int = 0) -> Any:
 
 
 def is_readable(value: Any) -> bool:
-    """Whether a value may change: it has both of the ways to read a `Readable`."""
+    """Whether a value is a `Readable`."""
     return callable(value) and callable(getattr(value, "get", None)) and not isinstance(value, type)
 
 

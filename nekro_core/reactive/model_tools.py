@@ -1,4 +1,4 @@
-"""Tools that a model calls natively, and the loop in which it does."""
+"""Tools that a model calls natively, and the loop that runs its calls."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,9 +23,9 @@ from nekro_core.sandbox.named import ImageMismatch
 from nekro_core.tools.outcome import public_error_text
 
 MAX_RESULT: Final = 64 * 1024
-"""Characters of one tool's result that the model is given."""
+"""Most characters of a tool's result that the model gets."""
 _PUBLIC_ERRORS = (BoxFileError, ImageUnavailable, ImageMismatch)
-"""Of boxes: their texts are written for whoever uses one, and name paths of the box."""
+"""Errors of boxes whose texts the model may read: they name only paths in the box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +63,11 @@ async def run_tool_loop(
     steps: int,
     on_text: Callable[[str], None],
 ) -> str:
-    """Ask until a reply calls nothing; its words.
+    """Ask the model until a reply calls no tool, and return the text of that reply.
 
-    The calls of a reply are carried out one after another. What a tool raises is its result, for
-    the model to read. ``on_text`` is given the words of the reply that is arriving, all so far.
-    Raises `LoopTooLong` after ``steps`` replies, `ReactiveError` for one that was cut, and
-    `ModelError`.
+    The calls of a reply run one after another. The model reads a tool's error as its result.
+    ``on_text`` gets the text of the arriving reply, as far as it has come. Raises `LoopTooLong`
+    after ``steps`` replies, `ReactiveError` for a reply that was cut, and `ModelError`.
     """
     for _ in range(steps):
         words, calls = await _reply(model, request, on_text)
@@ -104,7 +103,7 @@ async def _reply(
 
 
 async def _answer(call: FunctionCall, tools: Mapping[str, ModelTool]) -> PromptMessage:
-    # A cancelled conversation must not begin one thing more, even if the last one never paused.
+    # A cancelled conversation must not start another tool, even if the last one never awaited.
     await anyio.lowlevel.checkpoint_if_cancelled()
     text = await _call_tool(call, tools)
     if len(text) > MAX_RESULT:
@@ -124,7 +123,7 @@ async def _call_tool(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
         return await tool.call(call.arguments)
     except Exception as error:  # noqa: BLE001 - the model is told, whatever a tool raises
         detail = str(error) if isinstance(error, _PUBLIC_ERRORS) else public_error_text(error)
-        # Where the model is told nothing more, this is all that anybody can read of it.
+        # If the model gets no detail, the log is the only place where the error can be read.
         level = "DEBUG" if detail else "WARNING"
         logger.opt(exception=error).log(level, "{} failed for a model", call.name)
         return f"{call.name} failed with {type(error).__name__}{detail and f': {detail}'}"

@@ -1,8 +1,8 @@
-"""Who owns what runs: a scope ends everything that was made in it.
+"""A scope owns the cells and boxes that are made in it, and ends them.
 
-``async with scope(...):`` owns the tasks, and is over when the last of them is. ``with scope():``
-inside of one owns a part: leaving it cancels that part, and what has to be waited for (a box's end)
-goes on in the enclosing one.
+``async with scope(...):`` owns tasks; leaving it cancels them and waits for their end. ``with
+scope():`` inside of another scope owns some of the cells: leaving it cancels them, and the end of
+their boxes goes on in the scope around it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -42,14 +42,14 @@ class Resources:
 
 
 BOXES_AT_ONCE: Final = 8
-"""Boxes of commands that run in one scope; more of them wait."""
+"""Most boxes of commands that run in one scope at once; more commands wait."""
 
 
 class Closeable(Protocol):
-    """What a scope ends."""
+    """Something that a scope closes when it ends."""
 
     def close(self) -> None:
-        """Stop now, without waiting. May be called twice."""
+        """Stop at once, without waiting. It may be called twice."""
 
 
 _current: ContextVar["Scope | None"] = ContextVar("nekro_reactive_scope", default=None)
@@ -67,7 +67,7 @@ class Scope:
         self._resources = resources or Resources()
         self._parent: Scope | None = None
         self.room = anyio.Semaphore(BOXES_AT_ONCE)
-        """For the boxes of commands; shared with the scopes inside."""
+        """Limits the boxes of commands; shared with the scopes inside."""
         self._tasks: TaskGroup | None = None
         self._token: Token[Scope | None] | None = None
         self._owned: dict[Closeable, None] = {}
@@ -126,10 +126,10 @@ class Scope:
         tasks = self._tasks
         self._leave()
         tasks.cancel_scope.cancel()
-        # The body's error is the body's own: the group must not wrap it.
+        # The task group must not wrap an error of the body.
         await tasks.__aexit__(None, None, None)
 
-    # ---- for what lives in it -----------------------------------------------------------------
+    # ---- for its cells and boxes --------------------------------------------------------------
 
     @property
     def tasks(self) -> TaskGroup:
@@ -174,7 +174,7 @@ class Scope:
         tasks = self.tasks
 
         async def run() -> None:
-            # Whoever set the value that starts this may stand in another scope.
+            # The code that set the value and so started this may be in another scope.
             _current.set(self)
             try:
                 await work()
@@ -258,7 +258,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class _CallFetcher:
-    """The network as a call has it, in whose cells nobody knows of the call any more."""
+    """Fetches as the tool call may that made the cells."""
 
     ctx: AgentCtx
     fetcher: UrlFetcher
@@ -307,6 +307,6 @@ async def settled() -> None:
 
 
 async def idle() -> None:
-    """Let everything go on that can. Computed values need no more: they are up to date whenever
-    they are read; `settled` waits for what runs, too."""
+    """Let other tasks run once. Computed values are always up to date when they are read; to wait
+    for what runs, use `settled`."""
     await anyio.lowlevel.checkpoint()

@@ -1,8 +1,8 @@
 """Values that others depend on: `cell` holds one, `computed` derives one.
 
-Reading one inside of a `computed`, or handing it to a cell as an input, makes the reader depend on
-it. Reaktiv keeps the graph; what is added here is that a failed computation is remembered like any
-other value, and that everybody knows whether a value is final or waits for something that runs.
+A `computed` depends on the values that it reads, and a cell on those that are its inputs. Reaktiv
+holds the graph. This module adds two things: an error is stored like a value, and a value knows
+whether it is final or depends on something that runs.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Readable(Protocol[T_co]):
-    """What has a value that may change: a cell, a computed value, a cell that runs something."""
+    """Something with a value that may change: a cell, a computed value, an `AsyncCell`."""
 
     def __call__(self) -> T_co:
         """Read the value; the same as `get`.
@@ -41,12 +41,14 @@ class Readable(Protocol[T_co]):
 
 
 Reactive: TypeAlias = T | Readable[T]
-"""An input: a value that stays, or one that may change."""
+"""An input: a plain value, or a `Readable` one."""
 
 
 class Node:
-    """Something that is computed from others. Once it was found to depend on itself it is an error
-    for good: a circle that reaktiv is let to close costs every later change an endless recursion.
+    """A value that is computed from others.
+
+    Once it is found to depend on itself, it stays an error, because in reaktiv a closed circle
+    makes every later change recurse without end.
     """
 
     name = "a computed value"
@@ -55,7 +57,7 @@ class Node:
 
 @dataclass(slots=True)
 class _Reading:
-    """A computation under way, and what it learns about the values that it reads."""
+    """A computation that runs, and whether a value that it read is not final."""
 
     node: Node
     outer: "_Reading | None"
@@ -67,7 +69,7 @@ _reading: ContextVar[_Reading | None] = ContextVar("nekro_reactive_reading", def
 
 @contextmanager
 def reading(node: Node) -> Iterator[_Reading]:
-    """What is read in here is read to compute ``node``. Raises `Circle`."""
+    """Count all reads in the block as reads of ``node``. Raises `Circle`."""
     if node.in_circle:
         raise _circle(node)
     token = _reading.set(current := _Reading(node, _reading.get()))
@@ -78,8 +80,8 @@ def reading(node: Node) -> Iterator[_Reading]:
 
 
 def read(node: Node, signal: reaktiv.Signal[T]) -> T:
-    """The value that reaktiv keeps for a node. Raises `Circle` for one that is being computed, and
-    for one that ever was in a circle: nothing of it is read any more."""
+    """The value that reaktiv has for a node. Raises `Circle` for a node that is being computed, and
+    for one that ever was in a circle."""
     if node.in_circle:
         raise _circle(node)
     line: list[Node] = []
@@ -96,7 +98,7 @@ def read(node: Node, signal: reaktiv.Signal[T]) -> T:
     except RuntimeError as error:
         if type(error) is not RuntimeError:
             raise
-        # Reaktiv's own word: it was not computing, but looking whether it has to.
+        # Reaktiv found the circle itself, while it checked whether it has to compute.
         node.in_circle = True
         raise _circle(node) from None
 
@@ -106,7 +108,7 @@ def _circle(node: Node) -> Circle:
 
 
 def note_waiting(waiting: bool) -> None:
-    """Tell whoever reads that this value is not final yet."""
+    """Tell the computation that reads this value that it is not final."""
     if waiting and (current := _reading.get()) is not None:
         current.waiting = True
 

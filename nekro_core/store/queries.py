@@ -1,39 +1,88 @@
-"""Rows of a table by conditions that somebody else put together: plugins, by way of `compat`."""
+"""Reads rows by conditions that plugins choose. `nekro_core.compat` translates their queries."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from nekro_core.store.database import Database, Rows, SqlStatement, Value
 
 READABLE = frozenset({"accounts", "chats", "users", "messages", "runs", "plugin_data"})
 """Tables that may be read this way."""
+Sign = Literal["=", "<>", "<", "<=", ">", ">="]
 
 
 @dataclass(frozen=True, slots=True)
 class WhereClause:
-    """A condition in SQL, with ``?`` for each of ``values``. Made by our own code alone; whatever a
-    plugin or a person gives is among the values."""
+    """A condition in SQL, with ``?`` for each of ``values``; without SQL every row matches.
+
+    Only this module writes the SQL. What a plugin or a person gives is among the values.
+    """
 
     sql: str = ""
     values: tuple[Value, ...] = ()
 
+    @classmethod
+    def join(
+        cls, clauses: Sequence["WhereClause"], *, any_of: bool = False, negated: bool = False
+    ) -> "WhereClause":
+        """All of the clauses, or one of them with ``any_of``; ``negated`` is the opposite."""
+        sql = (" OR " if any_of else " AND ").join(f"({each.sql})" for each in clauses) or "1 = 1"
+        values = tuple(value for each in clauses for value in each.values)
+        return cls(f"{'NOT ' if negated else ''}({sql})", values)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; its methods make conditions on it. The name is a constant of ours."""
+
+    name: str
+
+    def compare(self, sign: Sign, value: Value) -> WhereClause:
+        """Rows whose value compares so."""
+        return WhereClause(f"{self.name} {sign} ?", (value,))
+
+    def is_in(self, values: Sequence[Value], *, negated: bool = False) -> WhereClause:
+        """Rows whose value is one of these; with ``negated`` none of them."""
+        if not values:
+            return WhereClause("1 = 1" if negated else "1 = 0")
+        marks = ", ".join("?" * len(values))
+        return WhereClause(f"{self.name} {'NOT ' if negated else ''}IN ({marks})", tuple(values))
+
+    def contains(self, text: str) -> WhereClause:
+        """Rows whose text contains this one, which is not empty, in the same case."""
+        # LIKE ignores case on SQLite; REPLACE does not, on any database.
+        return WhereClause(f"REPLACE({self.name}, ?, '') <> {self.name}", (text,))
+
+    def starts_with(self, text: str) -> WhereClause:
+        """Rows whose text begins with this one, in the same case."""
+        return WhereClause(f"SUBSTR({self.name}, 1, {len(text)}) = ?", (text,))
+
 
 class ConditionQueries:
-    """Reads by condition. Names of tables and columns are the caller's own constants."""
+    """Reads rows by condition. Names of tables and columns are constants of ours."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def select(
-        self, table: str, where: WhereClause, *, order: str = "", limit: int = 0, offset: int = 0
+        self,
+        table: str,
+        where: WhereClause,
+        *,
+        order: Sequence[str] = (),
+        limit: int = 0,
+        offset: int = 0,
     ) -> Rows:
-        """The rows that a condition holds for; ``limit`` 0 is all of them."""
+        """The rows that match, all of them with ``limit`` 0. A ``-`` before a column of ``order``
+        means descending."""
         bounds = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit else ""
-        order = f" ORDER BY {order}" if order else ""
-        sql = f"SELECT * FROM {_known(table)}{_clause(where)}{order}{bounds}"
+        columns = (f"{each[1:]} DESC" if each.startswith("-") else each for each in order)
+        ordered = f" ORDER BY {', '.join(columns)}" if order else ""
+        sql = f"SELECT * FROM {_known(table)}{_clause(where)}{ordered}{bounds}"
         return await self._database.read(sql, *where.values)
 
     async def count(self, table: str, where: WhereClause) -> int:
-        """How many rows a condition holds for."""
+        """How many rows match."""
         sql = f"SELECT COUNT(*) AS number FROM {_known(table)}{_clause(where)}"
         (row,) = await self._database.read(sql, *where.values)
         return int(row["number"])

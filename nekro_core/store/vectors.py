@@ -13,6 +13,8 @@ from enum import StrEnum
 from nekro_core.system.errors import NekroError
 
 PointId = int | str
+FILE_NAME = "vectors.sqlite3"
+"""The file of an index, in the folder that it is given."""
 
 
 class Distance(StrEnum):

@@ -12,27 +12,27 @@ from nekro_core.api.reactive import (
 NOTHING = Resources()
 
 
-class Kitchen:
-    """Cooks dishes: each takes a second, and the list shows what was begun and what was thrown
+class CountedCalls:
+    """Cooks dishes: each takes a second, and the list shows what was started and what was thrown
     away. Burnt toast is an error."""
 
     def __init__(self) -> None:
-        self.begun: list[str] = []
-        self.thrown_away: list[str] = []
+        self.started: list[str] = []
+        self.cancelled: list[str] = []
 
-    async def cook(self, dish: str, times: int = 1) -> str:
-        self.begun.append(dish)
+    async def run(self, item: str, times: int = 1) -> str:
+        self.started.append(item)
         try:
             await anyio.sleep(0.01)
         except BaseException:
-            self.thrown_away.append(dish)
+            self.cancelled.append(item)
             raise
-        if "burnt" in dish:
-            raise ValueError(f"{dish}!")
-        return f"hot {dish}" * times
+        if "burnt" in item:
+            raise ValueError(f"{item}!")
+        return f"hot {item}" * times
 
 
-def of(meal: AsyncCell[Any]) -> tuple[bool, Any, str]:
+def of(output: AsyncCell[Any]) -> tuple[bool, Any, str]:
     """All of a cell, at once."""
-    state = meal.state
+    state = output.state
     return (state.pending, state.result, str(state.error or ""))

@@ -18,136 +18,136 @@ from nekro_core.api.reactive import (
     scope,
     settled,
 )
-from tests.reactive.counted_calls import NOTHING, Kitchen, of
+from tests.reactive.counted_calls import NOTHING, CountedCalls, of
 
 
 async def test_a_cell_is_idle_then_runs_then_has_a_result() -> None:
-    kitchen, dish = Kitchen(), cell("")
+    calls, item = CountedCalls(), cell("")
     async with scope(NOTHING):
-        meal = load(kitchen.cook, dish=dish)
-        assert of(meal) == (False, None, "")
-        dish.set("soup")
-        assert of(meal) == (True, None, "")
+        output = load(calls.run, item=item)
+        assert of(output) == (False, None, "")
+        item.set("soup")
+        assert of(output) == (True, None, "")
         await settled()
-        assert of(meal) == (False, "hot soup", "")
-        assert kitchen.begun == ["soup"]
+        assert of(output) == (False, "hot soup", "")
+        assert calls.started == ["soup"]
 
 
-async def test_nothing_of_the_old_order_is_shown_under_the_new_one() -> None:
-    kitchen, dish = Kitchen(), cell("soup")
+async def test_no_old_result_is_shown_under_a_new_input() -> None:
+    calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
-        meal = load(kitchen.cook, dish=dish)
+        output = load(calls.run, item=item)
         await settled()
         with batch():
-            dish.set("rice")
-            assert of(meal) == (True, None, ""), "also before the batch is over"
-        dish.set("burnt toast")
-        assert of(meal) == (True, None, "")
+            item.set("rice")
+            assert of(output) == (True, None, ""), "also before the batch is over"
+        item.set("burnt toast")
+        assert of(output) == (True, None, "")
         await settled()
-        assert of(meal) == (False, None, "burnt toast!")
-        dish.set("soup")
-        assert of(meal) == (True, None, "")
-        dish.set("")
-        assert of(meal) == (False, None, "")
+        assert of(output) == (False, None, "burnt toast!")
+        item.set("soup")
+        assert of(output) == (True, None, "")
+        item.set("")
+        assert of(output) == (False, None, "")
 
 
-async def test_of_two_orders_in_a_row_only_the_last_is_cooked() -> None:
-    kitchen, dish = Kitchen(), cell("soup")
+async def test_of_two_inputs_in_a_row_only_the_last_is_run() -> None:
+    calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
-        meal = load(kitchen.cook, dish=dish)
-        dish.set("rice")
-        dish.set("fish")
+        output = load(calls.run, item=item)
+        item.set("rice")
+        item.set("fish")
         await settled()
-        assert meal.result == "hot fish"
-        assert kitchen.begun == ["fish"]
+        assert output.result == "hot fish"
+        assert calls.started == ["fish"]
 
 
-async def test_a_new_order_throws_away_what_is_on_the_stove() -> None:
-    kitchen, dish = Kitchen(), cell("soup")
+async def test_a_new_input_cancels_the_running_load() -> None:
+    calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
-        meal = load(kitchen.cook, dish=dish)
+        output = load(calls.run, item=item)
         await anyio.sleep(0)
         await anyio.sleep(0)
-        dish.set("rice")
+        item.set("rice")
         await settled()
-        assert (kitchen.begun, kitchen.thrown_away) == (["soup", "rice"], ["soup"])
-        assert meal.result == "hot rice"
-        dish.set("fish")
+        assert (calls.started, calls.cancelled) == (["soup", "rice"], ["soup"])
+        assert output.result == "hot rice"
+        item.set("fish")
         await anyio.sleep(0)
         await anyio.sleep(0)
-        dish.set(None)
+        item.set(None)
         await settled()
-        assert kitchen.thrown_away == ["soup", "fish"]
-        assert of(meal) == (False, None, "")
+        assert calls.cancelled == ["soup", "fish"]
+        assert of(output) == (False, None, "")
 
 
-async def test_a_cook_who_does_not_stop_at_once_is_waited_for_and_not_listened_to() -> None:
-    dish, at_work, most = cell("soup"), 0, 0
+async def test_a_load_that_does_not_stop_at_once_is_waited_for_and_its_result_dropped() -> None:
+    item, at_work, most = cell("soup"), 0, 0
 
-    async def stubborn(dish: str) -> str:
+    async def stubborn(item: str) -> str:
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
         try:
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.01)
-            return dish
+            return item
         finally:
             at_work -= 1
 
     async with scope(NOTHING):
-        meal = load(stubborn, dish=dish)
+        output = load(stubborn, item=item)
         await anyio.sleep(0)
         await anyio.sleep(0)
-        dish.set("rice")
-        assert of(meal) == (True, None, "")
-        assert (await meal.settled()).result == "rice"
+        item.set("rice")
+        assert of(output) == (True, None, "")
+        assert (await output.settled()).result == "rice"
     assert (most, at_work) == (1, 0)
 
 
-async def test_what_comes_of_an_order_that_was_taken_back_is_forgotten() -> None:
-    dish, tries = cell("soup"), 0
+async def test_the_result_for_an_input_that_was_taken_back_is_dropped() -> None:
+    item, tries = cell("soup"), 0
 
-    async def sulk(dish: str) -> str:
+    async def sulk(item: str) -> str:
         nonlocal tries
         tries += 1
         try:
             await anyio.sleep(0.01)
         except BaseException as error:
-            raise ValueError(f"nobody wants my {dish}") from error
-        return dish
+            raise ValueError(f"nobody wants my {item}") from error
+        return item
 
     async with scope(NOTHING):
-        meal = load(sulk, dish=dish)
+        output = load(sulk, item=item)
         await anyio.sleep(0)
         await anyio.sleep(0)
         with batch():
-            dish.set("rice")
+            item.set("rice")
         await settled()
-        assert of(meal) == (False, "rice", "")
-        dish.set("soup")
-        assert of(meal) == (True, None, "")
+        assert of(output) == (False, "rice", "")
+        item.set("soup")
+        assert of(output) == (True, None, "")
         await settled()
-        assert of(meal) == (False, "soup", "")
+        assert of(output) == (False, "soup", "")
     assert tries == 3
 
 
-async def test_the_same_order_again_costs_nothing_and_a_failure_is_remembered_too() -> None:
-    kitchen, dish = Kitchen(), cell("burnt toast")
+async def test_the_same_input_again_runs_nothing_and_a_failure_is_remembered_too() -> None:
+    calls, item = CountedCalls(), cell("burnt toast")
     async with scope(NOTHING):
-        meal = load(kitchen.cook, dish=computed(lambda: dish().strip()))
+        output = load(calls.run, item=computed(lambda: item().strip()))
         await settled()
-        dish.set(" burnt toast ")
+        item.set(" burnt toast ")
         await settled()
-        assert of(meal) == (False, None, "burnt toast!")
-        assert kitchen.begun == ["burnt toast"]
-        meal.refresh()
-        assert of(meal) == (True, None, "")
+        assert of(output) == (False, None, "burnt toast!")
+        assert calls.started == ["burnt toast"]
+        output.refresh()
+        assert of(output) == (True, None, "")
         await settled()
-        assert kitchen.begun == ["burnt toast"] * 2
+        assert calls.started == ["burnt toast"] * 2
 
 
-async def test_true_one_and_one_point_nought_are_three_orders() -> None:
+async def test_true_1_and_1_0_are_three_inputs() -> None:
     seen: list[Any] = []
 
     async def see(what: Any) -> str:
@@ -164,12 +164,12 @@ async def test_true_one_and_one_point_nought_are_three_orders() -> None:
     assert len(seen) == 7
 
 
-async def test_cells_follow_cells() -> None:
-    kitchen, dish = Kitchen(), cell("soup")
+async def test_a_cell_can_be_the_input_of_another() -> None:
+    calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
-        first = load(kitchen.cook, dish=dish)
-        second = load(kitchen.cook, dish=computed(lambda: first.result and f"{first.result} again"))
-        third = load(kitchen.cook, dish=second)
+        first = load(calls.run, item=item)
+        second = load(calls.run, item=computed(lambda: first.result and f"{first.result} again"))
+        third = load(calls.run, item=second)
         menu = computed(lambda: [each.result for each in (first, second, third)])
         assert of(third) == (False, None, "")
         assert third.waiting
@@ -177,13 +177,13 @@ async def test_cells_follow_cells() -> None:
         assert (await third.settled()).result == "hot hot hot soup again"
         assert menu() == ["hot soup", "hot hot soup again", "hot hot hot soup again"]
         assert not menu.waiting
-        dish.set("burnt toast")
+        item.set("burnt toast")
         assert menu() == [None] * 3
         await settled()
         assert [of(each)[2] for each in (first, second, third)] == ["burnt toast!", "", ""]
 
 
-async def test_a_diamond_is_never_half_old() -> None:
+async def test_a_value_reached_by_two_paths_is_never_partly_old() -> None:
     number, seen = cell(1), []
 
     async def times(number: int, by: int) -> int:
@@ -204,15 +204,15 @@ async def test_a_diamond_is_never_half_old() -> None:
     assert seen == [(2, 3), (10, 15), (14, 21)]
 
 
-async def test_an_input_that_fails_is_the_cells_error() -> None:
+async def test_the_error_of_an_input_becomes_the_error_of_the_cell() -> None:
     divisor = cell(0)
     async with scope(NOTHING):
-        kitchen = Kitchen()
-        meal = load(kitchen.cook, dish="soup", times=computed(lambda: 2 // divisor()))
-        assert isinstance(meal.error, ZeroDivisionError)
+        calls = CountedCalls()
+        output = load(calls.run, item="soup", times=computed(lambda: 2 // divisor()))
+        assert isinstance(output.error, ZeroDivisionError)
         divisor.set(1)
-        assert (await meal.settled()).result == "hot souphot soup"
-        assert kitchen.begun == ["soup"]
+        assert (await output.settled()).result == "hot souphot soup"
+        assert calls.started == ["soup"]
 
 
 async def test_a_failing_computation_is_not_repeated_for_every_reader() -> None:
@@ -233,7 +233,7 @@ async def test_a_failing_computation_is_not_repeated_for_every_reader() -> None:
 
 
 @pytest.mark.parametrize("strange", [object(), 2**80, "\ud800", float, threading.Lock()])
-async def test_what_cannot_be_compared_is_refused(strange: object) -> None:
+async def test_an_input_that_is_not_plain_data_is_refused(strange: object) -> None:
     async def never(_what: object) -> None:
         raise AssertionError
 
@@ -246,17 +246,17 @@ async def test_an_input_nested_without_end_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     async with scope(NOTHING):
-        meal = load(Kitchen().cook, dish=endless)
-        assert isinstance(meal.error, BadInput)
+        output = load(CountedCalls().run, item=endless)
+        assert isinstance(output.error, BadInput)
 
 
-async def test_computations_only_read() -> None:
+async def test_a_computed_value_cannot_make_or_set_cells() -> None:
     async with scope(NOTHING):
         one = cell(1)
         for attempt in (
             lambda: cell(2),
             lambda: computed(lambda: 2),
-            lambda: load(Kitchen().cook, dish="soup"),
+            lambda: load(CountedCalls().run, item="soup"),
         ):
             with pytest.raises(NotHere, match="make it before"):
                 computed(attempt)()
@@ -264,30 +264,30 @@ async def test_computations_only_read() -> None:
             computed(lambda: one.set(2))()
 
 
-async def test_an_input_that_is_wanted_and_not_given_is_told() -> None:
+async def test_a_needed_input_that_is_not_given_is_named_in_the_error() -> None:
     async with scope(NOTHING):
-        with pytest.raises(TypeError, match="needed: dich is no input; there are dish"):
-            load(Kitchen().cook, needed=("dich",), dish="soup")
+        with pytest.raises(TypeError, match="needed: dich is no input; there are item"):
+            load(CountedCalls().run, needed=("dich",), item="soup")
 
 
 async def test_a_value_may_be_set_from_another_thread() -> None:
-    kitchen, dish = Kitchen(), cell("")
+    calls, item = CountedCalls(), cell("")
     async with scope(NOTHING):
-        meal = load(kitchen.cook, dish=dish)
-        await anyio.to_thread.run_sync(dish.set, "soup")
-        assert meal.pending
-        assert (await meal.settled()).result == "hot soup"
+        output = load(calls.run, item=item)
+        await anyio.to_thread.run_sync(item.set, "soup")
+        assert output.pending
+        assert (await output.settled()).result == "hot soup"
 
 
-async def test_following_a_value_from_its_first_word_to_its_last() -> None:
-    kitchen, dish, seen = Kitchen(), cell("soup"), []
+async def test_follow_gives_every_state_until_the_final_one() -> None:
+    calls, item, seen = CountedCalls(), cell("soup"), []
     async with scope(NOTHING):
-        meal = load(kitchen.cook, dish=dish)
-        line = computed(lambda: meal.result or f"cooking {dish()} ...")
+        output = load(calls.run, item=item)
+        line = computed(lambda: output.result or f"cooking {item()} ...")
         async for glimpse in line.follow():
             seen.append((glimpse.value, glimpse.final))
             if glimpse.value == "cooking soup ...":
-                dish.set("rice")
+                item.set("rice")
     assert seen == [
         ("cooking soup ...", False),
         ("cooking rice ...", False),
@@ -295,17 +295,17 @@ async def test_following_a_value_from_its_first_word_to_its_last() -> None:
     ]
 
 
-async def test_a_follower_that_is_slow_sees_the_last_word() -> None:
-    dish, seen = cell("a"), []
+async def test_a_slow_follower_still_gets_the_final_state() -> None:
+    item, seen = cell("a"), []
     async with scope(NOTHING):
-        word = computed(dish)
+        word = computed(item)
         async for glimpse in word.follow():
             seen.append(glimpse.value)
             if len(seen) == 1:
-                dish.set("b")
-                dish.set("c")
+                item.set("b")
+                item.set("c")
     assert seen == ["a", "c"]
 
 
-async def test_errors_know_their_root() -> None:
+async def test_all_errors_derive_from_the_root_error() -> None:
     assert all(issubclass(each, ReactiveError) for each in (BadInput, NoScope, NotHere))

@@ -16,24 +16,24 @@ from nekro_core.api.reactive import (
     scope,
     settled,
 )
-from tests.reactive.counted_calls import NOTHING, Kitchen
+from tests.reactive.counted_calls import NOTHING, CountedCalls
 
 
-async def test_a_circle_is_an_error_and_no_endless_loop() -> None:
-    kitchen, closed = Kitchen(), cell(False)
+async def test_a_circle_is_an_error_instead_of_an_endless_loop() -> None:
+    calls, closed = CountedCalls(), cell(False)
     async with scope(NOTHING):
         circle: list[AsyncCell[str]] = []
-        meal = load(kitchen.cook, dish=computed(lambda: closed() and circle[0].result))
-        circle.append(meal)
+        output = load(calls.run, item=computed(lambda: closed() and circle[0].result))
+        circle.append(output)
         closed.set(True)
         await settled()
-        assert isinstance(meal.error, Circle)
-        assert str(meal.error) == "cook depends on itself"
-        assert kitchen.begun == []
+        assert isinstance(output.error, Circle)
+        assert str(output.error) == "run depends on itself"
+        assert calls.started == []
 
 
 @pytest.mark.parametrize("first", range(3))
-async def test_computed_values_in_a_circle_say_so_whoever_asks_first(first: int) -> None:
+async def test_computed_values_in_a_circle_raise_whichever_is_read_first(first: int) -> None:
     closed, ring = cell(False), list[Any]()
     ring += [computed(partial(lambda n: closed() and ring[(n + 1) % 3](), n)) for n in range(3)]
     others = [computed(each) for each in ring]
@@ -47,7 +47,7 @@ async def test_computed_values_in_a_circle_say_so_whoever_asks_first(first: int)
         others[first]()
 
 
-async def test_a_long_way_round_is_a_circle_too() -> None:
+async def test_a_circle_of_many_values_is_found() -> None:
     closed, ring = cell(False), list[Any]()
     middle = computed(lambda: closed() and ring[0]())
     ring.append(computed(middle))
@@ -61,7 +61,7 @@ async def test_a_long_way_round_is_a_circle_too() -> None:
         ring[0]()
 
 
-async def test_a_load_that_is_its_own_cause_comes_to_an_end() -> None:
+async def test_a_load_that_triggers_itself_is_stopped() -> None:
     number, runs = cell(1), 0
 
     async def count_up(number_now: int) -> int:
@@ -82,7 +82,7 @@ async def test_a_load_that_is_its_own_cause_comes_to_an_end() -> None:
         assert runs == 200
 
 
-async def test_loads_that_are_causes_of_each_other_come_to_an_end() -> None:
+async def test_loads_that_trigger_each_other_are_stopped() -> None:
     there, back, runs = cell(1), cell(0), 0
 
     async def hit(ball: int, to: int) -> int:
@@ -99,7 +99,7 @@ async def test_loads_that_are_causes_of_each_other_come_to_an_end() -> None:
         assert 90 < runs <= 202
 
 
-async def test_a_long_line_of_cells_is_no_circle() -> None:
+async def test_a_long_chain_of_cells_is_not_a_circle() -> None:
     async def add(number: int) -> int:
         return number + 1
 
@@ -114,7 +114,7 @@ async def test_a_long_line_of_cells_is_no_circle() -> None:
             assert cells[-1].result == value + 30
 
 
-async def test_what_a_load_does_to_its_inputs_is_its_own_affair() -> None:
+async def test_a_load_that_changes_its_inputs_changes_only_its_copy() -> None:
     basket, seen = cell(["egg"]), []
 
     async def spoil(basket: list[str]) -> int:

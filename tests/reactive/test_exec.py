@@ -43,7 +43,9 @@ async def test_a_command_runs_again_whenever_it_changes(
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], ["true", None], ["true", ""], [["echo", None]]])
-async def test_no_command_is_no_run(nothing: Any, resources: Resources, source: Source) -> None:
+async def test_without_a_command_nothing_runs(
+    nothing: Any, resources: Resources, source: Source
+) -> None:
     async with scope(resources):
         run = exec_(computed(lambda: nothing), files={"a": "text"})
         await settled()
@@ -51,7 +53,7 @@ async def test_no_command_is_no_run(nothing: Any, resources: Resources, source: 
     assert source.taken == []
 
 
-async def test_steps_share_a_shell_and_the_first_that_fails_is_the_last(
+async def test_steps_share_a_shell_and_stop_at_the_first_failure(
     resources: Resources,
 ) -> None:
     async with scope(resources):
@@ -74,7 +76,9 @@ async def test_steps_share_a_shell_and_the_first_that_fails_is_the_last(
     ("command", "exit_code"),
     [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), (["false", "true"], 1), (["exit 5"], 5)],
 )
-async def test_how_it_ended_is_a_result(command: Any, exit_code: int, resources: Resources) -> None:
+async def test_the_exit_code_is_a_result(
+    command: Any, exit_code: int, resources: Resources
+) -> None:
     async with scope(resources):
         state = await exec_(command).settled()
     assert state.error is None
@@ -82,7 +86,7 @@ async def test_how_it_ended_is_a_result(command: Any, exit_code: int, resources:
     assert state.result.exit_code == exit_code
 
 
-async def test_files_go_in_and_come_out(resources: Resources) -> None:
+async def test_files_are_written_before_and_read_after_a_command(resources: Resources) -> None:
     text = cell("a'b\n\"c\" $(id) ``` '''")
     async with scope(resources):
         run = exec_(
@@ -106,20 +110,20 @@ async def test_files_go_in_and_come_out(resources: Resources) -> None:
         assert (run.pending, run.result) == (False, None)
 
 
-async def test_a_value_is_never_taken_for_the_name_of_a_kind(resources: Resources) -> None:
+async def test_the_content_of_a_file_is_never_read_as_its_kind(resources: Resources) -> None:
     files = {"word": cell("json"), "bytes.bin": b"bytes", "text": "a text"}
     async with scope(resources):
         run = exec_("cat word bytes.bin text", files=files)
         assert (await run.settled()).result.stdout == "jsonbytesa text"
 
 
-async def test_an_empty_word_is_a_word(resources: Resources) -> None:
+async def test_an_empty_word_of_a_command_is_passed_on(resources: Resources) -> None:
     async with scope(resources):
         run = exec_([["printf", "[%s]", "", "a b"]])
         assert (await run.settled()).result.stdout == "[][a b]"
 
 
-async def test_paths_alone_are_taken_out_as_texts(resources: Resources) -> None:
+async def test_a_list_of_paths_is_read_as_text(resources: Resources) -> None:
     async with scope(resources):
         run = exec_("mkdir dist; echo x > dist/a.js; exit 2", files=["dist/a.js", "dist/b.js"])
         result = (await run.settled()).result
@@ -127,7 +131,7 @@ async def test_paths_alone_are_taken_out_as_texts(resources: Resources) -> None:
     assert (result.exit_code, result.files) == (2, {"dist/a.js": "x\n"})
 
 
-async def test_what_goes_wrong_is_the_cells_error(resources: Resources) -> None:
+async def test_errors_of_a_command_become_the_error_of_the_cell(resources: Resources) -> None:
     cases: list[tuple[type[Exception], str, Any]] = [
         (OutputMissing, "no file gone", lambda: exec_("true", files=["gone"])),
         (Unreadable, "no json", lambda: exec_("echo { > a", files={"a": "json"})),
@@ -145,7 +149,7 @@ async def test_what_goes_wrong_is_the_cells_error(resources: Resources) -> None:
             assert run.result is None
 
 
-async def test_bindings_that_are_none_are_refused_where_they_stand(resources: Resources) -> None:
+async def test_invalid_file_bindings_raise_at_the_call(resources: Resources) -> None:
     async with scope(resources):
         with pytest.raises(ReactiveError, match="expected a list of paths"):
             exec_("true", files="a.txt")
@@ -153,15 +157,15 @@ async def test_bindings_that_are_none_are_refused_where_they_stand(resources: Re
             exec_("true", files={"a": 7})
 
 
-async def test_a_command_without_end_is_stopped(resources: Resources) -> None:
+async def test_a_command_over_its_time_limit_is_stopped(resources: Resources) -> None:
     async with scope(resources):
-        run = exec_("echo begun; sleep 60", timeout_s=2)
+        run = exec_("echo started; sleep 60", timeout_s=2)
         error = (await run.settled()).error
     assert isinstance(error, CommandTimeout)
-    assert (error.stdout, "over 2 s" in str(error)) == ("begun\n", True)
+    assert (error.stdout, "over 2 s" in str(error)) == ("started\n", True)
 
 
-async def test_output_without_end_is_cut_and_marked(resources: Resources) -> None:
+async def test_long_output_is_cut_and_marked(resources: Resources) -> None:
     async with scope(resources):
         run = exec_("yes | head -c 3000000; echo end")
         result = (await run.settled()).result
@@ -171,9 +175,7 @@ async def test_output_without_end_is_cut_and_marked(resources: Resources) -> Non
     assert len(result.stdout) < 1_100_000
 
 
-async def test_a_run_that_nobody_wants_any_more_leaves_no_box(
-    resources: Resources, source: Source
-) -> None:
+async def test_a_cancelled_run_leaves_no_box(resources: Resources, source: Source) -> None:
     command = cell("sleep 60")
     async with scope(resources):
         run = exec_(command)
@@ -188,7 +190,7 @@ async def test_a_run_that_nobody_wants_any_more_leaves_no_box(
     assert source.alive == 0
 
 
-async def test_one_command_after_another(resources: Resources) -> None:
+async def test_after_runs_commands_one_after_another(resources: Resources) -> None:
     order = cell("b\na\n")
     async with scope(resources):
         first = exec_("sort words", files={"words": order, "sorted": "x"})
@@ -201,7 +203,7 @@ async def test_one_command_after_another(resources: Resources) -> None:
         assert (await second.settled()).result.stdout.strip() == "3"
 
 
-async def test_a_whole_result_may_be_an_input(resources: Resources) -> None:
+async def test_a_whole_result_can_be_an_input(resources: Resources) -> None:
     async def describe(run: ExecResult) -> str:
         return f"{run.exit_code}: {run.stdout.strip()}, {run.files['n']}"
 
@@ -211,6 +213,6 @@ async def test_a_whole_result_may_be_an_input(resources: Resources) -> None:
         assert (await described.settled()).result == "2: hi, 7"
 
 
-async def test_scopes_without_boxes_say_so() -> None:
+async def test_without_boxes_the_error_says_so() -> None:
     async with scope(Resources()):
         assert "no boxes" in str((await exec_("true").settled()).error)

@@ -77,7 +77,7 @@ def address(pages: Pages, path: str) -> str:
         ("/latin", "bytes", b"caf\xe9"),
     ],
 )
-async def test_data_is_what_the_mode_says(
+async def test_fetched_data_is_decoded_by_mode(
     pages: Pages, fetcher: Fetcher, path: str, mode: str, value: object
 ) -> None:
     async with scope(Resources(fetcher=fetcher)):
@@ -96,7 +96,7 @@ async def test_data_is_what_the_mode_says(
         ("/slow", "text", FetchFailed, "within 2 s"),
     ],
 )
-async def test_what_is_not_there_or_something_else_is_an_error(
+async def test_missing_or_undecodable_data_is_an_error(
     pages: Pages, fetcher: Fetcher, path: str, mode: str, kind: type[Exception], words: str
 ) -> None:
     async with scope(Resources(fetcher=fetcher)):
@@ -105,7 +105,7 @@ async def test_what_is_not_there_or_something_else_is_an_error(
     assert words in str(error)
 
 
-async def test_much_json_is_read_beside_the_event_loop(pages: Pages) -> None:
+async def test_much_json_is_decoded_in_a_thread(pages: Pages) -> None:
     PAGES["/much"] = json.dumps([[number] for number in range(50_000)]).encode()
     async with (
         Fetcher(MediaSettings(), Anywhere()) as fetcher,
@@ -122,7 +122,7 @@ async def test_private_addresses_are_refused(pages: Pages) -> None:
     assert pages.asked == []
 
 
-async def test_it_follows_its_address(pages: Pages, fetcher: Fetcher) -> None:
+async def test_a_fetch_runs_again_when_its_address_changes(pages: Pages, fetcher: Fetcher) -> None:
     path = cell("")
     async with scope(Resources(fetcher=fetcher)):
         data = fetch_data(computed(lambda: path() and address(pages, path())), mode="text")
@@ -141,7 +141,7 @@ async def test_it_follows_its_address(pages: Pages, fetcher: Fetcher) -> None:
         assert len(pages.asked) == before + 1
 
 
-async def test_a_scope_without_network_says_so(pages: Pages, fetcher: Fetcher) -> None:
+async def test_without_a_network_the_error_says_so(pages: Pages, fetcher: Fetcher) -> None:
     async with scope(Resources()):
         assert "no network" in str((await fetch_data("http://x.example").settled()).error)
     async with scope(Resources(fetcher=fetcher)):

@@ -72,7 +72,7 @@ class Bench:
         return made | {name: self.tool(name, answer) for name, answer in answers.items()}
 
 
-async def test_an_answer_follows_its_prompt_and_each_is_paid_for_once() -> None:
+async def test_a_changed_prompt_asks_again_and_a_known_prompt_does_not() -> None:
     model, prompt = ScriptedModel(echo), cell("")
     async with scope(Resources(model=model)):
         answer = generate_text(prompt, system="Be brief.", temperature=0.5, max_tokens=99)
@@ -93,7 +93,7 @@ async def test_an_answer_follows_its_prompt_and_each_is_paid_for_once() -> None:
     assert (first.temperature, first.max_tokens, first.functions) == (0.5, 99, ())
 
 
-async def test_words_are_seen_while_they_arrive_and_never_under_another_prompt() -> None:
+async def test_partial_text_is_shown_only_for_its_own_prompt() -> None:
     prompt = cell("one")
 
     def slowly(request: ChatRequest) -> ScriptedAnswer:
@@ -114,7 +114,7 @@ async def test_words_are_seen_while_they_arrive_and_never_under_another_prompt()
     assert not any(said == "two" and "one" in partial for said, partial, _ in seen)
 
 
-async def test_a_stream_that_nobody_wants_any_more_is_closed() -> None:
+async def test_a_changed_prompt_closes_the_running_stream() -> None:
     model = ScriptedModel(lambda _: ScriptedAnswer(chunks=["I ", 60.0, "never"]))
     prompt = cell("one")
     async with scope(Resources(model=model)):
@@ -127,7 +127,7 @@ async def test_a_stream_that_nobody_wants_any_more_is_closed() -> None:
         assert (model.open_streams, answer.partial, answer.pending) == (0, "", False)
 
 
-async def test_tools_are_called_one_after_another_until_none_is() -> None:
+async def test_tools_are_called_one_after_another_until_a_reply_calls_none() -> None:
     bench = Bench()
     model = ScriptedModel(
         [
@@ -152,7 +152,7 @@ async def test_tools_are_called_one_after_another_until_none_is() -> None:
     assert [function.name for function in model.requests[0].functions] == ["look", "take"]
 
 
-async def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
+async def test_the_error_of_a_tool_is_the_result_that_the_model_reads() -> None:
     bench = Bench()
     tools = bench.tools(
         wrong=ToolFailure("no such city"), broken=KeyError("sk-1234"), long="x" * 200_000
@@ -173,7 +173,7 @@ async def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
     assert bench.asked == ["wrong", "broken", "long"]
 
 
-async def test_after_a_change_not_one_tool_more_is_called() -> None:
+async def test_after_a_change_no_further_tool_is_called() -> None:
     bench, prompt = Bench(), cell("one")
 
     async def change(_: Mapping[str, Any]) -> str:
@@ -194,7 +194,7 @@ async def test_after_a_change_not_one_tool_more_is_called() -> None:
     assert bench.asked == []
 
 
-async def test_tools_of_another_place_make_another_request() -> None:
+async def test_tools_with_another_about_make_another_request() -> None:
     bench, model = Bench(), ScriptedModel(echo)
     async with scope(Resources(model=model)):
         answer = generate_text("go", tools=bench.tools("look"))
@@ -213,7 +213,7 @@ async def test_tools_of_another_place_make_another_request() -> None:
         (lambda _: QuotaExceeded("the account is empty"), "the account is empty"),
     ],
 )
-async def test_what_goes_wrong_with_a_model_is_the_cells_error(script: Any, words: str) -> None:
+async def test_the_error_of_a_model_becomes_the_error_of_the_cell(script: Any, words: str) -> None:
     async with scope(Resources(model=ScriptedModel(script))):
         answer = generate_text("go", tools=Bench().tools("look"), steps=3)
         error = (await answer.settled()).error
@@ -224,7 +224,7 @@ async def test_what_goes_wrong_with_a_model_is_the_cells_error(script: Any, word
         assert answer.partial == ("half of" if "cut" in words else "")
 
 
-async def test_what_cannot_be_asked_is_told() -> None:
+async def test_a_request_that_cannot_be_made_says_why() -> None:
     deaf = ScriptedModel(echo, profile=ModelProfile(name="small", functions=False))
     tools = Bench().tools("look")
     async with scope(Resources()):
@@ -236,7 +236,7 @@ async def test_what_cannot_be_asked_is_told() -> None:
             generate_text("go", tools={"see": tools["look"]})
 
 
-async def test_a_value_of_a_model_is_shown_as_it_grows() -> None:
+async def test_a_growing_answer_of_a_model_is_shown() -> None:
     model = ScriptedModel([ScriptedAnswer(chunks=["a", 0.01, "b", 0.01, "c"])])
     async with scope(Resources(model=model)):
         seen = [glimpse.value async for glimpse in generate_text("go").follow()]

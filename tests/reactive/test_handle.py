@@ -27,9 +27,7 @@ from tests.reactive.conftest import Source
 pytestmark = pytest.mark.jail
 
 
-async def test_files_stay_from_one_command_to_the_next(
-    resources: Resources, source: Source
-) -> None:
+async def test_files_of_a_box_stay_between_commands(resources: Resources, source: Source) -> None:
     async with scope(resources):
         box = sandbox()
         assert (box.status, source.taken) == ("sleeping", [])
@@ -68,7 +66,7 @@ async def test_another_image_is_another_box(resources: Resources, source: Source
         assert (source.alive, count.result.stdout.strip()) == (1, "1")
 
 
-async def test_a_box_of_an_image_that_is_no_longer_wanted_does_not_wait_for_its_successor(
+async def test_a_box_of_an_old_image_is_destroyed_without_waiting_for_a_new_one(
     resources: Resources, source: Source
 ) -> None:
     image, command = cell("python"), cell("true")
@@ -83,7 +81,7 @@ async def test_a_box_of_an_image_that_is_no_longer_wanted_does_not_wait_for_its_
         assert (source.alive, box.status) == (0, "sleeping")
 
 
-async def test_reading_follows_what_it_is_told_to(resources: Resources) -> None:
+async def test_a_file_is_read_again_when_after_changes(resources: Resources) -> None:
     text, path = cell("one"), cell("a/b.json")
     async with scope(resources):
         box = sandbox()
@@ -107,7 +105,7 @@ async def test_reading_follows_what_it_is_told_to(resources: Resources) -> None:
         assert error.code == "not_found"
 
 
-async def test_a_box_with_a_name_is_the_chats_and_stays(
+async def test_a_named_box_belongs_to_the_chat_and_stays(
     resources: Resources, pool: SandboxPool, source: Source
 ) -> None:
     async with scope(resources):
@@ -129,7 +127,7 @@ async def test_a_box_with_a_name_is_the_chats_and_stays(
     await pool.boxes.destroy_all()
 
 
-async def test_many_at_once_make_one_box(resources: Resources, source: Source) -> None:
+async def test_several_commands_at_once_make_one_box(resources: Resources, source: Source) -> None:
     async with scope(resources):
         box = sandbox()
         runs = [box.exec([["echo", str(number)]]) for number in range(8)]
@@ -157,7 +155,7 @@ async def test_a_scope_that_ends_early_leaves_no_box(resources: Resources, sourc
     assert source.alive == 0
 
 
-async def test_a_model_works_in_its_own_box_and_in_no_other(
+async def test_a_model_can_use_only_the_box_that_it_was_given(
     resources: Resources, source: Source, pool: SandboxPool
 ) -> None:
     async with scope(resources):
@@ -180,7 +178,7 @@ async def test_a_model_works_in_its_own_box_and_in_no_other(
     assert await pool.boxes.list() == ()
 
 
-async def test_a_machine_without_boxes_is_no_matter_for_the_model(source: Source) -> None:
+async def test_a_model_reads_no_details_of_a_failed_backend(source: Source) -> None:
     class Nothing:
         async def take(self, image: str = "") -> Box:
             raise BackendUnavailable("/root/secret: no user namespaces; see the manual")
@@ -195,7 +193,7 @@ async def test_a_machine_without_boxes_is_no_matter_for_the_model(source: Source
     assert told == "shell failed with BackendUnavailable"
 
 
-async def test_scopes_that_keep_no_boxes_say_so() -> None:
+async def test_without_named_boxes_the_error_says_so() -> None:
     async with scope(Resources()):
         with pytest.raises(ReactiveError, match="no boxes"):
             sandbox()

@@ -16,53 +16,53 @@ from nekro_core.api.reactive import (
     scope,
     settled,
 )
-from tests.reactive.counted_calls import NOTHING, Kitchen, of
+from tests.reactive.counted_calls import NOTHING, CountedCalls, of
 
 
-async def test_a_scope_ends_what_was_made_in_it() -> None:
-    kitchen, dish = Kitchen(), cell("soup")
+async def test_a_scope_closes_the_cells_made_in_it() -> None:
+    calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
-        done = load(kitchen.cook, dish="rice")
+        done = load(calls.run, item="rice")
         await settled()
-        meal = load(kitchen.cook, dish=dish)
-        follower = load(kitchen.cook, dish=meal)
+        output = load(calls.run, item=item)
+        follower = load(calls.run, item=output)
         await anyio.sleep(0)
         await anyio.sleep(0)
-    assert kitchen.thrown_away == ["soup"]
-    assert of(meal) == of(follower) == (False, None, "")
+    assert calls.cancelled == ["soup"]
+    assert of(output) == of(follower) == (False, None, "")
     assert not follower.waiting
     assert of(done) == (False, "hot rice", ""), "what was finished can still be read"
-    dish.set("fish")
+    item.set("fish")
     await idle()
-    assert kitchen.begun == ["rice", "soup"]
+    assert calls.started == ["rice", "soup"]
     with pytest.raises(NoScope):
-        load(kitchen.cook, dish="soup")
+        load(calls.run, item="soup")
 
 
-async def test_a_scope_inside_of_another_ends_its_own_part() -> None:
-    kitchen = Kitchen()
+async def test_an_inner_scope_closes_only_its_own_cells() -> None:
+    calls = CountedCalls()
     async with scope(NOTHING) as all_of_it:
-        outer = load(kitchen.cook, dish="soup")
+        outer = load(calls.run, item="soup")
         with scope() as part:
-            load(kitchen.cook, dish="rice")
+            load(calls.run, item="rice")
             await anyio.sleep(0)
             await anyio.sleep(0)
             assert part.busy
         async with scope() as other:
-            inner = load(kitchen.cook, dish="fish")
+            inner = load(calls.run, item="fish")
             await other.settled()
             assert inner.result == "hot fish"
         await all_of_it.settled()
         assert outer.result == "hot soup"
         assert not all_of_it.busy
-    assert kitchen.thrown_away == ["rice"]
+    assert calls.cancelled == ["rice"]
 
 
-async def test_scopes_in_the_wrong_place_are_refused_in_words() -> None:
+async def test_a_scope_entered_in_the_wrong_place_says_why() -> None:
     with pytest.raises(NoScope, match="async with scope"), scope():
         pass
     with pytest.raises(NoScope, match="live in a scope"):
-        load(Kitchen().cook, dish="soup")
+        load(CountedCalls().run, item="soup")
     async with scope(NOTHING) as over:
         pass
     with pytest.raises(NoScope, match="over"):
@@ -72,36 +72,36 @@ async def test_scopes_in_the_wrong_place_are_refused_in_words() -> None:
             pass
 
 
-async def test_the_bodys_error_is_not_wrapped() -> None:
+async def test_an_error_of_the_body_is_not_wrapped_in_a_group() -> None:
     async def body() -> None:
         async with scope(NOTHING):
-            load(Kitchen().cook, dish="soup")
+            load(CountedCalls().run, item="soup")
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
         await body()
 
 
-async def test_whoever_is_cancelled_leaves_a_scope_with_all_in_it() -> None:
-    kitchen = Kitchen()
+async def test_cancelling_the_body_ends_the_scope_and_its_cells() -> None:
+    calls = CountedCalls()
     with anyio.move_on_after(0.001):
         async with scope(NOTHING):
-            load(kitchen.cook, dish="soup")
+            load(calls.run, item="soup")
             await anyio.sleep_forever()
-    assert kitchen.thrown_away == ["soup"]
+    assert calls.cancelled == ["soup"]
 
 
-async def test_nothing_hangs_on_a_value_that_outlives_its_scope() -> None:
-    dish, left = cell("soup"), list[weakref.ref[Any]]()
+async def test_a_value_that_outlives_a_scope_has_no_readers_left() -> None:
+    item, left = cell("soup"), list[weakref.ref[Any]]()
     for _ in range(3):
         async with scope(NOTHING):
-            meal = load(Kitchen().cook, dish=computed(lambda: dish().strip()))
-            line = computed(lambda meal=meal: meal.result)  # type: ignore[misc]
-            await meal.settled()
+            output = load(CountedCalls().run, item=computed(lambda: item().strip()))
+            line = computed(lambda output=output: output.result)  # type: ignore[misc]
+            await output.settled()
             async for _glimpse in line.follow():
                 pass
-            left += [weakref.ref(meal), weakref.ref(line)]
-        del meal, line
+            left += [weakref.ref(output), weakref.ref(line)]
+        del output, line
     gc.collect()
     assert [each() for each in left] == [None] * 6
-    dish.set("rice")
+    item.set("rice")

@@ -53,7 +53,7 @@ async def history(store: Store) -> list[str]:
     return [plain_text(record.segments) for record in await store.messages.newest(GROUP, 10)]
 
 
-async def test_one_message_that_changes(store: Store, tmp_path: Path) -> None:
+async def test_one_message_is_edited_as_the_value_changes(store: Store, tmp_path: Path) -> None:
     adapter = EditingAdapter()
     async with Outbox(store, {"fake": adapter}, Broadcast(), DeliverySettings()) as outbox:
         await count_down(context(tmp_path, outbox))
@@ -65,7 +65,9 @@ async def test_one_message_that_changes(store: Store, tmp_path: Path) -> None:
     assert row.segments == (Text("3 left"),)
 
 
-async def test_one_message_at_the_end(store: Store, tmp_path: Path) -> None:
+async def test_where_messages_cannot_be_edited_one_is_sent_at_the_end(
+    store: Store, tmp_path: Path
+) -> None:
     adapter = FakeAdapter()
     async with Outbox(store, {"fake": adapter}, Broadcast(), DeliverySettings()) as outbox:
         await count_down(context(tmp_path, outbox))
@@ -73,7 +75,7 @@ async def test_one_message_at_the_end(store: Store, tmp_path: Path) -> None:
     assert await history(store) == ["1 left"]
 
 
-async def test_a_turn_taken_up_after_a_crash_goes_on_with_the_same_message(
+async def test_a_turn_resumed_after_a_crash_edits_the_same_message(
     store: Store, tmp_path: Path
 ) -> None:
     adapter = EditingAdapter()

@@ -50,7 +50,9 @@ class MaiBotHost:
         self._hooks = HookRunner(self.plugins)
         self._gateways = Gateways(bot, gateways)
         commands = MaiBotCommands(self._hooks, is_operator)
-        self._inbound = InboundMessages(bot, self.plugins, self._hooks, commands)
+        self._inbound = InboundMessages(
+            bot=bot, plugins=self.plugins, hooks=self._hooks, commands=commands
+        )
         self._tool_s = tool_s
         self._hook_sends = hook_sends
         self._loader: MaiBotLoader | None = None

@@ -1,5 +1,6 @@
 """The life of one plugin: ``on_load``, its components, its configuration, ``on_unload``."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -36,26 +37,24 @@ _STOP_S = 0.5
 """A part of the 1.5 s that a plugin has for its end, so that ``on_unload`` is still called."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class MaiBotLifecycle:
     """Starts and ends one plugin; ``begin`` and ``end`` are its init and cleanup methods."""
 
-    def __init__(
-        self, plugin: MaiBotPlugin, bot: BotView, hooks: HookRunner, plugins: LoadedPlugins
-    ) -> None:
-        self._plugin = plugin
-        self._bot = bot
-        self._hooks = hooks
-        self._plugins = plugins
-        self._loaded = False
+    plugin: MaiBotPlugin
+    bot: BotView
+    hooks: HookRunner
+    plugins: LoadedPlugins
+    _loaded: bool = False
 
     async def begin(self) -> None:
         """List the plugin, call its ``on_load``, then offer its components."""
-        plugin = self._plugin
-        self._plugins.by_id[plugin.plugin_id] = plugin
+        plugin = self.plugin
+        self.plugins.by_id[plugin.plugin_id] = plugin
         _read_gateways(plugin)
         await self._call("on_load")
         try:
-            _offer_components(plugin, self._bot)
+            _offer_components(plugin, self.bot)
         except Exception:
             await self._call("on_unload")
             raise
@@ -70,16 +69,16 @@ class MaiBotLifecycle:
             return
         self._loaded = False
         with anyio.move_on_after(_STOP_S):
-            await self._hooks.event("on_stop", None, only=self._plugin)
+            await self.hooks.event("on_stop", None, only=self.plugin)
         await self._call("on_unload")
 
     async def _started(self) -> None:
         with anyio.move_on_after(_START_S):
-            await self._hooks.event("on_start", None, only=self._plugin)
+            await self.hooks.event("on_start", None, only=self.plugin)
 
     async def _follow_configuration(self) -> None:
         """Watch the plugin's configuration file until the plugin is unloaded."""
-        path = anyio.Path(self._plugin.folder / configuration.FILE_NAME)
+        path = anyio.Path(self.plugin.folder / configuration.FILE_NAME)
         known = await _stamp(path)
         while True:
             await anyio.sleep(CONFIG_CHECK_S)
@@ -91,7 +90,7 @@ class MaiBotLifecycle:
 
     async def configuration_changed(self) -> None:
         """Read the file again. An invalid file changes nothing, and is logged."""
-        plugin = self._plugin
+        plugin = self.plugin
         try:
             values = configuration.read(plugin.folder / configuration.FILE_NAME)
             made = configuration.normalized(plugin.instance, values)
@@ -113,7 +112,7 @@ class MaiBotLifecycle:
 
     async def _call(self, name: str, *args: Any) -> None:
         """Call one of the plugin's three methods, unless it has only the SDK's, which raises."""
-        plugin = self._plugin
+        plugin = self.plugin
         method = getattr(type(plugin.instance), name, None)
         if method is None or getattr(method, "__module__", "") == "maibot_sdk.plugin":
             return

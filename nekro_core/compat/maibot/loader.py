@@ -5,6 +5,7 @@ Importing this module imports the SDK, which takes 0.2 s.
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -45,27 +46,18 @@ _MOST_FILES, _MOST_BYTES = 200, 1024 * 1024
 _LIFECYCLE = ("on_load", "on_unload", "on_config_update")
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class MaiBotLoader:
     """Loads plugins and gives each its way to the bot. ``tool_s`` is what their tools get where
     they name no time, in seconds."""
 
-    def __init__(
-        self,
-        *,
-        bot: BotView,
-        hooks: HookRunner,
-        plugins: LoadedPlugins,
-        gateways: Gateways,
-        inbound: InboundMessages,
-        tool_s: float,
-    ) -> None:
-        self._bot = bot
-        self._hooks = hooks
-        self._plugins = plugins
-        self._gateways = gateways
-        self._inbound = inbound
-        self._tool_s = tool_s
-        self._with_legacy_imports: set[str] = set()
+    bot: BotView
+    hooks: HookRunner
+    plugins: LoadedPlugins
+    gateways: Gateways
+    inbound: InboundMessages
+    tool_s: float
+    _with_legacy_imports: set[str] = field(default_factory=set)
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
         """See `PluginKind.load`."""
@@ -99,20 +91,22 @@ class MaiBotLoader:
             native=native,
             item=item.item,
             folder=folder,
-            tool_s=self._tool_s,
+            tool_s=self.tool_s,
         )
         native.problems += [*warnings, *_missing_methods(item, instance)]
         self._give_context(plugin)
         _give_settings(plugin, values)
-        lifecycle = MaiBotLifecycle(plugin, self._bot, self._hooks, self._plugins)
+        lifecycle = MaiBotLifecycle(
+            plugin=plugin, bot=self.bot, hooks=self.hooks, plugins=self.plugins
+        )
         native.init_method = lifecycle.begin
         native.cleanup_method = lifecycle.end
-        self._inbound.mount(plugin)
+        self.inbound.mount(plugin)
 
         async def forget() -> None:
-            if self._plugins.by_id.get(plugin.plugin_id) is plugin:
-                del self._plugins.by_id[plugin.plugin_id]
-            await self._gateways.close(plugin)
+            if self.plugins.by_id.get(plugin.plugin_id) is plugin:
+                del self.plugins.by_id[plugin.plugin_id]
+            await self.gateways.close(plugin)
             plugin.components.clear()
 
         effects.add(f"MaiBot plugin {manifest.plugin_id}", forget)
@@ -121,7 +115,7 @@ class MaiBotLoader:
     def _check_plugins(self, manifest: MaiBotManifest, where: str) -> None:
         """Raises `LoadFailed` if a plugin that this one needs is missing, or of another version."""
         for needed, wanted in manifest.plugins:
-            other = self._plugins.by_id.get(needed)
+            other = self.plugins.by_id.get(needed)
             if other is None:
                 remedy = "install it, or see why it fails"
                 raise LoadFailed(_error(f"it needs the plugin {needed}", where, remedy))
@@ -164,11 +158,11 @@ class MaiBotLoader:
         paths = PluginPaths(data_dir=data, runtime_dir=data / "runtime")
         paths.runtime_dir.mkdir(exist_ok=True)
         rpc = PluginRpc(
-            plugin,
-            bot=self._bot,
-            hooks=self._hooks,
-            plugins=self._plugins,
-            gateways=self._gateways,
+            plugin=plugin,
+            bot=self.bot,
+            hooks=self.hooks,
+            plugins=self.plugins,
+            gateways=self.gateways,
         )
         context = PluginContext(plugin.plugin_id, rpc_call=rpc, paths=paths)
         plugin.instance._set_context(context)  # noqa: SLF001 - how the SDK wants it from its host

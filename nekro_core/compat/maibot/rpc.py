@@ -1,6 +1,7 @@
 """Calls that a plugin makes through the SDK's context."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -22,23 +23,15 @@ from nekro_core.plugins.authoring.faults import is_cancellation
 _LONGEST_S = 300.0
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class PluginRpc:
     """The connection of one plugin to its host, as the SDK sees it; here both are one process."""
 
-    def __init__(
-        self,
-        plugin: MaiBotPlugin,
-        *,
-        bot: BotView,
-        hooks: HookRunner,
-        plugins: LoadedPlugins,
-        gateways: Gateways,
-    ) -> None:
-        self._plugin = plugin
-        self._bot = bot
-        self._hooks = hooks
-        self._plugins = plugins
-        self._gateways = gateways
+    plugin: MaiBotPlugin
+    bot: BotView
+    hooks: HookRunner
+    plugins: LoadedPlugins
+    gateways: Gateways
 
     async def __call__(
         self,
@@ -61,15 +54,15 @@ class PluginRpc:
                 limit_s = min((timeout_ms or 0) / 1000 or _LONGEST_S, _LONGEST_S)
                 return await self._capability(name, dict(args or {}), limit_s)
             case "host.route_message":
-                return {"accepted": await self._gateways.route_message(self._plugin, payload)}
+                return {"accepted": await self.gateways.route_message(self.plugin, payload)}
             case "host.update_message_gateway_state":
-                return {"accepted": await self._gateways.update_state(self._plugin, payload)}
+                return {"accepted": await self.gateways.update_state(self.plugin, payload)}
         raise PermissionError(f"there is no method {method!r}")
 
     async def _capability(self, name: str, args: dict[str, Any], limit_s: float) -> Any:
         if name.startswith("db."):
             name = f"database.{name[3:]}"
-        plugin = self._plugin
+        plugin = self.plugin
         entry = CAPABILITIES.get(name)
         if entry is None:
             return _failed(f"there is no capability {name!r}")
@@ -82,9 +75,9 @@ class PluginRpc:
             plugin=plugin,
             name=name,
             args=args,
-            bot=self._bot,
-            hooks=self._hooks,
-            plugins=self._plugins,
+            bot=self.bot,
+            hooks=self.hooks,
+            plugins=self.plugins,
         )
         try:
             with anyio.fail_after(limit_s):

@@ -1,5 +1,5 @@
-"""Names that existing plugins import, mapped onto the api.
+"""The names that plugins written for nekro-agent import, mapped onto ours.
 
-`install_facades` offers the modules while a bot runs, `use_host` says which bot their names mean:
-`NekroAgentHost` is that bot. `nekro_core.compat.nekro_agent.facades` has what each name leads to.
+`imports` makes the modules importable while a bot runs, and `facades` lists what each contains.
+`host` decides which bot their names mean.
 """

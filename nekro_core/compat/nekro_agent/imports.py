@@ -1,5 +1,4 @@
-"""The import system's part: façade modules that exist while a bot runs, and are found by nobody
-afterwards."""
+"""Facades: modules under nekro-agent's names that can be imported while a bot runs."""
 
 import importlib
 import sys
@@ -18,10 +17,10 @@ Table = Mapping[str, Sequence[str]]
 
 
 class Facade(ModuleType):
-    """A module object of its own that re-exports ours.
+    """A module that re-exports names of ours.
 
-    A name that is missing is an `ImportError` with a remedy: an `AttributeError` would lose the
-    text on the way through ``from ... import``.
+    A missing name is an `ImportError` with a remedy, because ``from ... import`` would drop the
+    text of an `AttributeError`.
     """
 
     def __init__(self, name: str, offers: "_Offers") -> None:
@@ -33,12 +32,12 @@ class Facade(ModuleType):
             raise AttributeError(name)
         offers: _Offers = self.__dict__["_offers"]
         inner = f"{self.__name__}.{name}"
-        # Python asks here before it looks for a module: ``from nekro_agent.api import message``.
+        # ``from nekro_agent.api import message`` comes here before Python looks for a module.
         if inner in offers.table:
             return importlib.import_module(inner)
         if self.__name__ not in offers.table:
-            found = self.__dict__[name] = offers.anywhere(self.__name__, name)
-            return found
+            value = self.__dict__[name] = offers.anywhere(self.__name__, name)
+            return value
         offered = sorted(each for each in vars(self) if not each.startswith("_"))
         where = offers.where(name)
         hint = f"import it from {where}" if where else "see nekro_core.api for what plugins can use"
@@ -57,39 +56,39 @@ class Facade(ModuleType):
 
 
 class _Offers:
-    """What the façades of a table offer."""
+    """The names that the facades of a table offer."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def of(self, module: str) -> Iterator[tuple[str, object]]:
-        """The names of one façade."""
+        """The names of one facade, with their objects."""
         for line in self.table[module]:
-            behind, _, shown = line.partition(" as ")
-            path, _, name = behind.partition(":")
-            ours = importlib.import_module(path)
+            target, _, alias = line.partition(" as ")
+            path, _, name = target.partition(":")
+            module_object = importlib.import_module(path)
             if name:
-                yield shown or name, getattr(ours, name)
-            elif shown:
-                yield shown, ours
+                yield alias or name, getattr(module_object, name)
+            elif alias:
+                yield alias, module_object
             else:
-                yield from ((each, getattr(ours, each)) for each in ours.__all__)
+                yield from ((each, getattr(module_object, each)) for each in module_object.__all__)
 
     @cached_property
     def _index(self) -> dict[str, str]:
-        """Every name, and the first façade that has it."""
-        found: dict[str, str] = {}
+        """Every name with the first facade that has it."""
+        facades: dict[str, str] = {}
         for module in self.table:
             for name, _ in self.of(module):
-                found.setdefault(name, module)
-        return found
+                facades.setdefault(name, module)
+        return facades
 
     def where(self, name: str) -> str:
-        """A façade that has a name; empty where none has."""
+        """The facade that has a name; empty if none has it."""
         return self._index.get(name, "")
 
     def anywhere(self, module: str, name: str) -> object:
-        """A name out of a module that is not in the table: the object that plugins know by it."""
+        """An object by its name, from a module that is not in the table. Raises `ImportError`."""
         where = self.where(name)
         if not where:
             raise ImportError(
@@ -102,7 +101,7 @@ class _Offers:
 
 
 def _near(module: str, table: Table) -> str:
-    """What there is beside a module that there is not: all of a table is more than one reads."""
+    """The modules beside an unknown one, for an error text: the whole table is too long."""
     package = module
     while package:
         package = package.rpartition(".")[0]
@@ -113,10 +112,10 @@ def _near(module: str, table: Table) -> str:
 
 
 class _FacadeFinder(MetaPathFinder, Loader):
-    """Finds the façades of a table. Stays for the life of a bot: plugins import in handlers too.
+    """Finds the facades of a table. It stays while a bot runs, because handlers import, too.
 
-    Existing plugins import from more internal paths than anybody has listed. A module below a
-    package of the table is found too, and gives the names that other façades have.
+    Plugins import from more internal paths than the table lists. So any module below a package of
+    the table is found, and has the names of all facades.
     """
 
     def __init__(self, table: Table) -> None:
@@ -162,7 +161,7 @@ class _FacadeFinder(MetaPathFinder, Loader):
         vars(module)["__all__"] = list(names)
 
     def names(self) -> list[str]:
-        """The modules that it made and that are still there."""
+        """The facades that are in `sys.modules`."""
         return [
             name
             for name, module in sys.modules.items()
@@ -172,13 +171,13 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
 @contextmanager
 def install_facades(table: Table = FACADES) -> Iterator[None]:
-    """While this is open, existing plugins' imports work. Enter it before plugins are loaded.
+    """Make the facades importable while the block is open. Enter it before plugins are loaded.
 
-    Two bots of one process may each have it open; the last to leave takes the façades away. A
-    real package of the same name that is installed is not touched and goes first.
+    Two bots of one process may each open it; the facades go when the last block ends. If a real
+    package of the same name is installed, that one is imported.
     """
     finder = _FacadeFinder(table)
-    # Behind the others, so that what is really installed is found first.
+    # After the other finders, so that an installed package is found first.
     sys.meta_path.append(finder)
     try:
         yield

@@ -1,6 +1,6 @@
-"""The segments of a message as a plugin's message hook is given them.
+"""The segments of a message in the form that nekro-agent's plugins read.
 
-Pydantic models with the names and types that existing plugins use: ``type`` is a plain string.
+They are pydantic models with the names and types of nekro-agent; ``type`` is a plain string.
 """
 
 import base64
@@ -36,7 +36,7 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class ChatType(StrEnum):
-    """What sort of place a chat is."""
+    """The kind of a chat."""
 
     PRIVATE = "private"
     GROUP = "group"
@@ -87,7 +87,7 @@ class ChatMessageSegment(BaseModel):
 
 
 class ChatMessageSegmentAt(ChatMessageSegment):
-    """A piece that addresses somebody.
+    """A segment that mentions a person.
 
     Attributes:
         type: ``at``.
@@ -119,7 +119,7 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     async def create_from_url(
         cls, url: str, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
     ) -> Self:
-        """Fetch a file and keep it among what the chat received.
+        """Fetch a file and store it as one that the chat received.
 
         It raises `ToolFailure` with the reason where it cannot be fetched, is larger than
         ``NEKRO_DELIVERY__MEDIA__MAX_BYTES`` (32 MiB unless set), or is not of the kind;
@@ -145,7 +145,7 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     async def create_from_bytes(
         cls, _bytes: bytes, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
     ) -> Self:
-        """Keep bytes as a file among what the chat received. It raises as `create_from_url` does.
+        """Store bytes as a file that the chat received. It raises as `create_from_url` does.
 
         Args:
             _bytes: The file's content.
@@ -171,7 +171,7 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """Keep a file that is written as base64. It raises as `create_from_url` does, and
+        """Store a file that is given as base64. It raises as `create_from_url` does, and
         `ValueError` for what is no base64.
 
         Args:
@@ -199,7 +199,7 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """Keep a copy of a file on the host. It raises as `create_from_url` does, and `OSError`
+        """Store a copy of a file on the host. It raises as `create_from_url` does, and `OSError`
         where the file cannot be read.
 
         Args:
@@ -250,7 +250,7 @@ class ChatMessageSegmentImage(ChatMessageSegmentFile):
 
 
 class ChatMessageSegmentForward(ChatMessageSegment):
-    """Messages from elsewhere, as text.
+    """Forwarded messages, as text.
 
     Attributes:
         type: ``forward``.
@@ -290,7 +290,7 @@ class ChatMessageSegmentJsonCard(ChatMessageSegment):
 
 
 class ChatMessageSegmentPoke(ChatMessageSegment):
-    """A piece that says that somebody was poked.
+    """A segment for a poke of a person.
 
     Attributes:
         type: ``poke``.
@@ -327,16 +327,16 @@ def segment_from_dict(data: Mapping[str, Any]) -> ChatMessageSegment:
 
 
 def segments_from_list(data: Iterable[Mapping[str, Any]]) -> list[ChatMessageSegment]:
-    """Several of them."""
+    """Segments, each of the class that its ``type`` names. Raises as `segment_from_dict`."""
     return [segment_from_dict(each) for each in data]
 
 
 def legacy_segments(segments: Iterable[Segment]) -> list[ChatMessageSegment]:
-    """The pieces of a message. A reply is none: it stands in ``ChatMessage.ext_data``."""
-    return [_heard(each) for each in segments if not isinstance(each, Reply)]
+    """A message's segments, without a reply, which is in ``ChatMessage.ext_data``."""
+    return [_legacy_segment(each) for each in segments if not isinstance(each, Reply)]
 
 
-def _heard(segment: Segment) -> ChatMessageSegment:
+def _legacy_segment(segment: Segment) -> ChatMessageSegment:
     text = plain_text((segment,))
     match segment:
         case Mention(user_id, name):

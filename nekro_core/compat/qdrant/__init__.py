@@ -1,2 +1,4 @@
-"""An embedded vector store, behind the names of Qdrant's client. `home` is what the bot holds: the
-rest is loaded when a plugin first asks for it."""
+"""The embedded vector store under the names of Qdrant's client.
+
+The bot holds `home`. The other modules are loaded when a plugin first uses vectors.
+"""

@@ -1,7 +1,7 @@
-"""`AsyncQdrantClient`: the embedded store behind the names of Qdrant's client.
+"""`AsyncQdrantClient`: the embedded vector store under the names of Qdrant's client.
 
-Nothing of it waits in the event loop. What is not here is told by name: named and sparse vectors,
-recommendations, snapshots, and a server of one's own (for that, install ``qdrant-client``).
+All work happens in a thread. There are no named or sparse vectors, no recommendations, no snapshots
+and no servers; for those, install ``qdrant-client``.
 """
 
 import importlib
@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.compat.qdrant.filters import matches_filter
-from nekro_core.compat.qdrant.home import FILE_NAME
 from nekro_core.compat.qdrant.models import (
     CollectionConfig,
     CollectionDescription,
@@ -28,14 +27,14 @@ from nekro_core.compat.qdrant.models import (
     VectorParams,
 )
 from nekro_core.plugins.authoring.services import PayloadRedactor
-from nekro_core.store.vectors import Distance, PointId, VectorError
+from nekro_core.store.vectors import FILE_NAME, Distance, PointId, VectorError
 
 if TYPE_CHECKING:
     from nekro_core.store.vector_index import VectorIndex, VectorPoint
 
 T = TypeVar("T")
 
-_MOST_FOUND = 10_000
+_MOST_RESULTS = 10_000
 
 
 class AsyncQdrantClient:
@@ -247,7 +246,7 @@ class AsyncQdrantClient:
         if isinstance(query_vector, tuple) and query_vector and isinstance(query_vector[0], str):
             raise VectorError("named vectors are not kept here")
         first = max(offset or 0, 0)
-        most = min(max(limit, 0) + first, _MOST_FOUND)
+        most = min(max(limit, 0) + first, _MOST_RESULTS)
         if most <= first:
             return []
         wanted = _wanted(query_filter)
@@ -466,7 +465,7 @@ class AsyncQdrantClient:
     async def _run(self, work: "Callable[[VectorIndex], T]") -> T:
         def run() -> T:
             if self._engine is None:
-                # Loads numpy: a tenth of a second that only users of vectors wait for.
+                # It loads numpy, a tenth of a second for which only users of vectors wait.
                 module: Any = importlib.import_module("nekro_core.store.vector_index")
                 if self._path is not None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Whether a point is one that a filter wants. Filters are objects of ours or of Qdrant's client."""
+"""Tests points against filters, which are objects of ours or of Qdrant's client."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ _DEEPEST = 16
 
 
 class InvalidFilter(NekroError, ValueError):
-    """A condition that this store does not know. The message names it."""
+    """A condition that this store does not support. The text names it."""
 
 
 def matches_filter(
     condition: Any, point: PointId, payload: Mapping[str, Any], depth: int = 0
 ) -> bool:
-    """Whether a filter or condition holds. Raises `InvalidFilter`."""
+    """Whether a filter or condition is true for a point. Raises `InvalidFilter`."""
     if condition is None:
         return True
     if depth > _DEEPEST:
@@ -30,23 +30,23 @@ def matches_filter(
     for name in ("is_empty", "is_null"):
         if (field := getattr(condition, name, None)) is not None:
             values = [*_values(payload, field.key)]
-            return (not _full(values)) if name == "is_empty" else None in values
+            return (not _has_value(values)) if name == "is_empty" else None in values
     raise InvalidFilter(f"no condition of this store: {type(condition).__name__}")
 
 
 def _filter(given: Any, point: PointId, payload: Mapping[str, Any], depth: int) -> bool:
-    def holds(condition: Any) -> bool:
+    def matches(condition: Any) -> bool:
         return matches_filter(condition, point, payload, depth + 1)
 
-    should = _listed(getattr(given, "should", None))
+    should = _as_list(getattr(given, "should", None))
     return (
-        all(holds(each) for each in _listed(getattr(given, "must", None)))
-        and (not should or any(holds(each) for each in should))
-        and not any(holds(each) for each in _listed(getattr(given, "must_not", None)))
+        all(matches(each) for each in _as_list(getattr(given, "must", None)))
+        and (not should or any(matches(each) for each in should))
+        and not any(matches(each) for each in _as_list(getattr(given, "must_not", None)))
     )
 
 
-def _listed(conditions: Any) -> Sequence[Any]:
+def _as_list(conditions: Any) -> Sequence[Any]:
     if conditions is None:
         return ()
     return conditions if isinstance(conditions, list | tuple) else (conditions,)
@@ -65,12 +65,12 @@ def _field(condition: Any, payload: Mapping[str, Any]) -> bool:
     return (
         (match is None or _matches(match, values))
         and (between is None or any(_within(between, value) for value in values))
-        and (empty is None or empty != _full(values))
+        and (empty is None or empty != _has_value(values))
         and (null is None or null == (None in values))
     )
 
 
-def _full(values: Sequence[Any]) -> bool:
+def _has_value(values: Sequence[Any]) -> bool:
     return any(value is not None for value in values)
 
 
@@ -107,12 +107,12 @@ def _within(between: Any, value: Any) -> bool:
 
 
 def _values(payload: Any, key: str) -> Iterator[Any]:
-    """What a key leads to; a list stands for what is in it."""
+    """The values at a dotted key; of a list, each of its items."""
     name, _, rest = key.partition(".")
     if not isinstance(payload, Mapping) or name.removesuffix("[]") not in payload:
         return
-    found = payload[name.removesuffix("[]")]
-    for each in found if isinstance(found, list) else [found]:
+    value = payload[name.removesuffix("[]")]
+    for each in value if isinstance(value, list) else [value]:
         if rest:
             yield from _values(each, rest)
         else:

@@ -1,4 +1,4 @@
-"""The bot's vector store, as existing plugins come by it."""
+"""The functions by which plugins get the bot's vector store."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Where a bot's vectors are, before anybody has asked for them."""
+"""The bot's vector store, which loads its code when a plugin first uses it."""
 
 import importlib
 from pathlib import Path
@@ -8,17 +8,15 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.plugins.authoring.services import PayloadRedactor
+from nekro_core.store.vectors import FILE_NAME
 
 if TYPE_CHECKING:
     from nekro_core.compat.qdrant.client import AsyncQdrantClient
 
 
-FILE_NAME = "vectors.sqlite3"
-
-
 class EmbeddedVectorStore:
-    """A folder, and one client for it. Most bots have no plugin that keeps vectors: nothing is
-    loaded for them."""
+    """A folder, and one client for it, which is loaded at its first use: most bots have no plugin
+    that stores vectors."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,7 +24,7 @@ class EmbeddedVectorStore:
         self._lock = anyio.Lock()
 
     async def client(self) -> "AsyncQdrantClient":
-        """The client, the same for all."""
+        """The client, which all plugins share."""
         async with self._lock:
             if self._client is None:
                 module: Any = await anyio.to_thread.run_sync(
@@ -36,8 +34,10 @@ class EmbeddedVectorStore:
             return self._client
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
-        """Forget points that are about a person, and the person in those of others; how many were
-        changed. The file is written anew."""
+        """Erase a person: delete the points about them, and take them out of other points.
+
+        The file is written anew. Returns how many points were deleted or changed.
+        """
         if not (self.folder / FILE_NAME).exists():
             return 0
         client = await self.client()

@@ -1,7 +1,7 @@
-"""What a vector store is told and gives, under the names of Qdrant's client.
+"""The values of a vector store's requests and answers, under the names of Qdrant's client.
 
-A selection of ``qdrant_client.models``: the fields are those of Qdrant's API (api.qdrant.tech), and
-objects of the real package are taken wherever one of these is.
+They are a selection of ``qdrant_client.models`` with the fields of Qdrant's API (api.qdrant.tech).
+Objects of the real package are accepted wherever one of these is.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from nekro_core.store.vectors import Distance, PointId
 
 
 class PayloadSchemaType(StrEnum):
-    """What an index of a payload's field is for. There are none here: a collection is small."""
+    """The type of an index on a payload's field. This store needs no indexes and makes none."""
 
     KEYWORD = "keyword"
     INTEGER = "integer"
@@ -26,14 +26,14 @@ class PayloadSchemaType(StrEnum):
 
 
 class UpdateStatus(StrEnum):
-    """What became of a change."""
+    """The state of a change."""
 
     ACKNOWLEDGED = "acknowledged"
     COMPLETED = "completed"
 
 
 class CollectionStatus(StrEnum):
-    """How a collection is."""
+    """The status of a collection."""
 
     GREEN = "green"
 
@@ -43,7 +43,7 @@ class _Model(BaseModel):
 
 
 class VectorParams(_Model):
-    """What vectors a collection has.
+    """The size and distance of a collection's vectors.
 
     Attributes:
         size: How many numbers a vector has, 1 to 65,536.
@@ -83,7 +83,7 @@ class Record(_Model):
 
 
 class ScoredPoint(Record):
-    """A point that was found.
+    """A point in the answer to a search.
 
     Attributes:
         version: Always 0: versions are not counted.
@@ -95,7 +95,7 @@ class ScoredPoint(Record):
 
 
 class QueryResponse(_Model):
-    """What a query found.
+    """The answer to a query.
 
     Attributes:
         points: The points, nearest first.
@@ -257,7 +257,7 @@ class FilterSelector(_Model):
 
 
 class UpdateResult(_Model):
-    """What became of a change.
+    """The outcome of a change.
 
     Attributes:
         operation_id: Always 0: changes are not counted.
@@ -299,7 +299,7 @@ class CollectionsResponse(_Model):
 
 
 class CollectionParams(_Model):
-    """How a collection was made.
+    """The parameters of a collection.
 
     Attributes:
         vectors: The size and distance of its vectors.
@@ -309,7 +309,7 @@ class CollectionParams(_Model):
 
 
 class CollectionConfig(_Model):
-    """How a collection was made.
+    """The configuration of a collection.
 
     Attributes:
         params: The size and distance of its vectors.
@@ -319,14 +319,14 @@ class CollectionConfig(_Model):
 
 
 class CollectionInfo(_Model):
-    """How a collection was made and how large it is.
+    """The configuration and the size of a collection.
 
     Attributes:
         status: Always ``green``.
         points_count: How many points it has.
         vectors_count: The same number: a point has one vector.
         indexed_vectors_count: The same number again.
-        config: How it was made.
+        config: Its configuration.
     """
 
     status: CollectionStatus = CollectionStatus.GREEN

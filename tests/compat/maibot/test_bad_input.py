@@ -51,7 +51,9 @@ MANIFESTS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("change", "told"), MANIFESTS)
-def test_a_manifest_that_cannot_be_used(tmp_path: Path, change: Any, told: str) -> None:
+def test_an_invalid_manifest_is_refused_with_the_reason(
+    tmp_path: Path, change: Any, told: str
+) -> None:
     path = tmp_path / "_manifest.json"
     text = json.dumps(manifest("ann.bad") | change).encode() if isinstance(change, dict) else change
     path.write_bytes(text)
@@ -59,7 +61,7 @@ def test_a_manifest_that_cannot_be_used(tmp_path: Path, change: Any, told: str) 
         read_manifest(path)
 
 
-def test_manifests_that_are_taken(tmp_path: Path) -> None:
+def test_valid_manifests_are_read(tmp_path: Path) -> None:
     path = tmp_path / "_manifest.json"
     more = {"host_application": {"max_version": "1.3.1"}, "sdk": {"max_version": "2.1.0"}}
     path.write_text(json.dumps(manifest("7.my-plugin.class") | more), encoding="utf-8-sig")
@@ -68,7 +70,7 @@ def test_manifests_that_are_taken(tmp_path: Path) -> None:
     assert "wants any to 2.1.0" in str(read.problems[0])  # a warning only
 
 
-def test_who_is_needed_comes_first(tmp_path: Path) -> None:
+def test_plugins_come_after_those_that_they_need(tmp_path: Path) -> None:
     needs = {"dependencies": [{"type": "plugin", "id": "ann.zoo", "version_spec": ">=1.0.0"}]}
     back = {"dependencies": [{"type": "plugin", "id": "ann.art"}]}
     plant(tmp_path, "", plugin_id="ann.art", **needs)
@@ -139,7 +141,7 @@ PLUGINS = [
 ]
 
 
-async def test_a_broken_plugin_is_named_and_stops_nobody(tmp_path: Path) -> None:
+async def test_a_broken_plugin_is_reported_and_the_others_load(tmp_path: Path) -> None:
     for number, (source, changes, _) in enumerate(PLUGINS):
         plant(tmp_path, source, plugin_id=f"ann.bad{number}", **changes)
     plant(tmp_path, GOOD.format(body=TOOL.format(name="fine", more="")), plugin_id="ann.good")
@@ -209,7 +211,7 @@ async def look_at_skills(bot: Bot) -> None:
         await chat.call("brew")
 
 
-def test_components_written_by_hand() -> None:
+def test_components_written_by_hand_are_read() -> None:
     declared = [
         {"name": "a", "type": "tool", "metadata": {"parameters": {"x": {"type": "int"}}}},
         {"name": "a", "type": "TOOL", "metadata": {}},

@@ -67,7 +67,7 @@ class Asking:
         return (await self.chat.call("ask", way, kwargs))["answer"]
 
 
-async def test_everything_that_is_asked(tmp_path: Path) -> None:
+async def test_every_capability_answers_as_the_sdk_expects(tmp_path: Path) -> None:
     plant(tmp_path, ASKER, plugin_id="ann.asker")
     async with Bot.open(tmp_path) as bot:
         ask = Asking(bot)
@@ -252,7 +252,7 @@ async def _is_a_platform(bot: Bot) -> None:
     assert "telex" not in bot.app.adapters
 
 
-def test_words_of_a_page_where_there_is_no_browser() -> None:
+def test_without_a_browser_the_text_of_a_page_is_drawn() -> None:
     png_bytes, width, height = _draw_text("<h1>你好</h1><script>x</script><p>line two</p>")
     with Image.open(io.BytesIO(png_bytes)) as picture:
         assert picture.size == (width, height)
@@ -261,7 +261,7 @@ def test_words_of_a_page_where_there_is_no_browser() -> None:
 
 @pytest.mark.browser
 @pytest.mark.long
-async def test_a_page_as_a_browser_draws_it(tmp_path: Path) -> None:
+async def test_a_page_is_drawn_by_the_browser(tmp_path: Path) -> None:
     plant(tmp_path, ASKER, plugin_id="ann.asker")
     page = (
         "<body style='margin:0;background:#00f;width:40px;height:20px'>"
@@ -276,7 +276,7 @@ async def test_a_page_as_a_browser_draws_it(tmp_path: Path) -> None:
 
 @pytest.mark.browser
 @pytest.mark.long
-async def test_a_page_never_leads_to_this_machine(tmp_path: Path) -> None:
+async def test_a_page_cannot_load_anything_from_this_machine(tmp_path: Path) -> None:
     plant(tmp_path, ASKER, plugin_id="ann.asker")
     with visited() as server:
         hosts = (f"127.0.0.1:{server.port}", f"{own_address()}:{server.port}")
@@ -306,7 +306,7 @@ class _Pictures:
 
 @pytest.mark.browser
 @pytest.mark.long
-async def test_a_page_shows_what_was_fetched_for_it() -> None:
+async def test_a_page_shows_pictures_from_the_network() -> None:
     page = (
         "<body style='margin:0;width:40px;height:20px;background:#00f'>"
         "<img src='http://pictures.example/cat' width=40 height=20>"

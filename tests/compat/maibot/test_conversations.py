@@ -30,7 +30,7 @@ def instance(bot: Bot, name: str):
     return found.instance
 
 
-async def test_tools_commands_and_apis(tmp_path: Path) -> None:
+async def test_tools_commands_and_apis_work_in_a_chat(tmp_path: Path) -> None:
     async with bot_with(
         tmp_path, "tts-voice", "number-game", "fortune-teller", "fortune-api"
     ) as bot:
@@ -74,7 +74,7 @@ async def _speaks_and_follows_its_configuration(bot: Bot, tmp_path: Path) -> Non
     assert schema["sections"]["voice"]["fields"]["pitch"]["label"] == "音高"
 
 
-async def test_a_picture_for_the_model_and_an_older_action(tmp_path: Path) -> None:
+async def test_a_model_sees_a_tools_picture_and_calls_a_legacy_action(tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="Action"):
         await _pictures(tmp_path)
 
@@ -124,7 +124,7 @@ async def _plays_a_game_of_commands(bot: Bot) -> None:
     assert await chat.ask("/guess nothing", reply="hm") == ["hm"]
 
 
-async def test_hooks_around_everything(tmp_path: Path) -> None:
+async def test_hooks_change_messages_requests_and_sends(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "house-rules") as bot:
         chat, rules = bot.chat("group_7"), instance(bot, "house-rules")
         await until(rules.started.is_set)

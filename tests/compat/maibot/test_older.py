@@ -39,7 +39,7 @@ class Older(BasePlugin):
 """
 
 
-async def test_an_older_plugin_greets(tmp_path: Path) -> None:
+async def test_a_plugin_from_before_the_sdk_answers(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's own, of all of this
         plant(tmp_path, OLDER, plugin_id="ann.older")

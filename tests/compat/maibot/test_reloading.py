@@ -51,7 +51,7 @@ def use(bot: Bot, name: str) -> Callable[[], Awaitable[None]]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in PLUGINS.iterdir()))
-async def test_a_hundred_reloads_leave_nothing(tmp_path: Path, name: str) -> None:
+async def test_a_hundred_reloads_leave_no_objects(tmp_path: Path, name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's own, for @Action
         async with bot_with(tmp_path, name, *NEEDED.get(name, ())) as bot:

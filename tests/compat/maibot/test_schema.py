@@ -165,7 +165,7 @@ properties = st.dictionaries(names, st.dictionaries(keys, json_values, max_size=
 
 @settings(max_examples=60)
 @given(st.one_of(properties, st.lists(json_values, max_size=4), json_values))
-def test_whatever_comes_is_a_schema(parameters: Any) -> None:
+def test_any_value_becomes_a_valid_schema(parameters: Any) -> None:
     schema = object_schema(parameters)
     assert schema["type"] == "object"
     assert set(schema["required"]) <= set(schema["properties"])

@@ -72,7 +72,7 @@ def test_the_signature_block_is_the_sdk_s() -> None:
     assert defaults[-1] is False
 
 
-async def test_the_page_in_a_conversation(tmp_path: Path) -> None:
+async def test_the_example_of_the_documentation_works_in_a_chat(tmp_path: Path) -> None:
     plant(tmp_path, module(TTS), plugin_id="ann.tts")
     plant(tmp_path, module(LISTED, FOUND, "MyPlugin"), plugin_id="ann.listed")
     plant(tmp_path, module(MAPPED, FOUND, "MyPlugin"), plugin_id="ann.mapped")
@@ -152,7 +152,7 @@ async def _is_complete(bot: Bot) -> None:
     assert await chat.call("get_weather", city="Oslo") == {"city": "Oslo", "weather": {}}
 
 
-async def test_a_picture_is_an_index_in_words_and_the_picture_behind_it(tmp_path: Path) -> None:
+async def test_a_picture_is_an_index_in_the_text_and_the_picture_after_it(tmp_path: Path) -> None:
     plant(tmp_path, module(DRAW))
     async with Bot.open(tmp_path, settings={"nekro_agent": TOOLS_MODE}) as bot:
         search = calls(call("tool_search", query="draw"))

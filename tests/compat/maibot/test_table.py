@@ -95,11 +95,11 @@ def test_every_proxy_of_the_context_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("states", [HOOKS, EVENTS])
-def test_states_say_how_far(states: dict[str, str]) -> None:
+def test_every_state_is_works_partly_or_not(states: dict[str, str]) -> None:
     assert all(STATE.fullmatch(state) for state in states.values())
 
 
-def test_nothing_of_the_first_tiers_is_missing() -> None:
+def test_every_capability_of_the_first_tiers_works() -> None:
     for name, offered in CAPABILITIES.items():
         assert re.match(STATE, offered.state), name
         if not name.startswith(LATER):

@@ -22,7 +22,7 @@ PIXEL = (
 )
 
 
-async def test_pictures_go_between_box_and_host(bot_with: OpenBot) -> None:
+async def test_pictures_are_copied_between_box_and_host(bot_with: OpenBot) -> None:
     async with bot_with("picture_lab") as bot:
         chat = bot.chat()
         said = await chat.ask(
@@ -95,7 +95,7 @@ async def test_operators_commands_change_whom_the_bot_answers(bot_with: OpenBot)
 
 
 @pytest.mark.long
-async def test_commands_ask_and_answer(bot_with: OpenBot) -> None:
+async def test_a_command_can_ask_back_and_read_the_answer(bot_with: OpenBot) -> None:
     async with bot_with("quiz") as bot:
         chat = bot.chat()
         (asked,) = await chat.say("/quiz.start topic:numbers rounds:2")
@@ -166,7 +166,7 @@ async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
 
 
 @pytest.mark.long
-async def test_a_search_is_read_by_the_model(bot_with: OpenBot) -> None:
+async def test_the_model_reads_the_result_of_a_search(bot_with: OpenBot) -> None:
     async with Engine() as engine, bot_with("web_search") as bot:
         chat = bot.chat()
         assert await chat.call("搜索", "tea") == "[Error] 未配置 API 密钥"
@@ -185,7 +185,7 @@ async def test_a_search_is_read_by_the_model(bot_with: OpenBot) -> None:
 
 
 @pytest.mark.long
-async def test_stickers_are_found_by_what_they_show(bot_with: OpenBot) -> None:
+async def test_stickers_are_found_by_their_descriptions(bot_with: OpenBot) -> None:
     async with bot_with("sticker_store") as bot:
         chat = bot.chat()
         await chat.ask(

@@ -14,7 +14,7 @@ def facades() -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] == "nekro_agent"]
 
 
-def test_one_class_under_both_names() -> None:
+def test_a_class_is_the_same_under_both_names() -> None:
     with install_facades():
         theirs = importlib.import_module("nekro_agent.api.plugin")
         assert theirs.NekroPlugin is plugin.NekroPlugin
@@ -39,36 +39,36 @@ def test_every_facade_can_be_imported_first(name: str) -> None:
     assert facades() == []
 
 
-def test_a_missing_name_says_what_there_is() -> None:
+def test_the_error_for_a_missing_name_lists_the_names() -> None:
     with install_facades(), pytest.raises(ImportError, match=r"'Nonsense'.*NekroPlugin"):
         from nekro_agent.api.plugin import Nonsense  # noqa: F401, PLC0415 - its form is what is tested
 
 
-def test_a_missing_name_of_a_package_too() -> None:
+def test_the_error_for_a_missing_name_of_a_package_lists_the_names() -> None:
     with install_facades(), pytest.raises(ImportError, match="'nonsense'"):
         from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - its form is what is tested
 
 
-def test_a_missing_name_says_where_it_is() -> None:
+def test_the_error_for_a_missing_name_names_its_module() -> None:
     with install_facades(), pytest.raises(ImportError, match=r"import it from nekro_agent\.models"):
         from nekro_agent.api.plugin import (  # noqa: PLC0415 - its form is what is tested
             DBChatMessage,  # noqa: F401
         )
 
 
-def test_a_missing_module_says_what_is_beside_it() -> None:
+def test_the_error_for_a_missing_module_lists_its_neighbours() -> None:
     with install_facades(), pytest.raises(ImportError, match="there is nekro_agent") as refused:
         from nekro_agent.api.nonsense import Nonsense  # noqa: F401, PLC0415 - as above
     assert "nekro_agent.api.core, " in str(refused.value)
     assert "onebot_util" not in str(refused.value), "and not all that there is anywhere"
 
 
-def test_a_missing_module_says_what_there_is() -> None:
+def test_the_error_for_a_missing_package_lists_the_modules() -> None:
     with install_facades(), pytest.raises(ModuleNotFoundError, match=r"nekro_agent\.models"):
         importlib.import_module("nekro_agent.nonsense")
 
 
-def test_a_path_that_nobody_listed_gives_the_names_that_others_have() -> None:
+def test_an_unlisted_module_has_the_names_of_all_facades() -> None:
     with install_facades():
         theirs = importlib.import_module("nekro_agent.services.plugin.of_another_version")
         assert theirs.NekroPlugin is plugin.NekroPlugin
@@ -84,7 +84,7 @@ def test_an_object_is_not_hidden_by_the_module_of_its_name(name: str) -> None:
         assert getattr(core, name) is getattr(inner, name)
 
 
-def test_nothing_is_left() -> None:
+def test_no_facade_is_left_after_the_block() -> None:
     finders = list(sys.meta_path)
     with install_facades():
         importlib.import_module("nekro_agent.api.core")
@@ -94,7 +94,7 @@ def test_nothing_is_left() -> None:
         importlib.import_module("nekro_agent")
 
 
-def test_two_bots_share_and_the_last_one_clears() -> None:
+def test_facades_stay_until_the_last_of_two_bots_ends() -> None:
     with install_facades():
         with install_facades():
             first = importlib.import_module("nekro_agent.api.plugin")

@@ -34,12 +34,12 @@ def test_the_page_says_what_the_code_does() -> None:
     assert PAGE.read_text(encoding="utf-8") == page
 
 
-def test_nothing_is_called_partly_or_missing_that_is_not_on_the_page() -> None:
+def test_every_partial_or_missing_name_is_on_the_page() -> None:
     known = {f"{place} {name}" for place, name, _ in found()}
     assert set(PARTLY) | set(NOT) <= known
 
 
-def test_what_the_tiers_core_and_services_need_is_there() -> None:
+def test_every_name_of_the_core_and_services_tiers_exists() -> None:
     missing = [(place, name) for place, name, there in found() if not there]
     assert [each for each in missing if " ".join(each) not in NOT] == []
 

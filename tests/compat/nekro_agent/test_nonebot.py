@@ -27,7 +27,7 @@ older("barer")
 """
 
 
-async def test_it_is_loaded_and_leaves_no_matcher(world: World) -> None:
+async def test_a_plugin_with_matchers_leaves_none_when_unloaded(world: World) -> None:
     world.write("bare.py", SOURCE)
     before = count()
     with install_facades():

@@ -20,7 +20,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
         yield whole
 
 
-async def test_it_acts_by_the_platforms_own_calls(whole: WholeBot) -> None:
+async def test_a_plugin_calls_onebots_own_actions(whole: WholeBot) -> None:
     code = (
         "done = mute_user('onebot_v11-group_30003', '10002', 99999, 'be kind')\n"
         "send_channel_message(str(done))"
@@ -32,7 +32,7 @@ async def test_it_acts_by_the_platforms_own_calls(whole: WholeBot) -> None:
     assert await whole.answers(30003, 2) == [" be kind", "True"]
 
 
-async def test_the_older_commands_answer_super_users_alone(whole: WholeBot) -> None:
+async def test_legacy_commands_answer_only_super_users(whole: WholeBot) -> None:
     group = whole.group()
     await whole.peer.say_in_group(group, 10002, "/mod_state x")
     await whole.peer.say_in_group(group, 10001, "/mod-state y")

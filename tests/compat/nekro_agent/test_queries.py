@@ -110,6 +110,12 @@ ASKED: tuple[tuple[dict[str, Any], list[int]], ...] = (
     ({"message_id": "m4"}, [4]),
     ({"adapter_key": "web", "sender_id__not": "ann"}, [2]),
     ({"chat_key__startswith": "web-group"}, [1, 2, 3, 4]),
+    ({"chat_key__startswith": "WEB-group"}, []),
+    ({"chat_key__contains": "group_2"}, [4]),
+    ({"chat_key__contains": "GROUP_2"}, []),
+    ({"sender_id__not_in": ["ann", "nobody"]}, [2]),
+    ({"sender_id__not_in": []}, [1, 2, 3, 4, 5]),
+    ({"id__in": [1, 5, 99], "is_recalled__not": True}, [1, 5]),
 )
 
 
@@ -125,7 +131,7 @@ async def test_messages_are_filtered_ordered_and_counted(host: NekroAgentHost) -
         assert await people.order_by("id").offset(1).values_list("id", flat=True) == ids[1:]
 
 
-async def test_several_conditions_at_once(host: NekroAgentHost) -> None:
+async def test_q_objects_combine_conditions(host: NekroAgentHost) -> None:
     either = Q(sender_id="bob") | Q(content_text__contains="sure")
     assert await DBChatMessage.filter(either, **GROUP).values_list("id", flat=True) == [2, 3]
     assert await DBChatMessage.filter(~Q(sender_id="ann") & Q(**GROUP)).count() == 2
@@ -136,7 +142,9 @@ async def test_several_conditions_at_once(host: NekroAgentHost) -> None:
     assert [row.id async for row in DBChatMessage.filter(sender_id="bob")] == [2]
 
 
-async def test_what_a_row_has_and_that_what_was_said_is_not_changed(host: NekroAgentHost) -> None:
+async def test_a_message_row_has_its_fields_and_its_text_cannot_be_changed(
+    host: NekroAgentHost,
+) -> None:
     await host.store.messages.recall(ChatKey.parse("web-group_1"), "m3")
     row = await DBChatMessage.get(message_id="m2")
     assert (row.sender_name, row.chat_type, row.adapter_key) == ("Bob", "group", "web")
@@ -162,7 +170,7 @@ async def test_what_a_row_has_and_that_what_was_said_is_not_changed(host: NekroA
     assert (await DBChatMessage.get(id=made.id)).content_text == "hi"
 
 
-async def test_questions_that_make_no_sense(host: NekroAgentHost) -> None:
+async def test_invalid_queries_name_what_exists(host: NekroAgentHost) -> None:
     with pytest.raises(QueryError, match=r"no field 'text'; there are .*content_text"):
         DBChatMessage.filter(text="x")
     with pytest.raises(QueryError, match="no lookup 'sounds_like'"):
@@ -176,7 +184,7 @@ async def test_questions_that_make_no_sense(host: NekroAgentHost) -> None:
     assert await DBChatMessage.get_or_none(id=99) is None
 
 
-async def test_chats_and_users(host: NekroAgentHost) -> None:
+async def test_chat_and_user_rows_are_read_and_changed(host: NekroAgentHost) -> None:
     keys = await DBChatChannel.all().order_by("chat_key").values_list("chat_key", flat=True)
     assert keys == ["web-group_1", "web-group_2", "web-private_ann"]
     channel = await DBChatChannel.get_channel(chat_key="web-group_1")
@@ -201,7 +209,7 @@ async def test_chats_and_users(host: NekroAgentHost) -> None:
     assert (await DBUser.get(id=ann.id)).ext_data == {"likes": "tea"}
 
 
-async def test_presets_and_what_plugins_keep(host: NekroAgentHost) -> None:
+async def test_presets_and_plugin_data_are_stored(host: NekroAgentHost) -> None:
     pirate = await DBPreset.create(name="Pirate", content="You are a pirate.")
     channel = await DBChatChannel.get_channel(chat_key="web-group_1")
     assert (await channel.get_preset()).content == "A cat."

@@ -44,7 +44,7 @@ async def filled(client: AsyncQdrantClient) -> None:
     )
 
 
-async def test_a_sticker_store(client: AsyncQdrantClient) -> None:
+async def test_a_sticker_store_finds_its_points(client: AsyncQdrantClient) -> None:
     assert not await client.collection_exists(collection_name=STICKERS)
     await filled(client)
     assert [each.name for each in (await client.get_collections()).collections] == [STICKERS]
@@ -80,7 +80,7 @@ async def test_a_sticker_store(client: AsyncQdrantClient) -> None:
     assert not await client.collection_exists(STICKERS)
 
 
-async def test_what_is_kept_outlives_the_process(tmp_path: Path) -> None:
+async def test_points_outlive_the_process(tmp_path: Path) -> None:
     first = AsyncQdrantClient(path=tmp_path)
     await filled(first)
     await first.close()
@@ -145,7 +145,7 @@ async def test_a_filter_selects_points(client: AsyncQdrantClient, wanted: Any, n
 
 
 @pytest.mark.parametrize("bad", [object(), models.FieldCondition(key="name")])
-def test_a_condition_that_is_not_known_is_no_silence(bad: Any) -> None:
+def test_an_unknown_condition_is_an_error(bad: Any) -> None:
     with pytest.raises(InvalidFilter):
         matches_filter(models.Filter(must=[bad]), 1, {"name": "x"})
 
@@ -173,7 +173,7 @@ async def test_impossible_requests_say_why(client: AsyncQdrantClient) -> None:
     assert (await client.count(STICKERS)).count == 3
 
 
-async def test_nobody_waits_for_it_in_the_loop() -> None:
+async def test_searches_do_not_block_the_event_loop() -> None:
     chance = random.Random(1)
     client = AsyncQdrantClient(":memory:")
     await client.create_collection("many", models.VectorParams(size=512))
@@ -192,7 +192,7 @@ async def test_nobody_waits_for_it_in_the_loop() -> None:
     st.lists(st.tuples(*[st.integers(-5, 5)] * 3).filter(any), min_size=1, max_size=12),
     st.tuples(*[st.integers(-5, 5)] * 3).filter(any),
 )
-async def test_the_nearest_are_those_of_the_definition(
+async def test_the_nearest_points_are_those_by_definition(
     distance: models.Distance, vectors: list[tuple[int, ...]], query: tuple[int, ...]
 ) -> None:
     client = AsyncQdrantClient(":memory:")

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from nekro_core.chat import ChatMessage, Mention, Reply, plain_text
@@ -40,6 +41,7 @@ class ChangedMessages:
         return "\n".join(lines[-10:])
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class InboundMessages:
     """Hands messages to the plugins.
 
@@ -47,24 +49,21 @@ class InboundMessages:
     act, for all of them.
     """
 
-    def __init__(
-        self, bot: BotView, plugins: LoadedPlugins, hooks: HookRunner, commands: MaiBotCommands
-    ) -> None:
-        self._bot = bot
-        self._plugins = plugins
-        self._hooks = hooks
-        self._commands = commands
-        self._changed = ChangedMessages()
+    bot: BotView
+    plugins: LoadedPlugins
+    hooks: HookRunner
+    commands: MaiBotCommands
+    _changed: ChangedMessages = field(default_factory=ChangedMessages)
 
     def mount(self, plugin: MaiBotPlugin) -> None:
         """Give a plugin its message method and its prompt method."""
 
         async def on_message(ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
-            first = self._plugins.is_first(plugin)
+            first = self.plugins.is_first(plugin)
             return await self.receive(ctx, message) if first else None
 
         async def prompt(ctx: AgentCtx) -> str:
-            first = self._plugins.is_first(plugin)
+            first = self.plugins.is_first(plugin)
             return self._changed.prompt_lines(ctx.chat_key) if first else ""
 
         plugin.native.mount_on_user_message()(on_message)
@@ -72,8 +71,8 @@ class InboundMessages:
 
     async def receive(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
         """What the plugins want done with a message; None if nothing."""
-        hooks = self._hooks
-        shown = self._bot.message(message)
+        hooks = self.hooks
+        shown = self.bot.message(message)
         words = plain_text(
             each for each in message.segments if not isinstance(each, Mention | Reply)
         )
@@ -93,10 +92,10 @@ class InboundMessages:
             self._changed.put(ctx.chat_key, message.message_id, text)
         if message.from_history or message.notice is not None:
             return None
-        match = find(self._plugins, text, ctx.chat_key)
+        match = find(self.plugins, text, ctx.chat_key)
         if match is None:
             return None
-        reply = await self._commands.run(match, ctx, text, shown)
+        reply = await self.commands.run(match, ctx, text, shown)
         if reply.hides:
             return MsgSignal.BLOCK_ALL
         return MsgSignal.BLOCK_TRIGGER if reply.stops else None

@@ -1,1 +1,1 @@
-"""How plugins of Nekro Agent ask models."""
+"""Models under the names of nekro-agent: groups, messages and the functions that ask."""

@@ -1,8 +1,8 @@
-"""Asking a model in plain functions: the form in which existing plugins do it.
+"""Functions with which nekro-agent's plugins ask models.
 
-Without an address (``base_url``) the bot's own model answers, and texts get vectors that need no
-endpoint. Errors are `nekro_core.llm.model.ModelError` and its kind; `QuotaExceeded` also says that
-the turn on whose behalf is asked has reached a limit.
+Without an address (``base_url``) the bot's own model answers, and vectors are made in this process.
+Errors are `nekro_core.llm.model.ModelError` and its subclasses; `QuotaExceeded` also says that the
+turn that the call belongs to has reached a limit.
 """
 
 import time
@@ -56,9 +56,9 @@ class OpenAIResponse(BaseModel):
 
     response_content: str
     thought_chain: str = ""
-    """Always empty: thoughts are counted and not kept."""
+    """Always empty: a model's thoughts are counted and not stored."""
     messages: list[dict[str, Any]] = Field(default_factory=list)
-    """What was asked, with the answer behind it."""
+    """The messages of the request, and the answer after them."""
     message_cnt: int = 0
     token_consumption: int = 0
     token_input: int = 0
@@ -72,11 +72,11 @@ class OpenAIResponse(BaseModel):
 
 
 def plugin_models() -> ModelEndpoints:
-    """The bot's. Raises `NoCurrentBot`."""
-    found = current_services().models
-    if found is None:
+    """The models of the bot whose plugin's code runs. Raises `NoCurrentBot`."""
+    models = current_services().models
+    if models is None:
         raise NoCurrentBot("this bot has no models for plugins")
-    return found
+    return models
 
 
 def model_groups() -> ModelGroups:
@@ -127,7 +127,7 @@ async def gen_openai_chat_response(
     **other: Any,
 ) -> OpenAIResponse:
     """Ask a model and wait for its whole answer. Answers are always streamed from the provider.
-    Tokens and money count for the turn on whose behalf is asked.
+    Tokens and money count for the turn that the call belongs to.
 
     Args:
         model: The model's name at ``base_url``.
@@ -161,7 +161,7 @@ async def gen_openai_chat_response(
     if other:
         logger.debug("gen_openai_chat_response: no use for {}", ", ".join(other))
     given = list(messages)
-    asked = await plugin_models().chat(
+    chat_model = await plugin_models().chat(
         model, base_url=_endpoint(base_url), api_key=api_key or "", proxy=proxy_url or ""
     )
     extra = {
@@ -172,7 +172,7 @@ async def gen_openai_chat_response(
     }
     request = ChatRequest(
         messages=tuple(prompt_message(each) for each in given),
-        max_tokens=max_tokens or min(_MAX_TOKENS, asked.profile.context_tokens // 4),
+        max_tokens=max_tokens or min(_MAX_TOKENS, chat_model.profile.context_tokens // 4),
         temperature=temperature,
         stop=tuple(stop or ()),
         extra={name: value for name, value in extra.items() if value is not None}
@@ -183,7 +183,7 @@ async def gen_openai_chat_response(
     began = time.monotonic()
     limit_s = max_wait_time or _LONGEST_S
     with anyio.move_on_after(limit_s) as limit:
-        async with asked.stream(request) as deltas:
+        async with chat_model.stream(request) as deltas:
             async for delta in deltas:
                 match delta:
                     case TextDelta(text):
@@ -198,12 +198,12 @@ async def gen_openai_chat_response(
     seconds, answer = time.monotonic() - began, "".join(words)
     return OpenAIResponse(
         response_content=answer,
-        messages=[*map(_written, given), {"role": "assistant", "content": answer}],
+        messages=[*map(_message_dict, given), {"role": "assistant", "content": answer}],
         message_cnt=len(given) + 1,
         token_consumption=usage.tokens,
         token_input=usage.prompt_tokens,
         token_output=usage.completion_tokens,
-        use_model=asked.profile.name,
+        use_model=chat_model.profile.name,
         speed_tokens_per_second=usage.completion_tokens / seconds if seconds else 0.0,
         first_token_cost_ms=round((first - began) * 1000) if first else 0,
         generation_time_ms=round(seconds * 1000),
@@ -238,7 +238,7 @@ async def gen_openai_embeddings(
         model: The model's name at ``base_url``.
         input: A text, or 1 to 2048 of them.
         api_key: The provider's key.
-        base_url: The address of the API; without one no endpoint is asked.
+        base_url: The address of the API; without one the vectors are made in this process.
         dimensions: How many numbers a vector has. Without an endpoint 8 to 8192, and 1024 unless
             given.
         proxy_url: The address of a proxy.
@@ -261,7 +261,7 @@ async def gen_openai_embeddings(
         raise InvalidValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
     address = _endpoint(base_url)
     if not address:
-        # A thousand texts take a second of a processor: not of the loop's.
+        # A thousand texts take a second, during which the event loop must go on.
         vectors = await anyio.to_thread.run_sync(
             lambda: [embed_locally(str(text), dimensions) for text in texts]
         )
@@ -288,10 +288,10 @@ async def gen_openai_embeddings(
 
 
 def _endpoint(base_url: str | None) -> str:
-    """An address without blanks around it; empty for what answers inside this process."""
+    """An address without spaces around it; empty for the models in this process."""
     address = (base_url or "").strip()
     return "" if address.rstrip("/") == EMBEDDED else address
 
 
-def _written(message: Given) -> dict[str, Any]:
+def _message_dict(message: Given) -> dict[str, Any]:
     return dict(message.to_dict() if hasattr(message, "to_dict") else message)

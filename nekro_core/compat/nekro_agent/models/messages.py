@@ -1,4 +1,4 @@
-"""Messages for a model in the form of OpenAI's API, and what we make of them."""
+"""Messages for a model in the form of OpenAI's API, and their conversion to `PromptMessage`."""
 
 import base64
 import binascii
@@ -16,11 +16,11 @@ Segment = dict[str, Any]
 
 
 class ContentSegment:
-    """Makes parts of a message."""
+    """Builds the parts of a message."""
 
     @staticmethod
     def text_content(text: str) -> Segment:
-        """Make a part of words.
+        """Make a part of text.
 
         Args:
             text: The words.
@@ -89,7 +89,7 @@ class OpenAIChatMessage:
 
     @classmethod
     def from_text(cls, role: str, text: str) -> Self:
-        """Make a message of words alone.
+        """Make a message of text alone.
 
         Args:
             role: As of `OpenAIChatMessage`.
@@ -203,8 +203,8 @@ _ROLES: dict[str, Literal["system", "user", "assistant"]] = {
 
 
 def prompt_message(given: Given) -> PromptMessage:
-    """A message as our models take it. Raises `ValueError` and `TypeError`, saying what was
-    expected."""
+    """A message as our models take it. Raises `InvalidValue`, and `TypeError` for content that is
+    neither text nor a list."""
     message = given.to_dict() if isinstance(given, OpenAIChatMessage) else given
     role = _ROLES.get(str(message.get("role")))
     if role is None:

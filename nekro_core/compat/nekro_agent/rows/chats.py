@@ -30,33 +30,18 @@ _COLUMNS: Mapping[str, ColumnCondition] = {
 class DBChatChannel(Row):
     """One chat. With ``is_active`` false the bot answers nobody in it."""
 
-    FIELDS: Mapping[str, Any] = {
-        "id": "",
-        "chat_key": "",
-        "adapter_key": "",
-        "channel_id": "",
-        "channel_type": "",
-        "channel_name": "",
-        "is_active": True,
-        "preset_id": None,
-        "data": "{}",
-        "conversation_start_time": None,
-        "create_time": None,
-        "update_time": None,
-    }
-
-    id: str
-    chat_key: str
-    adapter_key: str
-    channel_id: str
-    channel_type: str
-    channel_name: str
-    is_active: bool
-    preset_id: int | None
-    data: str
-    conversation_start_time: datetime | None
-    create_time: datetime | None
-    update_time: datetime | None
+    id: str = ""
+    chat_key: str = ""
+    adapter_key: str = ""
+    channel_id: str = ""
+    channel_type: str = ""
+    channel_name: str = ""
+    is_active: bool = True
+    preset_id: int | None = None
+    data: str = "{}"
+    conversation_start_time: datetime | None = None
+    create_time: datetime | None = None
+    update_time: datetime | None = None
 
     @classmethod
     async def source(cls) -> RowSource:

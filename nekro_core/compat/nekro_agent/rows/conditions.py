@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from nekro_core.store.queries import WhereClause
+from nekro_core.store.queries import Column, Sign, WhereClause
 from nekro_core.system.errors import NekroError
 
 
@@ -64,9 +64,7 @@ class ConditionGroup:
         known = [clause for clause in clauses if clause is not None and clause.sql]
         if len(known) < len(clauses):
             return None
-        sql = (" OR " if self.any_of else " AND ").join(clause.sql for clause in known) or "1 = 1"
-        values = tuple(value for clause in known for value in clause.values)
-        return WhereClause(f"{'NOT ' if self.negated else ''}({sql})", values)
+        return WhereClause.join(known, any_of=self.any_of, negated=self.negated)
 
 
 Condition = FieldLookup | ConditionGroup
@@ -165,34 +163,45 @@ LOOKUPS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 def text_column(name: str) -> ColumnCondition:
     """Conditions on a column of texts."""
+    column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
         match lookup:
             case "" | "exact" if value is not None:
-                return WhereClause(f"{name} = ?", (str(value),))
+                return column.compare("=", str(value))
             case "not" if value is not None:
-                return WhereClause(f"{name} <> ?", (str(value),))
+                return column.compare("<>", str(value))
             case "in" | "not_in":
-                return _in(name, [str(each) for each in value], lookup)
+                return column.is_in([str(each) for each in value], negated=lookup == "not_in")
             case "contains" if str(value):
-                # LIKE ignores case on SQLite; REPLACE does not, on any database.
-                return WhereClause(f"REPLACE({name}, ?, '') <> {name}", (str(value),))
+                return column.contains(str(value))
             case "startswith":
-                return WhereClause(f"SUBSTR({name}, 1, {len(str(value))}) = ?", (str(value),))
+                return column.starts_with(str(value))
         return None
 
     return condition
 
 
+_SIGNS: Mapping[str, Sign] = {
+    "": "=",
+    "exact": "=",
+    "not": "<>",
+    "gt": ">",
+    "gte": ">=",
+    "lt": "<",
+    "lte": "<=",
+}
+
+
 def number_column(name: str) -> ColumnCondition:
     """Conditions on a column of whole numbers."""
+    column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
-        signs = {"": "=", "exact": "=", "not": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-        if lookup in signs and isinstance(value, int | float):
-            return WhereClause(f"{name} {signs[lookup]} ?", (value,))
+        if lookup in _SIGNS and isinstance(value, int | float):
+            return column.compare(_SIGNS[lookup], value)
         if lookup in ("in", "not_in") and all(isinstance(each, int) for each in value):
-            return _in(name, list(value), lookup)
+            return column.is_in(list(value), negated=lookup == "not_in")
         return None
 
     return condition
@@ -201,41 +210,30 @@ def number_column(name: str) -> ColumnCondition:
 def second_column(name: str) -> ColumnCondition:
     """Conditions on a column of seconds with fractions, which plugins see as whole seconds or as
     `datetime`."""
+    column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
-        if isinstance(value, datetime):
-            value, whole = value.timestamp(), False
-        elif isinstance(value, int | float):
-            whole = True
-        else:
+        if lookup not in ("gt", "gte", "lt", "lte"):
             return None
-        match lookup:
-            case "gte":
-                return WhereClause(f"{name} >= ?", (value,))
-            case "lt":
-                return WhereClause(f"{name} < ?", (value,))
-            case "gt":
-                return WhereClause(f"{name} {'>=' if whole else '>'} ?", (value + whole,))
-            case "lte":
-                return WhereClause(f"{name} {'<' if whole else '<='} ?", (value + whole,))
-        return None
+        if isinstance(value, datetime):
+            return column.compare(_SIGNS[lookup], value.timestamp())
+        if not isinstance(value, int | float):
+            return None
+        # A plugin's second 101 is every time from 101.0 to below 102.0.
+        if lookup in ("gt", "lte"):
+            return column.compare(">=" if lookup == "gt" else "<", value + 1)
+        return column.compare(_SIGNS[lookup], value)
 
     return condition
 
 
 def flag_column(name: str) -> ColumnCondition:
     """Conditions on a column of bools, which plugins may write as 1 and 0."""
+    column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
         if lookup in ("", "exact", "not") and isinstance(value, int):
-            return WhereClause(f"{name} = ?", (bool(value) is not (lookup == "not"),))
+            return column.compare("=", bool(value) is not (lookup == "not"))
         return None
 
     return condition
-
-
-def _in(name: str, values: list[Any], lookup: str) -> WhereClause:
-    if not values:
-        return WhereClause("1 = 0" if lookup == "in" else "1 = 1")
-    marks = ", ".join("?" * len(values))
-    return WhereClause(f"{name} {'NOT ' if lookup == 'not_in' else ''}IN ({marks})", tuple(values))

@@ -28,7 +28,7 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
 from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.store.messages import record_of, unique_id_of
-from nekro_core.store.queries import WhereClause
+from nekro_core.store.queries import Column, WhereClause
 
 _NO_PERSON = {BOT_ID, -1, "0", 0}
 """Sender ids by which plugins know the bot and the framework."""
@@ -39,7 +39,7 @@ def _person(column: str) -> ColumnCondition:
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
         if lookup in ("", "exact", "not") and value in _NO_PERSON:
-            return WhereClause(f"author {'=' if lookup == 'not' else '<>'} 'person'")
+            return Column("author").compare("=" if lookup == "not" else "<>", "person")
         if lookup in ("in", "not_in") and _NO_PERSON & set(value):
             return None
         return plain(lookup, value)
@@ -75,47 +75,25 @@ class DBChatMessage(Row):
     framework (``SYSTEM``) they are ``-1`` and ``0``.
     """
 
-    FIELDS: Mapping[str, Any] = {
-        "id": 0,
-        "message_id": "",
-        "sender_id": "",
-        "sender_bind_qq": "",
-        "sender_name": "",
-        "sender_nickname": "",
-        "adapter_key": "",
-        "platform_userid": "",
-        "is_tome": 0,
-        "is_recalled": False,
-        "chat_key": "",
-        "chat_type": str(ChatType.UNKNOWN),
-        "content_text": "",
-        "content_data": "[]",
-        "raw_cq_code": "",
-        "ext_data": "{}",
-        "send_timestamp": 0,
-        "create_time": None,
-        "update_time": None,
-    }
-
-    id: int
-    message_id: str
-    sender_id: str
-    sender_bind_qq: str
-    sender_name: str
-    sender_nickname: str
-    adapter_key: str
-    platform_userid: str
-    is_tome: int
-    is_recalled: bool
-    chat_key: str
-    chat_type: str
-    content_text: str
-    content_data: str
-    raw_cq_code: str
-    ext_data: Any
-    send_timestamp: int
-    create_time: datetime | None
-    update_time: datetime | None
+    id: int = 0
+    message_id: str = ""
+    sender_id: str = ""
+    sender_bind_qq: str = ""
+    sender_name: str = ""
+    sender_nickname: str = ""
+    adapter_key: str = ""
+    platform_userid: str = ""
+    is_tome: int = 0
+    is_recalled: bool = False
+    chat_key: str = ""
+    chat_type: str = str(ChatType.UNKNOWN)
+    content_text: str = ""
+    content_data: str = "[]"
+    raw_cq_code: str = ""
+    ext_data: Any = "{}"
+    send_timestamp: int = 0
+    create_time: datetime | None = None
+    update_time: datetime | None = None
 
     _host: NekroAgentHost | None = None
 

@@ -1,6 +1,5 @@
 """``DBPluginData`` and ``DBExecCode``: values that plugins store, and the runs of code."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -13,20 +12,12 @@ from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 class DBPluginData(Row):
     """One text that a plugin stored (``plugin.store``)."""
 
-    FIELDS: Mapping[str, Any] = {
-        "id": 0,
-        "plugin_key": "",
-        "target_chat_key": "",
-        "target_user_id": "",
-        "data_key": "",
-        "data_value": "",
-    }
-
-    plugin_key: str
-    target_chat_key: str
-    target_user_id: str
-    data_key: str
-    data_value: str
+    id: int = 0
+    plugin_key: str = ""
+    target_chat_key: str = ""
+    target_user_id: str = ""
+    data_key: str = ""
+    data_value: str = ""
 
     @classmethod
     async def source(cls) -> RowSource:
@@ -77,16 +68,14 @@ class DBPluginData(Row):
 class DBExecCode(Row):
     """One run of a reply's code."""
 
-    FIELDS: Mapping[str, Any] = {
-        "id": "",
-        "chat_key": "",
-        "code_text": "",
-        "outputs": "",
-        "success": False,
-        "stop_type": "",
-        "exec_time_ms": 0,
-        "create_time": None,
-    }
+    id: str = ""
+    chat_key: str = ""
+    code_text: str = ""
+    outputs: str = ""
+    success: bool = False
+    stop_type: str = ""
+    exec_time_ms: int = 0
+    create_time: datetime | None = None
 
     @classmethod
     async def source(cls) -> RowSource:

@@ -1,11 +1,10 @@
 """``DBPreset``: personas of the bot that plugins made."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
-from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.query import NEW_DICT, Row
 from nekro_core.compat.nekro_agent.rows.source import ListSource, RowSource
 from nekro_core.tools.outcome import InvalidValue
 
@@ -16,28 +15,19 @@ OWN_ID = -1
 class DBPreset(Row):
     """One preset. The bot's own has the id -1; it comes from the settings and cannot be changed."""
 
-    FIELDS: Mapping[str, Any] = {
-        "id": 0,
-        "name": "",
-        "title": "",
-        "avatar": "",
-        "content": "",
-        "description": "",
-        "tags": "",
-        "author": "",
-        "ext_data": dict,
-        "on_shared": False,
-        "remote_id": None,
-        "create_time": None,
-        "update_time": None,
-    }
-
-    id: int
-    name: str
-    title: str
-    content: str
-    create_time: Any
-    update_time: Any
+    id: int = 0
+    name: str = ""
+    title: str = ""
+    avatar: str = ""
+    content: str = ""
+    description: str = ""
+    tags: str = ""
+    author: str = ""
+    ext_data: dict[str, Any] = NEW_DICT
+    on_shared: bool = False
+    remote_id: int | None = None
+    create_time: Any = None
+    update_time: Any = None
 
     @classmethod
     async def source(cls) -> RowSource:

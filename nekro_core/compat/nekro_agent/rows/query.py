@@ -19,6 +19,8 @@ _MOST_ROWS = 50_000
 """Rows that one query reads. A query that would read more gets the first ones in its order, or in
 the table's order if the query orders by a field without a column."""
 
+NEW_DICT: Any = object()
+"""The default of a field that starts as an empty dict of its own."""
 M = TypeVar("M", bound="Row")
 
 
@@ -186,10 +188,7 @@ class Query(Generic[M]):
         source = await self._model.source()
         written = [(each, each.where(source.columns)) for each in parts.conditions]
         clauses = [where for _, where in written if where is not None]
-        where = WhereClause(
-            " AND ".join(f"({each.sql})" for each in clauses),
-            tuple(value for each in clauses for value in each.values),
-        )
+        where = WhereClause.join(clauses)
         in_memory = [each for each, clause in written if clause is None]
         order = self._order(source)
         if order is not None and not in_memory:
@@ -207,7 +206,7 @@ class Query(Generic[M]):
         self,
         source: RowSource,
         where: WhereClause,
-        order: str | None,
+        order: tuple[str, ...] | None,
         conditions: Sequence[Condition],
     ) -> list[M]:
         """Read the rows in batches and try the conditions that SQL cannot express."""
@@ -216,7 +215,7 @@ class Query(Generic[M]):
         matching: list[M] = []
         for offset in range(0, _MOST_ROWS, _BATCH):
             rows = await source.rows(
-                where, order=order or source.default_order, limit=_BATCH, offset=offset
+                where, order=order or (source.default_order,), limit=_BATCH, offset=offset
             )
             made = (self._model.of(row) for row in rows)
             matching += [row for row in made if all(each.holds(row) for each in conditions)]
@@ -224,15 +223,15 @@ class Query(Generic[M]):
                 break
         return matching
 
-    def _order(self, source: RowSource) -> str | None:
-        """The order in SQL; None if a field of it has no column."""
-        parts = []
+    def _order(self, source: RowSource) -> tuple[str, ...] | None:
+        """The columns to order by; None if a field of the order has no column."""
+        columns = []
         for field in self._parts.order:
             column = source.orders.get(self._named(field))
             if column is None:
                 return None
-            parts.append(f"{column} DESC" if field.startswith("-") else column)
-        return ", ".join([*parts, source.default_order])
+            columns.append(f"-{column}" if field.startswith("-") else column)
+        return (*columns, source.default_order)
 
     def _one(self, rows: list[M]) -> M:
         if not rows:
@@ -263,7 +262,11 @@ class Row:
     """One row, as an object with fields. `save` stores changes, of classes that allow it."""
 
     FIELDS: Mapping[str, Any] = {}
-    """The fields with their defaults."""
+    """The fields with their defaults: the annotated attributes of the class that are public."""
+
+    def __init_subclass__(cls) -> None:
+        own = (each for each in cls.__annotations__ if each in vars(cls) and each[0] != "_")
+        cls.FIELDS = {**cls.FIELDS, **{name: vars(cls)[name] for name in own}}
 
     def __init__(self, **fields: Any) -> None:
         unknown = set(fields) - set(self.FIELDS)
@@ -274,7 +277,7 @@ class Row:
             )
         for name, default in self.FIELDS.items():
             value = fields.get(name, default)
-            setattr(self, name, value() if callable(value) and value is default else value)
+            setattr(self, name, {} if value is NEW_DICT else value)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"

@@ -21,10 +21,10 @@ class RowSource(Protocol):
 
     @property
     def default_order(self) -> str:
-        """The columns that order rows where the query names no order."""
+        """The column that orders rows which are equal in the query's order."""
 
     async def rows(
-        self, where: WhereClause, *, order: str, limit: int, offset: int
+        self, where: WhereClause, *, order: Sequence[str], limit: int, offset: int
     ) -> Sequence[Any]:
         """Rows in an order; with ``limit`` 0 all of them."""
 
@@ -44,7 +44,7 @@ class TableSource:
     default_order: str = "id"
 
     async def rows(
-        self, where: WhereClause, *, order: str, limit: int, offset: int
+        self, where: WhereClause, *, order: Sequence[str], limit: int, offset: int
     ) -> Sequence[Any]:
         """See `RowSource`."""
         found = await self.queries.select(
@@ -67,7 +67,7 @@ class ListSource:
     default_order: str = ""
 
     async def rows(
-        self, where: WhereClause, *, order: str, limit: int, offset: int
+        self, where: WhereClause, *, order: Sequence[str], limit: int, offset: int
     ) -> Sequence[Any]:
         """See `RowSource`; conditions and order are tried on the rows afterwards."""
         del where, order

@@ -11,7 +11,7 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.query import Row
+from nekro_core.compat.nekro_agent.rows.query import NEW_DICT, Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.policy.permissions import CommandPermission, permission_of
 
@@ -40,39 +40,22 @@ class DBUser(Row):
     say; a plugin cannot raise it.
     """
 
-    FIELDS: Mapping[str, Any] = {
-        "id": 0,
-        "username": "",
-        "adapter_key": "",
-        "platform_userid": "",
-        "bind_qq": "",
-        "unique_id": "",
-        "perm_level": 1,
-        "perm_role": "user",
-        "is_active": True,
-        "ban_until": None,
-        "prevent_trigger_until": None,
-        "ext_data": dict,
-        "login_time": None,
-        "create_time": None,
-        "update_time": None,
-        "instance": "",
-    }
-
-    id: int
-    username: str
-    adapter_key: str
-    platform_userid: str
-    bind_qq: str
-    unique_id: str
-    perm_level: int
-    perm_role: str
-    is_active: bool
-    ban_until: datetime | None
-    prevent_trigger_until: datetime | None
-    ext_data: dict[str, Any]
-    create_time: datetime | None
-    instance: str
+    id: int = 0
+    username: str = ""
+    adapter_key: str = ""
+    platform_userid: str = ""
+    bind_qq: str = ""
+    unique_id: str = ""
+    perm_level: int = 1
+    perm_role: str = "user"
+    is_active: bool = True
+    ban_until: datetime | None = None
+    prevent_trigger_until: datetime | None = None
+    ext_data: dict[str, Any] = NEW_DICT
+    login_time: datetime | None = None
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+    instance: str = ""
 
     @classmethod
     async def source(cls) -> RowSource:
