@@ -1,12 +1,9 @@
-"""The HTTP side of an OpenAI-compatible model: one request, and the events of its response.
-
-httpx alone: the openai SDK takes half a second of processor time to import, 40 MB of memory, and
-all that was used of it was this one request. See docs/decisions/0031.
-"""
+"""Asks an OpenAI-compatible model over HTTP: one request, and the events of its response."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,12 +12,84 @@ import anyio
 import httpx
 
 from nekro_core import __version__
-from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
-from nekro_core.llm.events import DoneEvent, Event, StreamDecodeError, parse_chunk, read_events
+from nekro_core.llm.events import (
+    DoneEvent,
+    Event,
+    StreamDecodeError,
+    UsageEvent,
+    parse_chunk,
+    read_events,
+)
 from nekro_core.llm.failures import Redactor, model_error, parse_retry_after
-from nekro_core.llm.model import ModelUnreachable, ReplyBroken, RequestRejected
+from nekro_core.llm.function_calls import FunctionCallAssembler
+from nekro_core.llm.model import (
+    ChatRequest,
+    ModelError,
+    ModelUnreachable,
+    ReplyBroken,
+    RequestRejected,
+    RequestUsage,
+)
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
 from nekro_core.system.errors import NekroError
+
+_CHARACTERS_PER_TOKEN = 16
+_LEAST_BOUND = 64_000
+
+
+class AttemptFailed(NekroError):
+    """A try failed. ``begun``: some of the reply had arrived; ``again``: another may succeed."""
+
+    def __init__(self, error: ModelError, *, again: bool = False, begun: bool = False) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.again = again
+        self.begun = begun
+
+
+@dataclass(slots=True)
+class RequestAttempt:
+    """The account of one try. ``reason`` is the provider's word for why the reply ended, ``done``
+    whether its mark of the end has come."""
+
+    request: ChatRequest
+    words: list[str] = field(default_factory=list)
+    calls: FunctionCallAssembler = field(default_factory=FunctionCallAssembler)
+    call_characters: int = 0
+    characters: int = 0
+    thought_characters: int = 0
+    cost: UsageEvent | None = None
+    reason: str = ""
+    done: bool = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything has arrived that is paid for."""
+        return bool(self.characters or self.thought_characters or self.call_characters)
+
+    @property
+    def room(self) -> int:
+        """Characters still taken: a model that never ends is cut as by its own limit."""
+        bound = max(_LEAST_BOUND, self.request.max_tokens * _CHARACTERS_PER_TOKEN)
+        taken = self.characters + self.thought_characters + self.call_characters
+        return max(0, bound - taken)
+
+    def usage(self) -> RequestUsage:
+        """The provider's count, or an estimate."""
+        if self.cost:
+            return RequestUsage(
+                prompt_tokens=self.cost.prompt_tokens,
+                completion_tokens=self.cost.completion_tokens,
+                cached_tokens=self.cost.cached_tokens,
+            )
+        unseen = round((self.thought_characters + self.call_characters) / 3.5)
+        return RequestUsage(
+            prompt_tokens=estimate_prompt(self.request),
+            completion_tokens=estimate_tokens("".join(self.words)) + unseen,
+            estimated=True,
+        )
+
 
 _AFTER_STOP_S = 5.0
 """How long the usage may come after the end of the words."""

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
 from nekro_core.llm.dialect import Dialect, encode_request
-from nekro_core.llm.endpoint import ModelEndpoint
+from nekro_core.llm.endpoint import AttemptFailed, ModelEndpoint, RequestAttempt
 from nekro_core.llm.events import (
     ContentEvent,
     DoneEvent,
