@@ -1,6 +1,11 @@
-"""Who may run which command, where: by the operator's word, the platform's own ids, and the roles
-that the platform vouches for. Never by names, which people give themselves."""
+"""How a command's name is written, and when two are the same.
 
+Who may run which command, where: by the operator's word, the platform's own ids, and the roles
+that the platform vouches for. Never by names, which people give themselves.
+"""
+
+import re
+import unicodedata
 from collections.abc import Collection
 from enum import StrEnum
 
@@ -8,7 +13,20 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nekro_core.chat import ChatKey, ChatKind, Role, Sender
 from nekro_core.policy import PolicyFile
-from nekro_core.policy.command_names import folded
+
+MAX_NAME = 64
+_NAME = re.compile(r"[^\W_][\w-]*(\.[\w-]+)*\Z")
+
+
+def folded(name: str) -> str:
+    """The name without differences of case and width, with ``-`` and ``_`` as one."""
+    return unicodedata.normalize("NFKC", name[: 4 * MAX_NAME]).casefold().replace("-", "_")
+
+
+def is_name(name: str) -> bool:
+    """Whether a command can have it: letters, digits, ``-``, ``_``, and ``.`` for a group's."""
+    return len(name) <= MAX_NAME and _NAME.match(name) is not None
+
 
 EVERYBODY = "*"
 """The id in ``web:*``: everybody of that adapter or account."""
