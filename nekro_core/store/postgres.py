@@ -1,12 +1,10 @@
-"""One transaction on a PostgreSQL connection, and whether it was committed when that was lost.
+"""The engine for PostgreSQL: a pool that reads, and one connection that writes.
 
-PostgreSQL: a pool to read with, and one connection that writes and is the owner's mark.
+The connection that writes holds an advisory lock of the database. A process that loses the
+connection loses the lock and the means to write at once, so two bots never write into one database,
+whatever happens to the network between them. See docs/decisions/0022-postgresql.md.
 
-The connection that writes holds an advisory lock of the database. Whoever loses the connection
-loses the lock and the means to write together, so two bots never write into one database, whatever
-happens to the network between them. See docs/decisions/0022-postgresql.md.
-
-Tortoise makes the tables here and nothing else: its PostgreSQL client drops the rows that an
+Tortoise only makes the tables here: its PostgreSQL client drops the rows that an
 ``INSERT ... RETURNING`` gives.
 """
 
@@ -28,18 +26,18 @@ Connection = Any
 
 
 class PostgresTransaction:
-    """Runs statements once. Its number on the server is asked for before the commit: by it the
-    next connection learns what became of a commit whose answer was lost."""
+    """Runs statements in one transaction. The transaction's number is read before the commit, so
+    the next connection can ask what became of a commit whose answer was lost."""
 
     def __init__(self, statements: Sequence[Bound]) -> None:
         self._statements = statements
         self._number: int | None = None
         self.rows: list[Rows] | None = None
-        """What the statements gave, from when the commit is asked for."""
+        """The rows of each statement, once the commit has begun."""
 
     async def run(self, connection: Connection) -> list[Rows]:
-        """Commit. Raises what asyncpg raises; where `rows` is there by then, the outcome is open if
-        the connection was lost."""
+        """Run and commit. Raises the errors of asyncpg. If the connection is lost when `rows` is
+        set, the outcome is unknown."""
         async with connection.transaction():
             rows = [
                 cast(Rows, await connection.fetch(numbered_placeholders(sql), *values))
@@ -50,8 +48,8 @@ class PostgresTransaction:
         return rows
 
     async def was_committed(self, connection: Connection) -> bool:
-        """Asked on the next connection, once the session of the first has ended: only then nothing
-        is in progress. Raises what asyncpg raises."""
+        """Whether the transaction was committed. Call it on the next connection, when the session
+        of the first has ended, so nothing is in progress. Raises the errors of asyncpg."""
         if self._number is None:
             return True  # It changed nothing.
         try:
@@ -62,7 +60,7 @@ class PostgresTransaction:
 
 
 def numbered_placeholders(sql: str) -> str:
-    """PostgreSQL's way of saying where a value goes."""
+    """The SQL with PostgreSQL's ``$1``, ``$2`` for each ``?``."""
     head, *rest = sql.split("?")
     return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
 
@@ -138,16 +136,16 @@ class PostgresEngine:
             await engine._close()
 
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
-        """As `Engine.read`."""
+        """See `DatabaseEngine.read`."""
         try:
             return cast(Rows, await self._pool.fetch(numbered_placeholders(sql), *values))
         except Exception as error:
             raise _translated(error) from error
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """As `Engine.commit`. Where the connection was lost in the middle of a commit, the next one
-        is asked whether it was done. Where it was not, or the server said that nothing was done
-        because it is being stopped, it is tried again."""
+        """See `DatabaseEngine.commit`. Where the connection was lost in the middle of a commit, the
+        next one is asked whether it was done. Where it was not, or the server said that nothing was
+        done because it is being stopped, it is tried again."""
         for last in (False, True):
             connection = await self._connected()
             transaction = PostgresTransaction(statements)

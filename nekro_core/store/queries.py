@@ -1,4 +1,4 @@
-"""Rows of a table by conditions that somebody else put together: plugins, by way of `compat`."""
+"""Reads rows by conditions that `compat` builds for plugins."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ READABLE = frozenset({"accounts", "chats", "users", "messages", "runs", "plugin_
 
 @dataclass(frozen=True, slots=True)
 class WhereClause:
-    """A condition in SQL, with ``?`` for each of ``values``. Made by our own code alone; whatever a
-    plugin or a person gives is among the values."""
+    """A condition in SQL, with ``?`` for each of ``values``. Our own code writes the SQL; what
+    comes from a plugin or a person is among the values."""
 
     sql: str = ""
     values: tuple[Value, ...] = ()
@@ -26,14 +26,14 @@ class ConditionQueries:
     async def select(
         self, table: str, where: WhereClause, *, order: str = "", limit: int = 0, offset: int = 0
     ) -> Rows:
-        """The rows that a condition holds for; ``limit`` 0 is all of them."""
+        """The rows for which a condition holds; ``limit`` 0 is all of them."""
         bounds = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit else ""
         order = f" ORDER BY {order}" if order else ""
         sql = f"SELECT * FROM {_known(table)}{_clause(where)}{order}{bounds}"
         return await self._database.read(sql, *where.values)
 
     async def count(self, table: str, where: WhereClause) -> int:
-        """How many rows a condition holds for."""
+        """How many rows there are for which a condition holds."""
         sql = f"SELECT COUNT(*) AS number FROM {_known(table)}{_clause(where)}"
         (row,) = await self._database.read(sql, *where.values)
         return int(row["number"])
