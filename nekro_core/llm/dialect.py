@@ -1,4 +1,4 @@
-"""How a request is written for an OpenAI-compatible endpoint, and what endpoints disagree about."""
+"""Encodes a request for an OpenAI-compatible endpoint, in the dialect of that endpoint."""
 
 import base64
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from nekro_core.llm.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Which of the optional fields this endpoint takes. Learned from its refusals, then kept."""
+    """Which optional fields an endpoint takes. It is learned from refusals and then kept."""
 
     asks_usage: bool = True
     limit_field: str = "max_tokens"
     temperature: bool = True
 
     def without(self, complaint: str) -> Self | None:
-        """The dialect that a refusal asks for, or nothing where it is about something else."""
+        """The dialect that a refusal asks for; None if the refusal is about something else."""
         complaint = complaint.lower()
         if self.asks_usage and ("stream_options" in complaint or "include_usage" in complaint):
             return replace(self, asks_usage=False)
@@ -67,7 +67,7 @@ def encode_request(
 
 
 def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, Any]:
-    """One message; words alone go as a plain string, which every endpoint takes."""
+    """Encode one message. Text alone is sent as a plain string, which every endpoint takes."""
     parts = drop_unsupported_parts(message, profile).parts
     fields: dict[str, Any] = {"role": message.role}
     if all(isinstance(part, TextPart) for part in parts):
@@ -79,7 +79,7 @@ def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, A
         fields["tool_call_id"] = message.answers
     if message.calls:
         fields["tool_calls"] = [_encode_call(call) for call in message.calls]
-        # Words that are there but empty are refused beside calls by some.
+        # Some endpoints refuse empty content beside calls.
         fields["content"] = fields["content"] or None
     return fields
 
@@ -96,7 +96,7 @@ def _encode_function(function: Function) -> dict[str, Any]:
 
 
 def _encode_call(call: FunctionCall) -> dict[str, Any]:
-    # Servers read the arguments again, and refuse the whole request where they are no JSON.
+    # Servers parse the arguments again, and refuse the whole request if they are not JSON.
     written = "{}" if call.problem else call.written
     name = call.name or "unknown"
     return {
@@ -122,5 +122,5 @@ def _encode_part(part: Part) -> dict[str, Any]:
 
 
 def _sendable(text: str) -> str:
-    # Lone surrogates come from chats and cannot be UTF-8; one bad character must not cost a reply.
+    # Lone surrogates come from chats and are not UTF-8. One such character must not cost a reply.
     return text.encode("utf-8", "replace").decode()

@@ -1,12 +1,13 @@
-"""The HTTP side of an OpenAI-compatible model: one request, and the events of its response.
+"""Asks an OpenAI-compatible model over HTTP: one request, and the events of its response.
 
-httpx alone: the openai SDK takes half a second of processor time to import, 40 MB of memory, and
-all that was used of it was this one request. See docs/decisions/0031.
+It uses httpx alone. The openai SDK takes half a second of processor time to import and 40 MB of
+memory, and this one request was all that was used of it. See docs/decisions/0031.
 """
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,22 +16,96 @@ import anyio
 import httpx
 
 from nekro_core import __version__
-from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
-from nekro_core.llm.events import DoneEvent, Event, StreamDecodeError, parse_chunk, read_events
+from nekro_core.llm.events import (
+    DoneEvent,
+    Event,
+    StreamDecodeError,
+    UsageEvent,
+    parse_chunk,
+    read_events,
+)
 from nekro_core.llm.failures import Redactor, model_error, parse_retry_after
-from nekro_core.llm.model import ModelUnreachable, ReplyBroken, RequestRejected
+from nekro_core.llm.function_calls import FunctionCallAssembler
+from nekro_core.llm.model import (
+    ChatRequest,
+    ModelError,
+    ModelUnreachable,
+    ReplyBroken,
+    RequestRejected,
+    RequestUsage,
+)
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
 from nekro_core.system.errors import NekroError
 
+_CHARACTERS_PER_TOKEN = 16
+_LEAST_BOUND = 64_000
+
+
+class AttemptFailed(NekroError):
+    """An attempt failed. ``begun``: part of the reply had arrived. ``again``: another may
+    succeed."""
+
+    def __init__(self, error: ModelError, *, again: bool = False, begun: bool = False) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.again = again
+        self.begun = begun
+
+
+@dataclass(slots=True)
+class RequestAttempt:
+    """What one attempt has brought so far. ``reason`` is the provider's word for why the reply
+    ended; ``done`` says whether the end mark has arrived."""
+
+    request: ChatRequest
+    words: list[str] = field(default_factory=list)
+    calls: FunctionCallAssembler = field(default_factory=FunctionCallAssembler)
+    call_characters: int = 0
+    characters: int = 0
+    thought_characters: int = 0
+    cost: UsageEvent | None = None
+    reason: str = ""
+    done: bool = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything has arrived that must be paid for."""
+        return bool(self.characters or self.thought_characters or self.call_characters)
+
+    @property
+    def room(self) -> int:
+        """Characters that may still arrive. A model that never ends is cut off as by its own
+        limit."""
+        bound = max(_LEAST_BOUND, self.request.max_tokens * _CHARACTERS_PER_TOKEN)
+        taken = self.characters + self.thought_characters + self.call_characters
+        return max(0, bound - taken)
+
+    def usage(self) -> RequestUsage:
+        """The tokens as the provider counted them, or an estimate."""
+        if self.cost:
+            return RequestUsage(
+                prompt_tokens=self.cost.prompt_tokens,
+                completion_tokens=self.cost.completion_tokens,
+                cached_tokens=self.cost.cached_tokens,
+            )
+        unseen = round((self.thought_characters + self.call_characters) / 3.5)
+        return RequestUsage(
+            prompt_tokens=estimate_prompt(self.request),
+            completion_tokens=estimate_tokens("".join(self.words)) + unseen,
+            estimated=True,
+        )
+
+
 _AFTER_STOP_S = 5.0
-"""How long the usage may come after the end of the words."""
+"""Seconds to wait for the usage after the last words."""
 _AFTER_DONE_S = 0.5
-"""How long the end of the body may come after the mark of the end."""
+"""Seconds to wait for the end of the body after the end mark."""
 _MAX_BODY = 4_000_000
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
-"""llama.cpp's server drops an idle connection in the moment in which it is used again (seen once
-in 50 requests on a busy machine); a new one to a Unix socket costs nothing."""
+"""For a Unix socket, no connection is kept: llama.cpp's server sometimes closes an idle one just
+when it is used again (once in 50 requests on a busy machine), and a new one costs nothing."""
 
 
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
@@ -40,21 +115,21 @@ _UNREACHABLE = (httpx.HTTPError, httpx.InvalidURL)
 
 
 class _Declined(NekroError):
-    """An answer whose status is an error. ``body`` is its JSON, what stands under ``error`` where
-    there is that, or its text."""
+    """An answer with an error status. ``body`` is its field ``error``, else its JSON, else its
+    text."""
 
     def __init__(self, response: httpx.Response, text: bytes) -> None:
-        said = text.decode(errors="replace").strip()
+        words = text.decode(errors="replace").strip()
         try:
-            found = json.loads(said)
+            body = json.loads(words)
         except (ValueError, RecursionError):
-            found = None
+            body = None
         self.status = response.status_code
         self.retry_after_s = parse_retry_after(response.headers.get("retry-after"))
-        self.body = said if found is None else found
-        if isinstance(found, dict):
-            self.body = found.get("error", found)
-        super().__init__(said or f"status {self.status} without a word")
+        self.body = words if body is None else body
+        if isinstance(body, dict):
+            self.body = body.get("error", body)
+        super().__init__(words or f"status {self.status} without a word")
 
 
 class ModelEndpoint:
@@ -78,12 +153,13 @@ class ModelEndpoint:
                 "Accept": "application/json",
                 "User-Agent": f"nekro-core/{__version__}",
             },
-            # No proxy of the environment stands between us and a socket of our own.
+            # A socket of our own is reached without the proxy of the environment.
             transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=_ONCE) if socket else None,
             proxy=settings.proxy or None,
             limits=_LIMITS,
             follow_redirects=socket is None,
-            # Times of a reply are kept below, where one deadline spans tries, thoughts and words.
+            # The times of a reply are checked below: one deadline spans attempts, thoughts and
+            # words.
             timeout=httpx.Timeout(None, connect=settings.connect_s),
         )
 
@@ -94,10 +170,10 @@ class ModelEndpoint:
     async def events(
         self, fields: dict[str, Any], attempt: RequestAttempt, deadline: float
     ) -> AsyncGenerator[Event, None]:
-        """The events of one response, each awaited no longer than the settings allow.
+        """The events of one response. Each is awaited no longer than the settings allow.
 
-        ``attempt`` is kept by who listens and tells how far the reply is. After its end an error is
-        none: the words are whole. Raises `AttemptFailed`.
+        The caller keeps ``attempt`` up to date, which says how far the reply is. An error after the
+        end of the reply is ignored, since its words are complete. Raises `AttemptFailed`.
         """
         begin_by = min(deadline, self._clock() + self._settings.first_token_s)
         try:
@@ -122,7 +198,7 @@ class ModelEndpoint:
             raise self._explain(error, attempt) from error
 
     async def _post(self, fields: dict[str, Any]) -> httpx.Response:
-        """Send a request and give its response unread."""
+        """Send a request and return the response before its body is read."""
         request = self._client.build_request("POST", self._address, json=fields)
         response = await self._client.send(request, stream=True)
         if response.is_success:
@@ -133,7 +209,7 @@ class ModelEndpoint:
             await response.aclose()
 
     def _patience(self, attempt: RequestAttempt, begin_by: float, deadline: float) -> float:
-        """Seconds for which the next event is awaited."""
+        """Seconds to wait for the next event."""
         if attempt.done:
             return _AFTER_DONE_S
         if attempt.reason:
@@ -177,7 +253,7 @@ async def _read_bounded(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
-    """The events of an answer that was not streamed although we asked for it."""
+    """The events of an answer that was not streamed although the request asked for a stream."""
     try:
         reply = json.loads(body)
     except ValueError:

@@ -1,8 +1,8 @@
-"""What an OpenAI-compatible endpoint streams: server-sent events that hold JSON chunks.
+"""Reads the stream of an OpenAI-compatible endpoint: server-sent events with JSON chunks.
 
-Endpoints differ in everything but the outline, so each field is looked at before it is believed.
+Endpoints differ in almost everything, so the type of each field is checked.
 Sources: the chat completion chunk object of the OpenAI API reference; the event stream format of
-the HTML standard, of which only ``data`` lines matter here.
+the HTML standard. Only ``data`` lines matter here.
 """
 
 import codecs
@@ -15,11 +15,11 @@ from nekro_core.llm.function_calls import FunctionCallDelta
 from nekro_core.system.errors import NekroError
 
 MAX_LINE = 4_000_000
-"""Longest line in characters: a whole reply of 1 MB fits, an endless line does not fill memory."""
+"""Longest line in characters. A reply of 1 MB fits; an endless line does not fill the memory."""
 
 
 class StreamDecodeError(NekroError):
-    """What arrived is no event stream of JSON objects."""
+    """The response is not an event stream of JSON objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class ContentEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningEvent:
-    """More of what the model thinks before it replies."""
+    """More of the model's thoughts before its reply."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalEvent:
-    """The model says in so many words that it declines."""
+    """The model says that it declines."""
 
     text: str
 

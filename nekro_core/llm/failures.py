@@ -1,4 +1,4 @@
-"""From what a provider says went wrong to whose fault it is."""
+"""Turns a provider's error into the error that says whose fault it is."""
 
 import re
 from typing import Any
@@ -19,14 +19,14 @@ _EMPTY_ACCOUNT = ("insufficient_quota", "insufficient_balance", "insufficient ba
 
 
 class Redactor:
-    """Makes a provider's words fit for a log: one line, bounded, without the key."""
+    """Makes a provider's message fit for a log: one line, bounded, without the key."""
 
     def __init__(self, *secrets: str) -> None:
         # A short "key" such as "none" would blank ordinary words.
         self._secrets = tuple(secret for secret in secrets if len(secret) >= 8)
 
     def __call__(self, text: str) -> str:
-        """The same words, fit to be shown: at most 300 characters."""
+        """The message without secrets, in at most 300 characters."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         text = _CONTROL.sub(" ", _SECRET.sub("***", text)).strip()
@@ -41,7 +41,10 @@ def model_error(
     *,
     retry_after_s: float | None = None,
 ) -> tuple[ModelError, bool]:
-    """The error for a status (or an error inside a stream, which may have none) and its body."""
+    """The error for a status and a body, and whether another attempt may succeed.
+
+    An error inside a stream may have no status.
+    """
     said = redact(_message_of(body) or message)
     codes = _codes_of(body)
     about = f"{codes} {said}".lower()
@@ -102,7 +105,7 @@ def _codes_of(body: Any) -> str:
 
 
 def status_of(body: Any) -> int | None:
-    """The HTTP status that an error inside a stream carries as its code, where it does."""
+    """The HTTP status that an error inside a stream has as its code; None if it has none."""
     code = body.get("code") if isinstance(body, dict) else None
     try:
         status = int(code) if code is not None else 0

@@ -1,10 +1,10 @@
-"""Function calls as they are streamed: in pieces, several at a time, put together strictly.
+"""Assembles function calls from the pieces of a stream.
 
 Source: ``choices[].delta.tool_calls`` of the chat completion chunk object of the OpenAI API
-reference. Endpoints differ: pieces of several calls come mixed or one call after another; an index
-is missing, or the same for every call; the id or the name is said again with every piece; arguments
-come as a JSON object in place of its text. All of that is understood. What is not strict JSON is
-never guessed at: such a call gets a ``problem``, and nobody carries it out.
+reference. Endpoints differ: pieces of several calls are mixed or not, the index is missing or the
+same for every call, the id or the name is repeated in every piece, arguments are a JSON object and
+not its text. All of that is read. Arguments that are not strict JSON are not guessed: their call
+gets a ``problem`` and is not carried out.
 """
 
 import json
@@ -15,7 +15,7 @@ from nekro_core.llm.model import FunctionCall
 from nekro_core.system.errors import NekroError
 
 MAX_CALLS = 256
-"""Calls of one reply. A model that makes more runs in a circle."""
+"""Calls of one reply. A model that makes more repeats itself."""
 _SHOWN = 200
 """Characters of unreadable arguments that the problem quotes."""
 
@@ -26,14 +26,14 @@ class TooManyFunctionCalls(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCallDelta:
-    """A piece of a call, as one chunk has it. What it does not say is ``None`` or empty."""
+    """A piece of a call, as one chunk has it. A field that is missing is ``None`` or empty."""
 
     index: int | None = None
     call_id: str = ""
     name: str = ""
     arguments: str = ""
     whole: bool = False
-    """Whether ``arguments`` are all there are."""
+    """Whether ``arguments`` are complete."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class FunctionCallAssembler:
         call.whole = call.whole or piece.whole
 
     def finish(self, *, cut: str = "") -> tuple[FunctionCall, ...]:
-        """Every call, in the order of their numbers, else in that in which they began.
+        """All calls, in the order of their numbers, or else of their beginnings.
 
         ``cut`` says why the reply ended too early: its last call, and one without any arguments,
         may then be half of what was meant.
@@ -100,10 +100,10 @@ class FunctionCallAssembler:
         return tuple(calls)
 
     def _call_of(self, piece: FunctionCallDelta) -> _Begun:
-        """The call that a piece belongs to, a new one where it belongs to none."""
+        """The call of a piece, a new one if it belongs to none yet."""
         for call in self._begun:
             if piece.index is not None:
-                # Some count every call as number 0 and tell them apart by their ids alone.
+                # Some number every call 0 and tell them apart only by their ids.
                 same = call.index == piece.index and not (
                     piece.call_id and call.call_id and piece.call_id != call.call_id
                 )
@@ -121,7 +121,7 @@ class FunctionCallAssembler:
 
 
 def _read(written: str) -> tuple[dict[str, Any], str]:
-    """What arguments mean, or why they mean nothing."""
+    """The parsed arguments, or why they cannot be parsed."""
     if not written.strip():
         return {}, ""  # a function without parameters
     try:

@@ -1,4 +1,4 @@
-"""Prompts for models that cannot see or hear: a note in words takes the part's place."""
+"""Replaces pictures and sound in a prompt by notes, for models that cannot see or hear."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ AUDIO_NOTE = "[audio: you cannot hear sound]"
 
 
 def drop_unsupported_parts(message: PromptMessage, profile: ModelProfile) -> PromptMessage:
-    """The message with what ``profile`` cannot take replaced by a note."""
+    """The message with a note for each part that a model of this profile cannot take."""
 
     def adapt(part: Part) -> Part:
         match part:

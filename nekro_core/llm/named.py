@@ -1,4 +1,4 @@
-"""Further models by the names of their groups, each made when it is first asked for."""
+"""The further models of ``NEKRO_MODELS``, each made at its first use."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -10,7 +10,7 @@ from nekro_core.llm.settings import LLMSettings
 
 
 class NamedModels:
-    """Made once for a bot, from ``NEKRO_MODELS``; whoever makes it closes it."""
+    """Finds models by the names of their groups. The code that makes it must close it."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class NamedModels:
         self._made: dict[str, tuple[ChatModel, ChatModel]] = {}
 
     def get(self, name: str) -> ChatModel | None:
-        """The model of a group; None where there is no such group, or it is not for chats."""
+        """The model of a group; None if there is no such group or it is not for chats."""
         settings = self._groups.get(name) or self._groups.get(name.lower())
         if settings is None or settings.type != "chat" or not settings.configured:
             return None

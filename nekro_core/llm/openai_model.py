@@ -1,4 +1,4 @@
-"""Any model behind an OpenAI-compatible address."""
+"""A chat model behind an OpenAI-compatible address, with its attempts and waits."""
 
 import random
 import time
@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
 from nekro_core.llm.dialect import Dialect, encode_request
-from nekro_core.llm.endpoint import ModelEndpoint
+from nekro_core.llm.endpoint import AttemptFailed, ModelEndpoint, RequestAttempt
 from nekro_core.llm.events import (
     ContentEvent,
     DoneEvent,
@@ -42,7 +41,7 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.llm.thought_filter import ThoughtFilter
 
 _LONGEST_BACKOFF_S = 30.0
-"""A provider that asks for more is better reported than waited for: a person is waiting too."""
+"""Seconds. A provider that asks for a longer wait is reported, since a person waits too."""
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"})
@@ -51,10 +50,10 @@ _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"}
 class OpenAIChatModel:
     """A `ChatModel` over HTTP.
 
-    The last deltas of a reply are its calls, `Usage` and `ReplyFinished`. Where the provider sends
-    no usage (or refuses the field that asks for it) it is estimated and marked. A reply that breaks
-    off yields calls and `Usage` before it raises `ReplyBroken`. Thoughts are counted but are no
-    part of the reply.
+    The last deltas of a reply are its calls, `RequestUsage` and `ReplyFinished`. Where the provider
+    sends no usage (or refuses the field that asks for it) it is estimated and marked. A reply that
+    breaks off yields calls and `RequestUsage` before it raises `ReplyBroken`. Thoughts are counted
+    but are no part of the reply.
 
     Tries follow one another with backoff and jitter, as long as nothing of the reply, a thought
     included, has arrived: what has arrived was paid for. ``Retry-After`` is honoured up to 30 s;
@@ -95,16 +94,17 @@ class OpenAIChatModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """What it can do, as the operator says."""
+        """What the model can do, as the operator says."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
-        """Make the client. The provider keeps what it has read by itself."""
+        """Make the client. The provider has its own cache of prompts."""
         await self.connect()
 
     async def connect(self) -> ModelEndpoint:
-        """Make the client, where that has not happened: 0.1 s of work (certificates), done in a
-        thread. The first request does it; who has time before may.
+        """Make the client once. Reading certificates takes 0.1 s, in a thread.
+
+        The first request calls it; it may be called before.
         """
         if self._endpoint is not None:
             return self._endpoint

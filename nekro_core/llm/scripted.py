@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for tests and for trying things without a model."""
+"""A chat model with scripted replies, for tests and for trying things without a model."""
 
 from collections import deque
 from collections.abc import (

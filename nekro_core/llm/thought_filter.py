@@ -1,4 +1,4 @@
-"""Thoughts that a model writes into its reply are no part of the reply."""
+"""Removes the thoughts that a model writes into its reply."""
 
 _OPEN = "<think>"
 _CLOSE = "</think>"
@@ -7,9 +7,9 @@ _CLOSE = "</think>"
 class ThoughtFilter:
     """Drops one ``<think>...</think>`` block at the very beginning of a streamed reply.
 
-    Later ones stay: there they are text that the model writes about. A thought that never closes
-    swallows the rest, which is right: a model cut off while thinking has said nothing. Providers
-    that send thoughts apart (``reasoning_content``) never reach this.
+    Later blocks stay, since the model then writes about them. A block that never closes removes the
+    rest: a model that is cut off while it thinks has said nothing. Thoughts that a provider sends
+    separately (``reasoning_content``) do not come here.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class ThoughtFilter:
         self._state = "start"
 
     def feed(self, text: str) -> str:
-        """What of the reply can be shown now that ``text`` has arrived."""
+        """Take more text. Returns the part of the reply that can be shown now."""
         if self._state == "reply":
             return text
         self._held += text
@@ -41,7 +41,7 @@ class ThoughtFilter:
         return self._release() if self._held else ""
 
     def finish(self) -> str:
-        """What was held back because it might have been the beginning of a thought."""
+        """The text that was held back because it could have been the beginning of a thought."""
         return self._release() if self._state == "start" else ""
 
     def _release(self) -> str:

@@ -1,4 +1,4 @@
-"""What can be said about a chat, an account or the whole bot; the most particular word counts.
+"""What an operator says of a chat, an account or the whole bot; the narrowest word is in force.
 
 ::
 
@@ -36,13 +36,13 @@ class ChatState(StrEnum):
     ON = "on"
     """It answers."""
     OBSERVE = "observe"
-    """It hears and remembers, and answers commands alone."""
+    """It stores what is said, and answers only commands."""
     OFF = "off"
-    """It keeps nothing of what is said, and answers commands alone."""
+    """It stores nothing of what is said, and answers only commands."""
 
 
 class Quota(BaseModel):
-    """What may be used in 24 hours; 0 sets no limit, nothing leaves it to what is less particular.
+    """What may be used in 24 hours. 0 sets no limit; None leaves the limit to a wider table.
 
     ``money`` is in the operator's currency, by the prices of the models.
     """
@@ -54,13 +54,13 @@ class Quota(BaseModel):
     money: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     def over(self, other: "Quota") -> "Quota":
-        """This one, and the other's word where this one says nothing."""
+        """This one, with the other's values for its fields that are None."""
         mine = {name: value for name, value in self if value is not None}
         return other.model_copy(update=mine)
 
 
 class ChatOverrides(BaseModel):
-    """One table of the file, or several put together. What is None is left to others."""
+    """One table of the file, or several as one. A field that is None is left to wider tables."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,11 +79,11 @@ class ChatOverrides(BaseModel):
     person_quota: Quota = Quota()
     """What each person may use, in all chats of the account together."""
     commands: dict[str, Permission] = Field(default_factory=dict)
-    """What one must be to run a command here; ``off`` is nobody."""
+    """By command, the permission that it requires here; ``off`` is nobody."""
     operators: frozenset[str] = frozenset()
-    """Platform ids of people who stand here as advanced users do."""
+    """Platform ids of people who have the permission `advanced` here."""
     ignore: frozenset[str] = frozenset()
-    """Platform ids of people, and other bots, who are never answered here."""
+    """Platform ids of people and bots that never get an answer here."""
 
     @field_validator("persona", "model")
     @classmethod
@@ -91,7 +91,7 @@ class ChatOverrides(BaseModel):
         return value.strip() if value is not None else None
 
     def over(self, other: "ChatOverrides") -> "ChatOverrides":
-        """This one, and the other's word where this one says nothing. Lists of people add up."""
+        """This one, with the other's values where it has None. Lists of people add up."""
         mine: dict[str, Any] = {name: value for name, value in self if value is not None}
         return other.model_copy(
             update=mine
@@ -106,7 +106,7 @@ class ChatOverrides(BaseModel):
 
 
 class PersonOverrides(BaseModel):
-    """What is said of one person."""
+    """The overrides of one person."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -150,19 +150,19 @@ class PolicyOverrides(BaseModel):
             raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
     def of(self, chat_key: ChatKey) -> ChatOverrides:
-        """Everything that is said about a chat, put together."""
-        found = self.bot
+        """All tables that apply to a chat, as one."""
+        overrides = self.bot
         for table in (
             self.accounts.get(chat_key.instance),
             self.chats.get(str(without_thread(chat_key))),
             self.chats.get(str(chat_key)) if chat_key.thread is not None else None,
         ):
             if table is not None:
-                found = table.over(found)
-        return found
+                overrides = table.over(overrides)
+        return overrides
 
     def quotas(self) -> Iterator[Quota]:
-        """Every quota that the file sets, wherever."""
+        """Every quota in the file."""
         for table in (self.bot, *self.accounts.values(), *self.chats.values()):
             yield table.chat_quota
             yield table.person_quota
@@ -170,7 +170,7 @@ class PolicyOverrides(BaseModel):
             yield person.quota
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
-        """What is said of a person, on the account first."""
+        """The overrides of a person; those for the account go before those for the platform."""
         places: Mapping[str, PersonOverrides] = self.people
         there = places.get(f"{instance}:{user_id}")
         everywhere = places.get(f"{adapter}:{user_id}")
@@ -182,7 +182,7 @@ class PolicyOverrides(BaseModel):
 
 
 def without_thread(chat_key: ChatKey) -> ChatKey:
-    """The chat that a thread is in; a chat itself."""
+    """The chat of a thread; for a chat the same."""
     if chat_key.thread is None:
         return chat_key
     return ChatKey(chat_key.instance, chat_key.kind, chat_key.native_id)

@@ -15,42 +15,45 @@ from nekro_core.system.errors import NekroError
 
 FILE_NAME = "conduct.toml"
 POLL_S = 1.0
-"""How soon what an operator writes into the file takes effect."""
-_MOST_KNOWN = 10_000
+"""Seconds between two looks at the file."""
+_MOST_CACHED = 10_000
 _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
 
 
 class InvalidOverride(NekroError, ValueError):
-    """What was to be written is no conduct; says why."""
+    """A change would make the file invalid; the message says why."""
 
 
 class PolicyFile:
-    """What counts now. While the file cannot be read, what was last read does. Without a path,
-    nothing is said of any chat."""
+    """The overrides as the file has them now.
+
+    While the file cannot be read, those that were read last stay in force. Without a path there are
+    no overrides.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = WatchedFile(path) if path is not None else None
         self._book = PolicyOverrides()
-        self._known: dict[ChatKey, ChatOverrides] = {}
+        self._cached: dict[ChatKey, ChatOverrides] = {}
         self._writing = anyio.Lock()
         self._followers: list[Callable[[], None]] = []
         self.look()
 
     def of(self, chat_key: ChatKey) -> ChatOverrides:
-        """Everything that is said about a chat."""
-        found = self._known.get(chat_key)
-        if found is None:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            found = self._known[chat_key] = self._book.of(chat_key)
-        return found
+        """All overrides that apply to a chat, as one."""
+        overrides = self._cached.get(chat_key)
+        if overrides is None:
+            if len(self._cached) >= _MOST_CACHED:
+                self._cached.clear()
+            overrides = self._cached[chat_key] = self._book.of(chat_key)
+        return overrides
 
     def state(self, chat_key: ChatKey) -> ChatState:
         """What the bot does in a chat."""
         return self.of(chat_key).state or ChatState.ON
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
-        """What is said of a person."""
+        """The overrides of a person."""
         return self._book.person(adapter, instance, user_id)
 
     @property
@@ -59,17 +62,17 @@ class PolicyFile:
         return self._book
 
     def listen(self, follower: Callable[[], None]) -> None:
-        """Be told after each change. ``follower`` must not raise."""
+        """Call ``follower`` after each change. It must not raise."""
         self._followers.append(follower)
 
     async def follow(self) -> None:
-        """Look at the file until cancelled."""
+        """Look at the file every `POLL_S` seconds until cancelled."""
         while True:
             await anyio.sleep(POLL_S)
             self.look()
 
     def look(self) -> bool:
-        """Read the file where it is another than last time. Whether anything changed."""
+        """Read the file if it changed. Returns whether the overrides changed."""
         if self._file is None:
             return False
         try:
@@ -84,21 +87,24 @@ class PolicyFile:
         if book == self._book:
             return False
         self._book = book
-        self._known.clear()
+        self._cached.clear()
         for follower in self._followers:
             follower()
         return True
 
     async def put(self, table: Sequence[str], field: str, value: object | None) -> None:
-        """Write one field of a table (``("chats", "web-private_lin")``) into the file, comments and
-        all the rest as they are; None takes it out. It counts when this returns. Raises
-        `InvalidOverride` for what the file cannot say, `OSError` where it cannot be written."""
+        """Write one field of a table, such as ``("chats", "web-private_lin")``, into the file.
+
+        None removes the field. Comments and everything else stay as they are. The change is in
+        force when this returns. Raises `InvalidOverride` if the file would become invalid and
+        `OSError` if it cannot be written.
+        """
         async with self._writing:
             await anyio.to_thread.run_sync(self._put, tuple(table), field, value)
             self.look()
 
     async def forget(self, table: Sequence[str]) -> bool:
-        """Take a whole table out. False where there is none."""
+        """Remove a whole table. Returns False if there is none."""
         async with self._writing:
             gone = await anyio.to_thread.run_sync(self._forget, tuple(table))
             self.look()
@@ -131,7 +137,7 @@ class PolicyFile:
     def _document(self) -> Any:
         import tomlkit  # noqa: PLC0415 - 20 ms that only who writes waits for
 
-        path = self._kept()
+        path = self._path()
         try:
             return tomlkit.parse(path.read_text("utf-8"))
         except FileNotFoundError:
@@ -147,9 +153,9 @@ class PolicyFile:
             PolicyOverrides.parse(text)
         except ValueError as error:
             raise InvalidOverride(str(error)) from None
-        write_whole(self._kept(), text.encode())
+        write_whole(self._path(), text.encode())
 
-    def _kept(self) -> Path:
+    def _path(self) -> Path:
         if self._file is None:
             raise InvalidOverride("this bot keeps no file of its conduct")
         return self._file.path

@@ -1,6 +1,11 @@
-"""Who may run which command, where: by the operator's word, the platform's own ids, and the roles
-that the platform vouches for. Never by names, which people give themselves."""
+"""Who may run which command in which chat.
 
+What the operator says decides, with the ids and roles that the platform vouches for. A person's
+name never decides: people choose it themselves. The names of commands are compared here as well.
+"""
+
+import re
+import unicodedata
 from collections.abc import Collection
 from enum import StrEnum
 
@@ -8,35 +13,47 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nekro_core.chat import ChatKey, ChatKind, Role, Sender
 from nekro_core.policy import PolicyFile
-from nekro_core.policy.command_names import folded
+
+MAX_NAME = 64
+_NAME = re.compile(r"[^\W_][\w-]*(\.[\w-]+)*\Z")
+
+
+def folded(name: str) -> str:
+    """The name as it is compared: without case and width, and with ``_`` for ``-``."""
+    return unicodedata.normalize("NFKC", name[: 4 * MAX_NAME]).casefold().replace("-", "_")
+
+
+def is_name(name: str) -> bool:
+    """Whether a command can have this name: letters, digits, ``-``, ``_``, ``.`` within a group."""
+    return len(name) <= MAX_NAME and _NAME.match(name) is not None
+
 
 EVERYBODY = "*"
-"""The id in ``web:*``: everybody of that adapter or account."""
+"""The id in ``web:*``, which stands for everybody of that adapter or account."""
 
 
 class CommandPermission(StrEnum):
-    """What a person must be to run a command, from the least on."""
+    """What a person must be to run a command, from the lowest to the highest."""
 
     PUBLIC = "public"
-    """Anybody, also who has no id."""
+    """Anybody, also a person without an id."""
     USER = "user"
-    """Whoever the platform has an id for."""
+    """A person with an id of the platform."""
     CHAT_ADMIN = "chat_admin"
-    """Who runs the chat: its owner and administrators, as the platform says; in a private chat the
-    person."""
+    """The chat's owner and administrators, as the platform says. In a private chat, the person."""
     ADVANCED = "advanced"
-    """Named under ``NEKRO_COMMAND__ADVANCED_USERS``."""
+    """A person of ``NEKRO_COMMAND__ADVANCED_USERS``, or an operator of the chat."""
     SUPER_USER = "super_user"
-    """Named under ``NEKRO_COMMAND__SUPER_USERS``."""
+    """A person of ``NEKRO_COMMAND__SUPER_USERS``."""
 
     def allows(self, wanted: "CommandPermission") -> bool:
-        """Whether a person of this standing may run what wants that one.
+        """Whether a person with this permission may run a command.
 
         Args:
-            wanted: What the command asks for.
+            wanted: What the command requires.
 
         Returns:
-            True where this one is the same or more.
+            True if this permission is the same or higher.
         """
         order = list(CommandPermission)
         return order.index(self) >= order.index(wanted)
@@ -45,38 +62,38 @@ class CommandPermission(StrEnum):
 class CommandSettings(BaseModel):
     """Commands in the chat, under ``NEKRO_COMMAND__``.
 
-    People are named ``adapter:id`` or ``instance:id``, for example ``onebot_v11:10001``, with the
-    id that the platform itself vouches for; ``web:*`` is everybody who writes on the page.
+    People are written ``adapter:id`` or ``instance:id``, for example ``onebot_v11:10001``, with
+    the id of the platform; ``web:*`` is everybody who writes on the page.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prefixes: tuple[str, ...] = ("/", "／")
-    """What a command begins with; none switches commands off."""
+    """What a command begins with. An empty list switches commands off."""
 
     super_users: frozenset[str] = frozenset({"web:*"})
-    """Who may run everything. Whoever writes on the page holds the operator's own login."""
+    """People who may run everything. The page is among them: it needs the operator's login."""
 
     advanced_users: frozenset[str] = frozenset()
-    """Who may run what changes how the bot behaves in a chat."""
+    """People who may run what changes the bot's behaviour in a chat."""
 
     permissions: dict[str, CommandPermission] = Field(default_factory=dict)
-    """Another permission than the plugin's own, by command."""
+    """By command, a permission that replaces the plugin's own."""
 
     off: frozenset[str] = frozenset()
     """Commands that nobody can run."""
 
     roles: bool = True
-    """Whether a platform's owners and administrators of a chat count as such here."""
+    """Whether owners and administrators of a platform's chat have `CHAT_ADMIN` here."""
 
     command_s: float = Field(default=300.0, gt=0)
-    """Longest run of a command."""
+    """Seconds that a command may run."""
 
     at_once: int = Field(default=4, ge=1, le=64)
-    """Commands of one chat that run at one time; eight times as many may wait."""
+    """Commands of one chat that run at the same time. Eight times as many may wait."""
 
     longest_wait_s: float = Field(default=3600.0, gt=0)
-    """Longest that a command may wait for a person's answer."""
+    """Seconds that a command may wait for a person's answer."""
 
     @field_validator("super_users", "advanced_users")
     @classmethod
@@ -84,7 +101,7 @@ class CommandSettings(BaseModel):
         for person in people:
             place, colon, user_id = person.partition(":")
             if not (place and colon and user_id):
-                # An id alone would be good on every platform, and on the page anyone takes any.
+                # An id alone would count on every platform, and on the page anybody takes any id.
                 raise ValueError(f"{person!r}: expected adapter:id, for example onebot_v11:10001")
         return people
 
@@ -102,7 +119,7 @@ class CommandSettings(BaseModel):
 def permission_of(
     settings: CommandSettings, *, adapter: str, instance: str, user_id: str
 ) -> CommandPermission:
-    """What a person is in this chat."""
+    """The permission that the settings give a person."""
     if not user_id:
         return CommandPermission.PUBLIC
     if _named(settings.super_users, adapter, instance, user_id):
@@ -115,8 +132,10 @@ def permission_of(
 def required_permission(
     settings: CommandSettings, names: Collection[str], own: CommandPermission
 ) -> CommandPermission | None:
-    """What one must be to run a command that is known by these names, folded; None where the
-    operator has switched it off."""
+    """The permission that a command requires by the settings; None if it is switched off.
+
+    ``names`` are the command's names, folded; ``own`` is what its plugin requires.
+    """
     if any(folded(name) in names for name in settings.off):
         return None
     chosen = (wanted for name, wanted in settings.permissions.items() if folded(name) in names)
@@ -124,30 +143,29 @@ def required_permission(
 
 
 class CommandAccess:
-    """Who may run which command, in each chat. What the operator says of a chat while the bot runs
-    goes before the settings."""
+    """Who may run which command, chat by chat. The operator's overrides go before the settings."""
 
     def __init__(self, settings: CommandSettings, conduct: PolicyFile | None = None) -> None:
         self._settings = settings
         self._conduct = conduct or PolicyFile()
 
     def standing(self, chat_key: ChatKey, adapter: str, sender: Sender) -> CommandPermission:
-        """What a person is in a chat."""
+        """The permission that a person has in a chat."""
         instance, user_id = chat_key.instance, sender.user_id
         known = permission_of(self._settings, adapter=adapter, instance=instance, user_id=user_id)
         if known is not CommandPermission.USER:
             return known
         if user_id in self._conduct.of(chat_key).operators:
             return CommandPermission.ADVANCED
-        runs_it = chat_key.kind is ChatKind.PRIVATE or (
+        is_admin = chat_key.kind is ChatKind.PRIVATE or (
             self._settings.roles and sender.role in (Role.OWNER, Role.ADMIN)
         )
-        return CommandPermission.CHAT_ADMIN if runs_it else known
+        return CommandPermission.CHAT_ADMIN if is_admin else known
 
     def rule(
         self, chat_key: ChatKey, names: Collection[str], own: CommandPermission
     ) -> CommandPermission | None:
-        """What one must be to run a command there; see `required_permission`."""
+        """The permission that a command requires in a chat; see `required_permission`."""
         for name, wanted in self._conduct.of(chat_key).commands.items():
             if folded(name) in names:
                 return None if wanted == "off" else CommandPermission(wanted)
@@ -155,7 +173,7 @@ class CommandAccess:
 
 
 def _named(people: Collection[str], adapter: str, instance: str, user_id: str) -> bool:
-    # A person's own id may be "*", which must not be everybody's.
+    # A person whose id is "*" must not get what everybody has.
     return any(f"{place}:{EVERYBODY}" in people for place in (adapter, instance)) or (
         user_id != EVERYBODY
         and any(f"{place}:{user_id}" in people for place in (adapter, instance))

@@ -1,4 +1,4 @@
-"""What people, chats and the whole bot may use in 24 hours, and what they have used."""
+"""Quotas: what a person, a chat and the whole bot may use in 24 hours, and have used."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,28 +16,28 @@ DAY_S = 86_400.0
 
 
 class QuotaSources(Protocol):
-    """Where quotas and what is used of them stand. ``wall`` counts seconds since 1970."""
+    """Where quotas and their use are read. ``wall`` counts seconds since 1970."""
 
     @property
     def store(self) -> Store:
-        """The turns that were, and the bot's accounts."""
+        """Has past turns and the bot's accounts."""
 
     @property
     def policies(self) -> PolicyResolver:
-        """What counts in a chat, and for a person."""
+        """Has the quotas of chats and persons."""
 
     @property
     def settings(self) -> PolicyDefaults:
-        """What counts for the bot."""
+        """Has the quota of the bot."""
 
     @property
     def wall(self) -> Callable[[], float]:
-        """The time."""
+        """The time now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUsage:
-    """Whose quota, in a word (``user``, ``chat``, ``bot``), what it is and what of it is used."""
+    """A quota and what of it is used. ``whose`` is ``user``, ``chat`` or ``bot``."""
 
     whose: str
     quota: Quota
@@ -60,7 +60,7 @@ class QuotaUsage:
 
 
 async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> QuotaUsage:
-    """A person's, in all chats of all accounts that the bot has on the platform."""
+    """The quota of a person. It counts all chats of all the bot's accounts on the platform."""
     adapter = sources.store.accounts.of(chat_key.instance)
     accounts = sources.store.accounts.instances(adapter.adapter).values() if adapter else ()
     return QuotaUsage(
@@ -73,17 +73,17 @@ async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str
 
 
 async def quota_of_chat(sources: QuotaSources, chat_key: ChatKey) -> QuotaUsage:
-    """A chat's, with all its threads: anybody begins another one. A thread's alone where the
-    operator gave it a quota of its own."""
+    """The quota of a chat. Its threads count with it, since anybody can begin another thread,
+    except for a thread that the operator gave a quota."""
     own = sources.policies.conduct.book.chats.get(str(chat_key))
-    alone = own is not None and any(value for _, value in own.chat_quota)
-    place = chat_key if alone else without_thread(chat_key)
+    own_quota = own is not None and any(value for _, value in own.chat_quota)
+    place = chat_key if own_quota else without_thread(chat_key)
     used = await sources.store.turns.usage(since=_since(sources), chat_key=place)
     return QuotaUsage(whose="chat", quota=sources.policies.of(chat_key).chat_quota, used=used)
 
 
 async def quota_of_bot(sources: QuotaSources) -> QuotaUsage:
-    """The bot's, in all chats together."""
+    """The quota of the bot. It counts all chats."""
     turn = sources.settings.turn
     return QuotaUsage(
         whose="bot",
@@ -93,10 +93,10 @@ async def quota_of_bot(sources: QuotaSources) -> QuotaUsage:
 
 
 async def day_limits(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> list[Limit]:
-    """The limits of a day for a turn that this person wakes. Looks only where there are any."""
+    """The limits that quotas set for a turn of this person. Without quotas nothing is read."""
     limits: list[Limit] = []
-    bounded = any(value for _, value in sources.policies.of(chat_key).chat_quota)
-    if bounded:
+    has_chat_quota = any(value for _, value in sources.policies.of(chat_key).chat_quota)
+    if has_chat_quota:
         limits += (await quota_of_chat(sources, chat_key)).limits()
     if user_id and any(value for _, value in sources.policies.person_quota(chat_key, user_id)):
         limits += (await quota_of_person(sources, chat_key, user_id)).limits()

@@ -1,4 +1,4 @@
-"""How the bot behaves in a chat now: the settings, and over them what the operator says of it."""
+"""How the bot behaves in a chat: the settings with the operator's overrides on top."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from nekro_core.policy.settings import Mode, PolicyDefaults, TriggerSettings
 
 _DEFAULT = "default"
 """The name of the bot's own model among the groups."""
-_MOST_KNOWN = 10_000
+_MOST_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPolicy:
-    """What counts in one chat. ``chat_quota`` and ``person_quota`` leave nothing open."""
+    """What is in force in one chat. No field of ``chat_quota`` and ``person_quota`` is None."""
 
     state: ChatState
     names: tuple[str, ...]
@@ -31,8 +31,16 @@ class ChatPolicy:
 
 
 class PolicyResolver:
-    """The manner of each chat; what is changed in the file counts at once. ``models`` finds a
-    further model by the name of its group."""
+    """Finds the policy of each chat. A change of the file is in force at once.
+
+    Args:
+        conduct: The operator's overrides.
+        settings: What is in force without overrides.
+        trigger: The same, for when the bot answers.
+        model: The bot's own model.
+        models: Finds a further model by the name of its group.
+        adapter_of: The adapter's name of an instance.
+    """
 
     def __init__(
         self,
@@ -50,35 +58,34 @@ class PolicyResolver:
         self._model = model
         self._models = models
         self._adapter_of = adapter_of
-        self._known: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
-        conduct.listen(self._known.clear)
+        self._cached: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
+        conduct.listen(self._cached.clear)
 
     def of(self, chat_key: ChatKey) -> ChatPolicy:
-        """How the bot behaves there."""
-        said = self.conduct.of(chat_key)
-        known = self._known.get(chat_key)
-        if known is None or known[0] is not said:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            known = self._known[chat_key] = said, self._made(chat_key, said)
-        return known[1]
+        """The policy of a chat."""
+        overrides = self.conduct.of(chat_key)
+        cached = self._cached.get(chat_key)
+        if cached is None or cached[0] is not overrides:
+            if len(self._cached) >= _MOST_CACHED:
+                self._cached.clear()
+            cached = self._cached[chat_key] = overrides, self._resolve(chat_key, overrides)
+        return cached[1]
 
     def person_quota(self, chat_key: ChatKey, user_id: str) -> Quota:
-        """What a person who asks there may use."""
+        """The quota of a person who writes in a chat."""
         instance = chat_key.instance
         person = self.conduct.person(self._adapter_of(instance), instance, user_id)
         return person.quota.over(self.of(chat_key).person_quota)
 
     def hears(self, record: Record) -> bool:
-        """Whether a record is any of the agent's business: the chat is on, and nobody wrote it
-        who is ignored there."""
-        manner = self.of(record.chat_key)
-        if manner.state is not ChatState.ON:
+        """Whether the agent gets to see a record: the chat is on and its author is not ignored."""
+        policy = self.of(record.chat_key)
+        if policy.state is not ChatState.ON:
             return False
         return record.author is not Author.PERSON or not self.is_ignored(record)
 
     def is_ignored(self, record: Record) -> bool:
-        """Whether whoever wrote it is ignored there."""
+        """Whether the author of a record is ignored in its chat."""
         user_id, instance = record.sender.user_id, record.chat_key.instance
         if not user_id:
             return False
@@ -86,11 +93,11 @@ class PolicyResolver:
             return True
         return self.conduct.person(self._adapter_of(instance), instance, user_id).ignored
 
-    def _made(self, chat_key: ChatKey, said: ChatOverrides) -> ChatPolicy:
+    def _resolve(self, chat_key: ChatKey, overrides: ChatOverrides) -> ChatPolicy:
         settings, turn = self._settings, self._settings.turn
         trigger = self._trigger
-        if said.private is not None:
-            trigger = trigger.model_copy(update={"private": said.private})
+        if overrides.private is not None:
+            trigger = trigger.model_copy(update={"private": overrides.private})
         of_chats = Quota(
             turns=turn.chat_turns_a_day,
             tokens=turn.chat_tokens_a_day,
@@ -102,21 +109,21 @@ class PolicyResolver:
             money=turn.user_money_a_day,
         )
         return ChatPolicy(
-            state=said.state or ChatState.ON,
-            names=settings.names if said.names is None else said.names,
-            persona=settings.persona if said.persona is None else said.persona,
+            state=overrides.state or ChatState.ON,
+            names=settings.names if overrides.names is None else overrides.names,
+            persona=settings.persona if overrides.persona is None else overrides.persona,
             trigger=trigger,
-            mode=said.mode or settings.mode_of(chat_key),
-            model=self._model_of(chat_key, said.model or _DEFAULT),
-            ignored=said.ignore,
-            chat_quota=said.chat_quota.over(of_chats),
-            person_quota=said.person_quota.over(of_people),
+            mode=overrides.mode or settings.mode_of(chat_key),
+            model=self._model_of(chat_key, overrides.model or _DEFAULT),
+            ignored=overrides.ignore,
+            chat_quota=overrides.chat_quota.over(of_chats),
+            person_quota=overrides.person_quota.over(of_people),
         )
 
     def _model_of(self, chat_key: ChatKey, name: str) -> ChatModel:
         if name == _DEFAULT:
             return self._model
-        found = self._models(name)
-        if found is None:
+        model = self._models(name)
+        if model is None:
             logger.error("{}: there is no model {!r}; the bot's own answers", chat_key, name)
-        return found or self._model
+        return model or self._model

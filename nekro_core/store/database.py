@@ -1,11 +1,11 @@
-"""One database, one writer.
+"""Reads and writes: one task commits all writes, in the order of their calls.
 
-Reads go straight to Tortoise's connection. Writes are handed to one task that takes all that are
-waiting and commits them together: under load a commit is shared by many (SQLite's cost is the
-commit, not the row), and alone a write is one statement without a wait. Order of `write` is order
-of commit, so what is seen in the database never has a gap that fills up later.
+A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
+them together: under load many writes share a commit, which is what costs time on SQLite, and a
+single write waits for nobody. Since writes are committed in the order of their calls, the numbers
+of rows never have a gap that is filled later.
 
-SQL is written with ``?`` and kept to what SQLite and PostgreSQL both understand.
+SQL has ``?`` for values and uses only what SQLite and PostgreSQL both understand.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from nekro_core.store.errors import StoreError, StoreUnavailable
 
 @dataclass(frozen=True, slots=True)
 class InsertStatement:
-    """An insert whose rows may share a statement. Its first column is unique and is what comes
-    back for each row that was taken; a row in conflict with a unique key is passed over."""
+    """An insert whose rows may share a statement. A row that conflicts with a unique key is
+    skipped. The first column is unique and is returned for each inserted row."""
 
     table: str
     columns: tuple[str, ...]
 
     def sql(self, rows: int) -> str:
-        """The statement for so many rows."""
+        """The SQL for so many rows."""
         one = f"({', '.join('?' * len(self.columns))})"
         return (
             f"INSERT INTO {self.table} ({', '.join(self.columns)}) "
@@ -36,7 +36,7 @@ class InsertStatement:
 
 
 class SqlStatement(NamedTuple):
-    """SQL with ``?`` where a value goes."""
+    """SQL with ``?`` for each value, and the values."""
 
     sql: str | InsertStatement
     values: tuple[Value, ...] = ()
@@ -44,8 +44,8 @@ class SqlStatement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    """Statements that are committed together, and who waits for them. Who waits may be cancelled,
-    and ``done`` with it; the write itself is not."""
+    """Statements that are committed together. Cancelling the caller cancels ``done``, not the
+    write."""
 
     statements: tuple[SqlStatement, ...]
     done: "asyncio.Future[list[Rows]]"
@@ -55,7 +55,7 @@ class _Write:
 
 
 class Database:
-    """Reads and writes on one engine. `keep` must run while it is used."""
+    """Reads and writes on one engine. `keep` must run meanwhile."""
 
     def __init__(self, engine: DatabaseEngine, *, batch: int, queue: int = 20_000) -> None:
         self._engine = engine
@@ -72,7 +72,7 @@ class Database:
         return self._engine.dialect
 
     async def read(self, sql: str, *values: Value) -> Rows:
-        """Rows of a query. Raises `StoreUnavailable`."""
+        """Run a query and return its rows. Raises `StoreUnavailable`."""
         return await self._engine.read(sql, self._clean(values))
 
     def write(
@@ -81,15 +81,15 @@ class Database:
         committed: Callable[[list[Rows]], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
-        """Put statements in line, to be committed together; their place is taken before this
-        returns. Awaiting gives each one's rows and raises `StoreError` where nothing was written.
+        """Queue statements that are committed together. They are queued before this returns.
 
-        ``committed`` is called in the order of commits, before the one who waits goes on, and also
-        where nobody waits any more; ``failed`` where nothing was written. They must not raise.
+        Awaiting the result gives the rows of each statement, or raises `StoreError` if nothing was
+        written. ``committed`` is called in the order of commits and before the caller goes on, also
+        if the caller was cancelled. ``failed`` is called if nothing was written. Neither may raise.
         """
         done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= self._queue:
-            # A disk that is too slow must not fill the memory: whoever asks is told to wait.
+            # A slow disk must not fill the memory: the write is refused.
             if failed is not None:
                 failed()
             slow = f"{len(self._waiting)} writes wait already: the disk is too slow, or it is held"
@@ -104,7 +104,7 @@ class Database:
         return done
 
     async def keep(self) -> None:
-        """Commit what is handed in until `close`."""
+        """Commit queued writes until `close`."""
         while self._waiting or not self._closing:
             if not self._waiting:
                 self._wake.clear()
@@ -114,7 +114,7 @@ class Database:
             await self._commit(taken)
 
     def close(self) -> None:
-        """Refuse new writes; `keep` ends when those in line are done."""
+        """Refuse new writes. `keep` ends when the queued ones are committed."""
         self._closing = True
         self._wake.set()
 
@@ -124,7 +124,7 @@ class Database:
             results = await self._engine.commit([group.bound for group in groups])
         except StoreError as error:
             if len(writes) > 1 and not isinstance(error, StoreUnavailable):
-                # One of them is at fault; the others must not pay for it.
+                # One of them is wrong; the others are committed without it.
                 for write in writes:
                     await self._commit([write])
                 return
@@ -150,7 +150,7 @@ class Database:
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """One statement for the database, of one write or of neighbouring rows for one table."""
+    """One statement: of one write, or an insert of neighbouring writes into one table."""
 
     sql: str | InsertStatement
     members: list[tuple[_Write, tuple[Value, ...]]]
@@ -174,13 +174,13 @@ class _Group:
 
 
 def _mark_retrieved(done: "asyncio.Future[list[Rows]]") -> None:
-    """A failure counts as seen: who waited may be gone, and asyncio would complain."""
+    """Mark a failure as seen: asyncio would log it if the caller was cancelled."""
     if not done.cancelled():
         done.exception()
 
 
 def _grouped(writes: Sequence[_Write]) -> list[_Group]:
-    """Statements in order, neighbouring rows for one table together."""
+    """The statements in order, with neighbouring inserts into one table as one."""
     groups: list[_Group] = []
     for write in writes:
         for statement, values in write.statements:
@@ -192,7 +192,7 @@ def _grouped(writes: Sequence[_Write]) -> list[_Group]:
 
 
 def _storable(text: str, no_nul: bool) -> str:
-    """Half of a surrogate pair is no character and PostgreSQL has no NUL: both become U+FFFD."""
+    """The text with U+FFFD for lone surrogates, and for NUL, which PostgreSQL cannot store."""
     if text.isascii():
         return text.replace("\0", "\ufffd") if no_nul else text
     try:

@@ -1,4 +1,4 @@
-"""What `Database` needs of a database, and what a driver's complaint means to an operator."""
+"""The interface of a database engine, and remedies for the errors of its driver."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -11,24 +11,24 @@ Bound = tuple[str, tuple[Value, ...]]
 
 
 class DatabaseEngine(Protocol):
-    """A connection of our own to one kind of database. Both methods raise `StoreError` alone."""
+    """A connection to one kind of database. Its methods raise only `StoreError` and subclasses."""
 
     @property
     def dialect(self) -> str:
         """``sqlite`` or ``postgres``."""
 
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
-        """Rows of a query. Raises `StoreUnavailable`."""
+        """Run a query and return its rows. Raises `StoreUnavailable`."""
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """Run all of them or none, one call at a time; each one's rows.
+        """Run all statements in one transaction and return the rows of each. One call at a time.
 
-        Raises `Conflict`, `StoreError` (a value is at fault) and `StoreUnavailable`.
+        Raises `UniqueConflict`, `StoreError` (a value is wrong) and `StoreUnavailable`.
         """
 
 
 def explain(text: str) -> str:
-    """A driver's message with what to do about it."""
+    """A driver's message, with a remedy if one is known."""
     for sign, remedy in _REMEDIES:
         if sign in text:
             return f"{text}: {remedy}"

@@ -1,4 +1,4 @@
-"""A URL becomes an engine whose tables are up to date."""
+"""Opens the engine of a database URL and brings its tables up to date."""
 
 import re
 import sqlite3
@@ -31,7 +31,7 @@ _PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
 async def open_engine(
     url: str, settings: StoreSettings, clock: Callable[[], float]
 ) -> AsyncIterator[DatabaseEngine]:
-    """The engine behind a Tortoise URL. Raises what `Store.open` raises."""
+    """Open the engine of a Tortoise URL. Raises the errors of `Store.open`."""
     engine, credentials = _parse(url)
     if engine == _SQLITE:
         where = url.partition("?")[0]

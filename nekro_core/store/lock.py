@@ -1,4 +1,4 @@
-"""One bot process owns a data folder: two would each take up the other's turns."""
+"""Locks the data folder for one bot process: two would resume each other's turns."""
 
 import fcntl
 import json
@@ -14,15 +14,15 @@ from nekro_core.store.errors import DataFolderInUse
 
 FILE_NAME = "nekro.lock"
 _LEAVING_S = 3.0
-"""How long a lock is waited for whose owner is dead, or has not said who it is: a program that a
-killed bot was just starting has its files open for a moment, and somebody may be looking."""
+"""Seconds to wait for a lock whose owner is dead or has not yet written its name. A program that a
+killed bot was starting has the lock's file open for a moment."""
 _AGAIN_S = 0.02
 
 
 class DataFolderLock:
-    """Held inside its ``with`` block. The kernel lets go of it however the process ends.
+    """A lock for a ``with`` block. The kernel releases it, however the process ends.
 
-    Raises `DataFolderInUse`, which names the owner. The folder is made where it is missing.
+    Entering raises `DataFolderInUse`, which names the owner. A missing folder is made.
     """
 
     def __init__(self, data_dir: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -54,7 +54,7 @@ class DataFolderLock:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            # The file stays: taking it away would let two processes lock two files of one name.
+            # The file stays: without it two processes could lock two files of one name.
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
             os.close(self._file)
@@ -62,7 +62,7 @@ class DataFolderLock:
 
 
 def data_folder_in_use(data_dir: Path) -> bool:
-    """Whether a bot holds the folder now. A killed one left its files, but not its lock."""
+    """Whether a bot has the folder locked. A killed bot leaves its files, but not its lock."""
     try:
         file = os.open(data_dir / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def data_folder_in_use(data_dir: Path) -> bool:
 
 
 def _take(file: int) -> None:
-    """Take the lock. Raises `BlockingIOError` where somebody else has it."""
+    """Take the lock. Raises `BlockingIOError` if another process has it."""
     until = time.monotonic() + _LEAVING_S
     while True:
         try:
@@ -101,10 +101,10 @@ def _lives(pid: int) -> bool:
 
 def _owner(file: int) -> tuple[int | None, float | None]:
     try:
-        said = json.loads(os.pread(file, 1024, 0))
-        return int(said["pid"]), float(said["since"])
+        owner = json.loads(os.pread(file, 1024, 0))
+        return int(owner["pid"]), float(owner["since"])
     except (ValueError, KeyError, TypeError, OSError):
-        return None, None  # The owner is between taking the lock and writing its name.
+        return None, None  # The owner has the lock and has not written its name yet.
 
 
 def _words(pid: int | None, since: float | None) -> str:

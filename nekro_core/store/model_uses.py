@@ -1,4 +1,4 @@
-"""What plugins ask of models besides the turns' own replies."""
+"""The requests of plugins to models, which are not replies of a turn."""
 
 from collections.abc import Awaitable
 
@@ -14,13 +14,13 @@ completion_tokens, estimated, cost, started, seconds) VALUES (?, ?, ?, ?, ?, ?, 
 
 
 class ModelUseRepository:
-    """An account book: rows are added and summed up. `Turns.usage` counts them too."""
+    """Adds requests and sums them up. `TurnRepository.usage` counts them too."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, use: ModelUse) -> Awaitable[object]:
-        """Put a use in line to be written; nobody has to wait for it."""
+        """Queue a row. Nobody has to wait for it."""
         return self._database.write(
             SqlStatement(
                 _INSERT,
@@ -43,7 +43,7 @@ class ModelUseRepository:
         )
 
     async def usage(self, *, since: float, plugin: str) -> Usage:
-        """What a plugin's requests begun ``since`` then used together."""
+        """What the requests of a plugin used together, of those that began ``since`` then."""
         (row,) = await self._database.read(
             "SELECT COALESCE(SUM(prompt_tokens), 0) AS prompt, "
             "COALESCE(SUM(completion_tokens), 0) AS completion FROM model_uses "

@@ -1,4 +1,4 @@
-"""What waits for somebody, so that a restart does not forget it."""
+"""Questions and tasks that wait for somebody, kept over a restart."""
 
 from collections.abc import Awaitable
 
@@ -12,15 +12,15 @@ _COLUMNS = "kind, name, plugin, chat_key, user_id, data, created, until"
 
 
 class WaitingRepository:
-    """Rows that one process holds in memory too. Writing one is no condition for going on: what
-    cannot be written waits in memory alone, which is logged."""
+    """Rows that the process also has in memory. Nobody waits for a write: a row that cannot be
+    written stays in memory alone, and the log says so."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
-        """Keep a row, in the place of one with its key. Its place in line is taken before this
-        returns; it need not be awaited."""
+        """Insert a row or replace the one with its key. It is queued before this returns and need
+        not be awaited."""
         return self._database.write(
             SqlStatement(
                 f"INSERT INTO waiting ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
@@ -42,18 +42,18 @@ class WaitingRepository:
         )
 
     def forget(self, kind: str, name: str) -> Awaitable[object]:
-        """Take a row away. Its place in line is taken before this returns."""
+        """Delete a row. The write is queued before this returns."""
         return self._database.write(self.forgotten(kind, name))
 
     @staticmethod
     def forgotten(kind: str, name: str) -> SqlStatement:
-        """The statement that takes a row away."""
+        """The statement that deletes a row."""
         return SqlStatement(
             "DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID])
         )
 
     async def all(self, kind: str) -> list[WaitingRow]:
-        """Every row of a kind, in the order in which they were made."""
+        """All rows of a kind, oldest first."""
         rows = await self._database.read(
             f"SELECT {_COLUMNS} FROM waiting WHERE kind = ? ORDER BY id", kind
         )

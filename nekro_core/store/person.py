@@ -1,6 +1,6 @@
-"""A person as the database knows them, and the conditions in SQL that mean them.
+"""A person in the database, and SQL conditions that select their rows.
 
-Each condition is a text with ``?`` in it, and the values that stand for those.
+Each condition is a text with ``?`` in it and the values for them.
 """
 
 import re
@@ -15,12 +15,12 @@ _ESCAPED_IN_JSON = re.compile(r'["\\]|[^ -~]')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Who is meant: an id on a platform.
+    """An id on a platform.
 
     Attributes:
         adapter: The platform's adapter, for example ``telegram``.
         user_id: The person's id on the platform.
-        instances: The instances (beginnings of chat keys) of our accounts there, sorted.
+        instances: The instances (beginnings of chat keys) of the bot's accounts there, sorted.
     """
 
     adapter: str
@@ -29,12 +29,12 @@ class Person:
 
     @property
     def ids(self) -> frozenset[str]:
-        """How the id is written down."""
+        """All spellings of the id."""
         return id_spellings(self.user_id, {self.adapter, *self.instances})
 
 
 def runs_woken_by(person: Person) -> tuple[str, tuple[Value, ...]]:
-    """The ids of the runs in turns that they woke."""
+    """Selects the ids of the runs in turns that the person woke."""
     theirs, beginnings = chat_key_in(person.instances)
     return (
         "SELECT run_id FROM runs WHERE turn_id IN "
@@ -43,20 +43,22 @@ def runs_woken_by(person: Person) -> tuple[str, tuple[Value, ...]]:
 
 
 def is_one_of(column: str, values: Collection[str]) -> tuple[str, tuple[Value, ...]]:
-    """A column that holds one of these."""
+    """A column has one of these values."""
     return f"{column} IN ({', '.join('?' * len(values))})", tuple(values)
 
 
 def chat_key_in(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
-    """A ``chat_key`` of one of these accounts."""
+    """The ``chat_key`` belongs to one of these accounts."""
     beginnings = tuple(f"{instance}-" for instance in instances)
     either = " OR ".join(f"substr(chat_key, 1, {len(each)}) = ?" for each in beginnings)
     return f"({either})", beginnings
 
 
 def like_pattern(text: str) -> str:
-    """A pattern, escaped by ``!``, for texts that hold this one, as JSON writes it or not: for
-    more than those where the text has what JSON may escape."""
+    """A ``LIKE`` pattern, with ``!`` as its escape, for texts that contain this one.
+
+    It also matches the text as JSON escapes it, so it can match more than that.
+    """
     for special in "!%_":
         text = text.replace(special, f"!{special}")
     return f"%{_ESCAPED_IN_JSON.sub('%', text)}%"

@@ -1,15 +1,16 @@
-"""Forgetting a person: every row that is theirs, and their id in everybody else's.
+"""Erases a person: their own rows, and their id in the rows of others.
 
-What is where, and what becomes of it (docs/erasing.md has the same list for people):
+What becomes of each table (docs/erasing.md says the same for people):
 
-- ``messages``: theirs are deleted, with those that the bot sent in turns which they woke; in others
-  they are nobody (`nekro_core.chat.redact`).
-- ``users``: deleted. ``chats``: their private ones are, with everything in them.
-- ``turns``: nobody's. ``steps`` and ``model_uses``: what it cost stays, without words or person.
+- ``messages``: theirs are deleted, and what the bot sent in turns that they woke. In others their
+  id and name are replaced (`nekro_core.chat.redact`).
+- ``users``: deleted. ``chats``: their private chats are deleted, with everything in them.
+- ``turns``: belong to nobody. ``steps`` and ``model_uses``: the costs stay, without words or
+  person.
 - ``runs``, ``tool_calls``, ``deliveries`` of their turns: deleted; in others the id is blacked out.
-- ``plugin_data``: what is kept under their id is deleted, entries of other values too.
-- ``timers``: those that were set in turns of theirs are deleted.
-- ``waiting``: questions to them are deleted. ``accounts``: no person's.
+- ``plugin_data``: values under their id are deleted, and entries about them inside other values.
+- ``timers``: those that were set in their turns are deleted.
+- ``waiting``: questions to them are deleted. ``accounts``: have nothing of a person.
 """
 
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ _OF_A_CHAT = (
 
 
 class PersonEraser:
-    """Looks for a person in the database, and forgets them."""
+    """Finds and deletes what the database has of a person."""
 
     def __init__(
         self,
@@ -53,12 +54,14 @@ class PersonEraser:
         self._redacting = RowRedactor(database, messages.changed)
 
     async def look(self, person: Person) -> PersonTraces:
-        """What there is. Raises `StoreUnavailable`."""
+        """Find what there is of a person. Raises `StoreUnavailable`."""
         return await traces_of(self._database, person)
 
     async def erase(self, person: Person, traces: PersonTraces) -> int:
-        """Forget what `look` found, and the id wherever else it stands; how many rows of others
-        were changed. May be done again."""
+        """Delete what `look` found and the id everywhere else. May be done again.
+
+        Returns how many rows of others were changed.
+        """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
         statements = [*_of_private(traces.private), *_of_turns(person), *_of_person(person)]
         for chat_key in traces.chats:
@@ -74,7 +77,7 @@ class PersonEraser:
         return await self._redacting.redact(person, forgotten)
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
-        """Whether a file of a chat is part of what others said."""
+        """Whether a message of somebody else has this file of the chat."""
         name = media.path.replace("\\", "/").rpartition("/")[2]
         for table in ("messages", "deliveries"):
             if await self._database.read(
@@ -86,14 +89,17 @@ class PersonEraser:
         return False
 
     async def forget_record(self, seq: int) -> None:
-        """Delete one line of the history: a command that names a person who was erased."""
+        """Delete one line of the history: the command that named the erased person."""
         await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
 
     async def vacuum(self, *, anew: bool = True) -> None:
-        """Take what was deleted out of the files too. SQLite overwrites freed pages by itself
-        (``secure_delete``); ``anew`` writes the file once more, so that what earlier versions left
-        goes as well (1 s of the processor for each 150 MB, and nothing else is read meanwhile), and
-        the write-ahead log is emptied. On PostgreSQL, dead rows are given up to be written over."""
+        """Remove deleted rows from the files.
+
+        SQLite overwrites freed pages by itself (``secure_delete``). ``anew`` also writes the file
+        once more, which removes what earlier versions left; it takes 1 s of the processor for each
+        150 MB, and nothing else is read meanwhile. The write-ahead log is emptied. On PostgreSQL
+        dead rows are marked, so that their space is used again.
+        """
         if anew:
             await self._database.read("VACUUM")
         if self._database.dialect == "sqlite":

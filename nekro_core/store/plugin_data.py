@@ -1,4 +1,4 @@
-"""What plugins keep."""
+"""The data of plugins."""
 
 from nekro_core.chat import MAX_KEY_LENGTH
 from nekro_core.store.database import Database, SqlStatement
@@ -17,7 +17,7 @@ class PluginDataRepository:
     async def get(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> str | None:
-        """The text kept there."""
+        """The text of a key; None if there is none."""
         key = _key(plugin, chat_key, user_key, store_key)
         rows = await self._database.read(f"SELECT value FROM plugin_data {_WHERE}", *key)
         return str(rows[0]["value"]) if rows else None
@@ -31,8 +31,8 @@ class PluginDataRepository:
         user_key: str = "",
         store_key: str = "",
     ) -> int:
-        """Keep a text: 0 where it was created, 1 where one was replaced. Writers may race; none is
-        lost unseen and each is told the truth."""
+        """Store a text. Returns 0 if it is new and 1 if it replaced one, also if several write at
+        the same time."""
         key = _key(plugin, chat_key, user_key, store_key)
         created, _ = await self._database.write(
             SqlStatement(
@@ -47,7 +47,7 @@ class PluginDataRepository:
     async def delete(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> int:
-        """Forget a text: 0 where there was one, 1 where there was none."""
+        """Delete a text. Returns 0 if there was one and 1 if there was none."""
         key = _key(plugin, chat_key, user_key, store_key)
         ((*gone,),) = await self._database.write(
             SqlStatement(f"DELETE FROM plugin_data {_WHERE} RETURNING id", key)

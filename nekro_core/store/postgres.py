@@ -1,10 +1,10 @@
-"""PostgreSQL: a pool to read with, and one connection that writes and is the owner's mark.
+"""The engine for PostgreSQL: a pool that reads, and one connection that writes.
 
-The connection that writes holds an advisory lock of the database. Whoever loses the connection
-loses the lock and the means to write together, so two bots never write into one database, whatever
-happens to the network between them. See docs/decisions/0022-postgresql.md.
+The connection that writes holds an advisory lock of the database. A process that loses the
+connection loses the lock and the means to write at once, so two bots never write into one database,
+whatever happens to the network between them. See docs/decisions/0022-postgresql.md.
 
-Tortoise makes the tables here and nothing else: its PostgreSQL client drops the rows that an
+Tortoise only makes the tables here: its PostgreSQL client drops the rows that an
 ``INSERT ... RETURNING`` gives.
 """
 
@@ -20,7 +20,50 @@ import asyncpg
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
 from nekro_core.store.errors import DatabaseInUse, StoreError, StoreUnavailable, UniqueConflict
-from nekro_core.store.transaction import Connection, PostgresTransaction, numbered_placeholders
+
+Connection = Any
+"""asyncpg's connection; it is not typed."""
+
+
+class PostgresTransaction:
+    """Runs statements in one transaction. The transaction's number is read before the commit, so
+    the next connection can ask what became of a commit whose answer was lost."""
+
+    def __init__(self, statements: Sequence[Bound]) -> None:
+        self._statements = statements
+        self._number: int | None = None
+        self.rows: list[Rows] | None = None
+        """The rows of each statement, once the commit has begun."""
+
+    async def run(self, connection: Connection) -> list[Rows]:
+        """Run and commit. Raises the errors of asyncpg. If the connection is lost when `rows` is
+        set, the outcome is unknown."""
+        async with connection.transaction():
+            rows = [
+                cast(Rows, await connection.fetch(numbered_placeholders(sql), *values))
+                for sql, values in self._statements
+            ]
+            self._number = await connection.fetchval("SELECT txid_current_if_assigned()")
+            self.rows = rows
+        return rows
+
+    async def was_committed(self, connection: Connection) -> bool:
+        """Whether the transaction was committed. Call it on the next connection, when the session
+        of the first has ended, so nothing is in progress. Raises the errors of asyncpg."""
+        if self._number is None:
+            return True  # It changed nothing.
+        try:
+            status = await connection.fetchval("SELECT txid_status($1)", self._number)
+        except asyncpg.InvalidParameterValueError:
+            return False  # A server that crashed has not kept the number, nor what was done.
+        return bool(status == "committed")
+
+
+def numbered_placeholders(sql: str) -> str:
+    """The SQL with PostgreSQL's ``$1``, ``$2`` for each ``?``."""
+    head, *rest = sql.split("?")
+    return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
+
 
 _MARK = 0x6E656B72
 """The first half of the advisory lock's key, "nekr"; the second is the schema's name."""
@@ -93,16 +136,16 @@ class PostgresEngine:
             await engine._close()
 
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
-        """As `Engine.read`."""
+        """See `DatabaseEngine.read`."""
         try:
             return cast(Rows, await self._pool.fetch(numbered_placeholders(sql), *values))
         except Exception as error:
             raise _translated(error) from error
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """As `Engine.commit`. Where the connection was lost in the middle of a commit, the next one
-        is asked whether it was done. Where it was not, or the server said that nothing was done
-        because it is being stopped, it is tried again."""
+        """See `DatabaseEngine.commit`. Where the connection was lost in the middle of a commit, the
+        next one is asked whether it was done. Where it was not, or the server said that nothing was
+        done because it is being stopped, it is tried again."""
         for last in (False, True):
             connection = await self._connected()
             transaction = PostgresTransaction(statements)

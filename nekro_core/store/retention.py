@@ -1,36 +1,35 @@
-"""What is old goes, a slice at a time.
+"""Deletes old rows, slice by slice.
 
-Each slice is one short write in line with all others, so a message that arrives meanwhile waits for
-milliseconds at the most. SQLite writes new rows into the room that old ones leave; the file itself
-does not shrink.
+Each slice is one short write in the queue, so a message that arrives meanwhile waits a few
+milliseconds at most. SQLite uses the space of deleted rows for new ones; the file does not shrink.
 """
 
 from nekro_core.store.database import Database, SqlStatement, Value
 
 SLICE = 200
-"""Rows that go with one write: 2 to 5 ms on a small machine."""
+"""Rows of one write, which takes 2 to 5 ms on a small machine."""
 MIN_MESSAGES_PER_CHAT = 200
-"""Newest messages of each chat that stay however old they are: what prompts show, and by which the
-bot knows where a chat's history ended."""
+"""Newest messages of each chat that stay, however old they are. Prompts show them, and they tell
+the bot where the history of a chat ended."""
 
 
 class RowRetention:
-    """Deletes rows. Each method takes away at most a slice and says where to go on; 0 is the end.
-    Times are seconds since 1970."""
+    """Deletes old rows. Each method deletes at most one slice and returns ``after`` for the next
+    call; 0 is the end. Times are seconds since 1970."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def newest_message_time(self) -> float:
-        """The platform's time of the newest message that a person wrote, 0 where there is none."""
+        """The platform's time of the newest message of a person, 0 if there is none."""
         rows = await self._database.read(
             "SELECT time FROM messages WHERE author = 'person' ORDER BY seq DESC LIMIT 1"
         )
         return float(rows[0]["time"]) if rows else 0.0
 
     async def messages(self, *, before: float, after: int = 0) -> int:
-        """History lines from before that time, but for the newest of each chat and those that tell
-        of a timer which is not over."""
+        """Delete messages from before a time, except the newest of each chat and those of a timer
+        that is not over."""
         rows = await self._database.read(
             "SELECT seq, time, chat_key FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
             after,
@@ -47,11 +46,12 @@ class RowRetention:
                     (*old, MIN_MESSAGES_PER_CHAT),
                 )
             )
-        # Lines stand in the order of their arrival: behind a slice of new ones all are new.
+        # Messages are in the order of their arrival: after a slice of new ones, all are new.
         return rows[-1]["seq"] if old and len(rows) == SLICE else 0
 
     async def turns(self, *, before: float, after: int = 0) -> int:
-        """Turns that ended before that time, with their steps, runs and calls of tools."""
+        """Delete turns that began before a time and ended, with their steps, runs and tool
+        calls."""
         rows = await self._database.read(
             "SELECT id, started, running_chat FROM turns WHERE id > ? ORDER BY id LIMIT ?",
             after,
@@ -75,7 +75,7 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE // 4 else 0
 
     async def deliveries(self, *, before: float, after: int = 0) -> int:
-        """Deliveries from before that time, but for what is still to be sent."""
+        """Delete deliveries from before a time, except those that are still to be sent."""
         rows = await self._database.read(
             "SELECT id, created FROM deliveries WHERE id > ? ORDER BY id LIMIT ?", after, SLICE
         )
@@ -91,7 +91,7 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
 
     async def uses(self, *, before: float, after: int = 0) -> int:
-        """What plugins asked of models before that time."""
+        """Delete requests of plugins to models from before a time."""
         rows = await self._database.read(
             "SELECT id, started FROM model_uses WHERE id > ? ORDER BY id LIMIT ?", after, SLICE
         )
@@ -103,7 +103,7 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
 
     async def loose_runs(self, *, before: float, after: int = 0) -> int:
-        """Runs that no turn asked for, with their calls of tools."""
+        """Delete runs without a turn from before a time, with their tool calls."""
         rows = await self._database.read(
             "SELECT run_id FROM runs WHERE turn_id = 0 AND started < ? LIMIT ?", before, SLICE
         )

@@ -1,4 +1,4 @@
-"""Taking a person out of what is others': their id, name and words in rows that stay."""
+"""Removes a person's id, name and words from the rows of others, which stay."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,8 @@ from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.person import Person, chat_key_in, like_pattern
 
 _SLICE = 20_000
-"""Rows of the history that are looked through at a time: 30 ms in which nothing else is read."""
+"""Rows of the history that are searched at a time. It takes 30 ms, and no other read runs
+meanwhile."""
 _TEXTS = {
     "runs": ("run_id", ("code", "output", "error")),
     "tool_calls": ("id", ("arguments", "outcome")),
@@ -16,18 +17,19 @@ _TEXTS = {
     "timers": ("id", ("text", "title")),
     "waiting": ("id", ("data",)),
 }
-"""Texts of others' in which an id may stand: by table, its key and the columns."""
+"""By table, its key and the columns whose texts may contain an id."""
 
 
 class RowRedactor:
-    """``changed`` is told of every chat whose history was rewritten."""
+    """Rewrites rows. It calls ``changed`` for each chat whose history was rewritten."""
 
     def __init__(self, database: Database, changed: Callable[[ChatKey], None]) -> None:
         self._database = database
         self._changed = changed
 
     async def redact(self, person: Person, forgotten: RedactionTarget) -> int:
-        """Everywhere; how many rows were changed. May be done again. Raises `StoreUnavailable`."""
+        """Rewrite all rows and return how many changed. May be done again. Raises
+        `StoreUnavailable`."""
         changed = await self._redact_history(person, forgotten)
         changed += await self._redact_texts(person, forgotten)
         return changed + await self._redact_plugins(person, forgotten)
@@ -96,7 +98,7 @@ class RowRedactor:
         return len(statements)
 
     async def _redact_plugins(self, person: Person, forgotten: RedactionTarget) -> int:
-        """What plugins keep of the person in values of others, or of all."""
+        """Rewrite values of plugins that belong to others, or to nobody, and mention the person."""
         there, beginnings = chat_key_in(person.instances)
         rows = await self._database.read(
             "SELECT id, store_key, value FROM plugin_data WHERE "

@@ -1,4 +1,4 @@
-"""Runs of code and the tools that they called."""
+"""Runs of code and their tool calls."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -7,14 +7,14 @@ from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
-"""Characters kept of a call's arguments: enough to see what was meant; a picture is not kept."""
+"""Characters that are stored of a call's arguments: enough to see what was meant, not a picture."""
 
 _CALLS = 100
 """Calls that share a statement."""
 
 
 class RunRepository:
-    """The code behind each answer."""
+    """Stores each run with its code, output and calls."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database = database
@@ -23,9 +23,12 @@ class RunRepository:
     def begin(
         self, run_id: str, chat_key: ChatKey, *, code: str, turn_id: int = 0, step: int = 0
     ) -> Awaitable[object]:
-        """Write down that a run starts; its place in line is taken before this returns, so that
-        nothing that the run sends is committed before it. ``turn_id`` 0 is a run that no turn asked
-        for. May be awaited more than once. Raises `Conflict`."""
+        """Store that a run starts.
+
+        The write is queued before this returns, so nothing that the run sends is committed before
+        it. ``turn_id`` 0 is a run without a turn. The result may be awaited more than once. Raises
+        `UniqueConflict`.
+        """
         return self._database.write(
             SqlStatement(
                 "INSERT INTO runs (run_id, chat_key, turn_id, step, code, output, stop, error, "
@@ -44,8 +47,8 @@ class RunRepository:
         seconds: float,
         code: str | None = None,
     ) -> None:
-        """The run is over. ``code`` replaces what was known at its begin: the code of a streamed
-        reply is whole only now."""
+        """Store that a run ended. ``code`` replaces the code of its start: that of a streamed reply
+        is complete only now."""
         values = (output, stop, error, seconds)
         await self._database.write(
             SqlStatement(
@@ -61,7 +64,7 @@ class RunRepository:
         )
 
     async def get(self, run_id: str) -> RunRecord | None:
-        """One run; its ``stop`` is empty while it runs, or where the process died in it."""
+        """Get one run. Its ``stop`` is empty while it runs, and if the process died during it."""
         rows = await self._database.read("SELECT * FROM runs WHERE run_id = ?", run_id)
         return _run(rows[0]) if rows else None
 
@@ -73,7 +76,7 @@ class RunRepository:
         return [_run(row) for row in rows]
 
     async def beside(self, run_id: str) -> list[RunRecord]:
-        """A run and the others of its turn, in order; nothing where there is no such run."""
+        """A run and the others of its turn, in order; an empty list if there is no such run."""
         rows = await self._database.read(
             "SELECT * FROM runs WHERE run_id = ? OR (turn_id <> 0 AND turn_id = "
             "(SELECT turn_id FROM runs WHERE run_id = ?)) ORDER BY step, started",
@@ -83,8 +86,8 @@ class RunRepository:
         return [_run(row) for row in rows]
 
     async def close_interrupted(self, turn_id: int) -> None:
-        """Close the turn's runs that an earlier process was at; of 0 those that no turn asked for.
-        Called before any of them begins in this process."""
+        """Mark the runs of a turn that an earlier process did not finish; 0 means runs without a
+        turn. Call it before a run begins in this process."""
         await self._database.write(
             SqlStatement(
                 "UPDATE runs SET stop = 'cut_off' WHERE turn_id = ? AND stop = ''", (turn_id,)
@@ -92,8 +95,8 @@ class RunRepository:
         )
 
     def add_calls(self, run_id: str, calls: Sequence[ToolCall]) -> Awaitable[object]:
-        """Keep calls of tools together, each in the place of what was kept when it began. Their
-        place in line is taken before this returns."""
+        """Store tool calls. Each replaces its row from when it began. The write is queued before
+        this returns."""
         return self._database.write(
             *(_insert_calls(run_id, calls[at : at + _CALLS]) for at in range(0, len(calls), _CALLS))
         )

@@ -6,21 +6,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class RetentionSettings(BaseModel):
-    """How long rows are kept, in days; 0 keeps them for ever."""
+    """How many days rows are kept. 0 keeps them for ever."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     messages_days: float = Field(default=730.0, ge=0)
-    """What was said; the newest 200 of each chat stay however old they are."""
+    """Messages. The newest 200 of each chat stay, however old they are."""
 
     turns_days: float = Field(default=180.0, ge=0)
-    """Turns with their code, output and calls, and what was sent: the code behind an answer."""
+    """Turns with their code, output and calls, and deliveries: they show the code of an answer."""
 
     uses_days: float = Field(default=400.0, ge=0)
-    """What plugins asked of models: the account book of a year."""
+    """Requests of plugins to models, and their costs."""
 
     round_s: float = Field(default=6 * 3600.0, gt=0)
-    """How often it is looked for."""
+    """Seconds between two searches for old rows."""
 
 
 class StoreSettings(BaseModel):

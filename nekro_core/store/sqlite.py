@@ -1,4 +1,4 @@
-"""SQLite: one connection, whose thread is visited once a commit."""
+"""The engine for SQLite: one connection, and one call into its thread for each commit."""
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,27 +21,27 @@ class SqliteEngine:
         self._connection = connection
 
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
-        """As `Engine.read`."""
+        """See `DatabaseEngine.read`."""
         with _Translated():
             _, rows = await self._connection.execute_query(sql, list(values))
             return rows
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """As `Engine.commit`."""
+        """See `DatabaseEngine.commit`."""
         with _Translated():
             if len(statements) == 1:
                 # A statement is a transaction of its own.
                 ((sql, values),) = statements
                 _, rows = await self._connection.execute_query(sql, list(values))
                 return [rows]
-            # In one visit to the connection's thread: Tortoise's own transactions make three more,
-            # and begin with a commit of whatever a refused commit has left open.
+            # One call into the connection's thread. A transaction of Tortoise makes three more, and
+            # it begins by committing what a failed commit has left open.
             async with self._connection.acquire_connection() as connection:
-                return await _visit(connection, partial(_transact, statements))
+                return await _in_thread(connection, partial(_transact, statements))
 
 
 def _transact(statements: Sequence[Bound], connection: sqlite3.Connection) -> list[Rows]:
-    """All of them or none; leaves no transaction open however it ends."""
+    """Run all statements or none, and never leave a transaction open."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]
@@ -53,7 +53,7 @@ def _transact(statements: Sequence[Bound], connection: sqlite3.Connection) -> li
     return results
 
 
-async def _visit(
+async def _in_thread(
     connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], list[Rows]]
 ) -> list[Rows]:
     """Run a function in the connection's thread, as aiosqlite's own methods do."""
@@ -62,7 +62,7 @@ async def _visit(
 
 
 class _Translated:
-    """What the drivers raise, in the store's own words."""
+    """Turns the errors of the drivers into errors of the store."""
 
     def __enter__(self) -> None:
         return None

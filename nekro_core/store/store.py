@@ -1,4 +1,4 @@
-"""The store as a whole: opened, used, closed."""
+"""The store: opens the database and has a repository for each kind of row."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -28,9 +28,9 @@ from nekro_core.store.values import Account
 
 
 class Store:
-    """Everything that the bot must not forget, by kind.
+    """The repositories of an open database.
 
-    Use `Store.open`. Methods raise `StoreError` and its kind alone.
+    Use `Store.open`. All methods raise only `StoreError` and its subclasses.
     """
 
     def __init__(
@@ -68,20 +68,22 @@ class Store:
         *,
         clock: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
-        """Open the database at a Tortoise URL (``sqlite:///folder/nekro.sqlite3``,
-        ``asyncpg://user:password@host:5432/name``), made or migrated first where it must be;
-        leaving writes what is in line and closes it.
+        """Open a database by its Tortoise URL, and make or migrate its tables first if needed.
 
-        Several may be open in one process. Raises `DatabaseInUse` (PostgreSQL; who opens a file
-        holds a `DataFolderLock`), `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`.
+        URLs are such as ``sqlite:///folder/nekro.sqlite3`` and
+        ``asyncpg://user:password@host:5432/name``. Leaving the block commits the writes that are
+        queued and closes the database. Several can be open in one process.
+
+        Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`, and on PostgreSQL
+        `DatabaseInUse`. For a SQLite file the caller holds a `DataFolderLock`.
         """
         settings = settings or StoreSettings()
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            # What goes wrong here or in the body is raised outside, where no group wraps it.
+            # An error of the block is raised outside the group, so that no group wraps it.
             try:
                 with anyio.CancelScope(shield=True):
-                    # A migration or a connection that is half made is made whole first.
+                    # A migration or a connection that has begun is finished first.
                     database = await tasks.start(_keep, url, settings, clock)
                 try:
                     yield await cls._load(database, clock)
@@ -96,7 +98,7 @@ class Store:
     async def _load(cls, database: Database, clock: Callable[[], float]) -> Self:
         (newest,) = await database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
         last_seq = newest["seq"]
-        # Both remember numbers of rows that were deleted, so that none is given again.
+        # Both databases remember the numbers of deleted rows, so no number is given twice.
         if database.dialect == "sqlite":
             rows = await database.read("SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
         else:
@@ -124,9 +126,9 @@ async def _keep(
     *,
     task_status: TaskStatus[Database],
 ) -> None:
-    """Own the connection. Tortoise finds its by a context variable, which is set in this task
-    alone: so stores do not meet, and the caller's task is left as it was."""
-    # A cancelled owner still has last words to write; `Database.close` ends this.
+    """Own the connection. Tortoise finds its connection in a context variable, which is set in this
+    task alone. So two stores do not mix, and the caller's context is not changed."""
+    # A cancelled owner still has writes to commit; `Database.close` ends this.
     with anyio.CancelScope(shield=True):
         async with open_engine(url, settings, clock) as engine:
             database = Database(engine, batch=settings.batch, queue=settings.queue)

@@ -1,4 +1,4 @@
-"""Times at which chats are to be woken."""
+"""Timers, which wake chats."""
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, Row, SqlStatement
@@ -11,27 +11,27 @@ _COLUMNS = (
 
 
 class TimerRepository:
-    """Rows that one process holds in memory too; this is what it finds again at the next start."""
+    """Rows that the process also has in memory. It reads them again at its next start."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self) -> list[TimerRow]:
-        """Every row, in the order in which they were made."""
+        """All rows, oldest first."""
         rows = await self._database.read(f"SELECT {_COLUMNS} FROM timers ORDER BY id")
         return [_row_of(row) for row in rows]
 
     async def put(self, row: TimerRow) -> None:
-        """Keep a row as it is now. Its place in line is taken before the first await."""
+        """Insert or replace a row. The write is queued before the first await."""
         await self._database.write(self.kept(row))
 
     async def delete(self, *timer_ids: str) -> None:
-        """Forget rows."""
+        """Delete rows."""
         await self._database.write(*(self.forgotten(each) for each in timer_ids))
 
     @staticmethod
     def kept(row: TimerRow) -> SqlStatement:
-        """The statement that keeps a row."""
+        """The statement that inserts or replaces a row."""
         return SqlStatement(
             f"INSERT INTO timers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (timer_id) DO UPDATE SET state = excluded.state, text = excluded.text, "
@@ -57,12 +57,12 @@ class TimerRepository:
 
     @staticmethod
     def forgotten(timer_id: str) -> SqlStatement:
-        """The statement that forgets a row."""
+        """The statement that deletes a row."""
         return SqlStatement("DELETE FROM timers WHERE timer_id = ?", (timer_id,))
 
     @staticmethod
     def sweep_statement() -> SqlStatement:
-        """The statement that forgets what is over and was dealt with by the chat's agent."""
+        """The statement that deletes timers that are over and that the chat's agent has handled."""
         return SqlStatement(
             "DELETE FROM timers WHERE state = 'over' AND record_seq <= "
             "(SELECT handled_seq FROM chats WHERE chats.chat_key = timers.chat_key)"

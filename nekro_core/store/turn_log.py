@@ -1,4 +1,4 @@
-"""What an operator looks at of turns: who woke one, how it ended, what it cost, what it ran."""
+"""The turn log for operators: who woke a turn, how it ended, what it cost and ran."""
 
 from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row
@@ -12,7 +12,7 @@ MAX_LISTED = 500
 
 
 class TurnLogRepository:
-    """Reads only. In every chat of every platform."""
+    """Reads the turns of all chats of all platforms."""
 
     def __init__(self, database: Database, *, turns: TurnRepository, runs: RunRepository) -> None:
         self._database = database
@@ -22,8 +22,8 @@ class TurnLogRepository:
     async def newest(
         self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
     ) -> list[LoggedTurn]:
-        """The newest turns, newest first, at most 500; with ``before`` those older than that
-        one."""
+        """The newest turns, newest first, at most 500. ``before`` is the id of a turn: only older
+        ones are listed."""
         turns = await self._turns.newest(
             chat_key=chat_key, before=before, limit=max(1, min(limit, MAX_LISTED))
         )
@@ -45,17 +45,17 @@ class TurnLogRepository:
         if not turns:
             return []
         marks = ", ".join("?" * len(turns))
-        asked = await self._database.read(
+        triggers = await self._database.read(
             f"{RECORDS} WHERE seq IN ({marks})", *(turn.trigger_seq for turn in turns)
         )
-        used = await self._database.read(
+        sums = await self._database.read(
             "SELECT turn_id, COUNT(*) AS steps, SUM(prompt_tokens) AS prompt, "
             "SUM(completion_tokens) AS completion, SUM(cost) AS cost, MAX(model) AS model "
             f"FROM steps WHERE turn_id IN ({marks}) GROUP BY turn_id",
             *(turn.turn_id for turn in turns),
         )
-        records = {row["seq"]: record_of(row) for row in asked}
-        costs = {row["turn_id"]: row for row in used}
+        records = {row["seq"]: record_of(row) for row in triggers}
+        costs = {row["turn_id"]: row for row in sums}
         return [
             LoggedTurn(
                 turn=turn,

@@ -1,12 +1,12 @@
 """Bring a database's tables up to date, or refuse one of a newer version.
 
-A SQLite file is migrated as a copy that then takes the original's place: Tortoise runs DDL as
-scripts, which commit, and notes a migration only after it, so a process killed in between would
-leave tables that neither version can use. The original stays under ``copies/``. PostgreSQL takes
-DDL into a transaction, and its copies are the server's own affair.
+A SQLite file is copied, the copy is migrated, and the copy then replaces the original, which stays
+under ``copies/``. Tortoise commits DDL at once and notes a migration only afterwards, so a process
+killed in between would leave tables that no version can use. On PostgreSQL all migrations are one
+transaction, and backups are the server's own affair.
 
-A new file gets its tables as the models describe them, which a test holds to be what all migrations
-lead to: 25 ms instead of half a second.
+A new file gets its tables directly from the models, in 25 ms instead of half a second. A test
+checks that all migrations together lead to the same tables.
 """
 
 import os
@@ -47,7 +47,7 @@ def known_migrations() -> list[str]:
 
 
 def configuration(engine: str, credentials: dict[str, Any]) -> dict[str, Any]:
-    """What Tortoise wants to be told."""
+    """The configuration of Tortoise."""
     connection = {"engine": engine, "credentials": credentials}
     return {"connections": {"default": connection}, "apps": APPS}
 
@@ -65,7 +65,7 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
     try:
         await to_thread.run_sync(_copy_database, path, fresh)
         async with TortoiseContext() as context:
-            # Nobody has the file yet; it is written through before it takes its place.
+            # Nobody uses the copy yet. It is synced before it replaces the original.
             credentials = {"file_path": str(fresh), "synchronous": "OFF"}
             await context.init(configuration("tortoise.backends.sqlite", credentials))
             if applied is None:
@@ -116,7 +116,7 @@ async def upgrade_connection(
 
 
 async def _make(context: TortoiseContext, names: list[str]) -> None:
-    """All tables at once, and that these migrations need not come any more."""
+    """Make all tables at once, and note these migrations as done."""
     await context.generate_schemas()
     connection = context.db()
     recorder = MigrationRecorder(connection)
@@ -141,7 +141,7 @@ def _pending(applied: list[str], where: str) -> list[str]:
 
 
 def _applied_in_file(path: Path) -> list[str] | None:
-    """None for a file that is not there, or has nothing in it."""
+    """The migrations that a file has; None if it is missing or empty."""
     if not path.exists() or path.stat().st_size == 0:
         return None
     try:
@@ -174,7 +174,7 @@ def _copy_database(path: Path, fresh: Path) -> None:
 
 def _take_place(path: Path, fresh: Path, first: str, copies: int, now: float) -> None:
     if leftovers := [name.name for name in _files(fresh)[1:] + _files(path)[1:] if name.exists()]:
-        # SQLite takes its side files away when the last user closes: somebody has it open.
+        # SQLite removes these files when the last user closes: somebody has it open.
         raise OSError(f"another program has the database open ({', '.join(leftovers)})")
     with fresh.open("rb") as file:
         os.fsync(file.fileno())

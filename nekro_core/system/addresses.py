@@ -1,5 +1,6 @@
-"""Which network addresses are out on the internet, and which are this machine's own. Whoever
-connects to a name that a stranger chose asks this about the very address that it then connects to.
+"""Tells public network addresses from private ones and from this machine's own.
+
+Code that connects to a host that a stranger named checks the very address that it connects to.
 """
 
 import ipaddress
@@ -8,7 +9,7 @@ import socket
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that is routed of IPv6; `ipaddress` calls much of the rest global too."""
+"""The part of IPv6 that is routed. `ipaddress` calls much of the rest global, too."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NOT_OUTSIDE = tuple(
     map(
@@ -22,28 +23,31 @@ _NOT_OUTSIDE = tuple(
         ),
     )
 )
-"""What `ipaddress` calls global, in some version of Python that we run on."""
+"""Networks that some supported version of Python wrongly calls global."""
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is out on the internet, also behind the ways from IPv6 to IPv4."""
-    reached = _reached(address)
+    """Whether an address is on the public internet. IPv4 addresses inside IPv6 are looked at."""
+    reached = _embedded(address)
     if isinstance(reached, ipaddress.IPv6Address) and reached not in _UNICAST:
         return False
     return _is_outside(reached)
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether it is one of this machine's own: a public one too leads past its firewall to it. What
-    a router in front of the machine passes on to it under another address is not known here."""
-    reached = _reached(address)
+    """Whether an address is one of this machine's own.
+
+    That can be a public address: connecting to it passes the machine's firewall. Addresses that a
+    router in front of the machine forwards are not known here.
+    """
+    reached = _embedded(address)
     if reached.is_loopback or reached.is_unspecified or reached.is_link_local:
         return True
     return any(map(_can_bind, {address, reached}))
 
 
-def _reached(address: Address) -> Address:
-    """The address behind the ways from IPv6 to IPv4; else the same."""
+def _embedded(address: Address) -> Address:
+    """The IPv4 address inside an IPv6 address; any other address as it is."""
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in _NAT64:
@@ -62,5 +66,5 @@ def _can_bind(address: Address) -> bool:
 
 
 def _is_outside(address: Address) -> bool:
-    inner = any(address in network for network in _NOT_OUTSIDE)
-    return address.is_global and not address.is_multicast and not inner
+    special = any(address in network for network in _NOT_OUTSIDE)
+    return address.is_global and not address.is_multicast and not special

@@ -1,4 +1,4 @@
-"""The words of ASGI, so that nobody imports a web framework for their sake."""
+"""The types of ASGI, without the import of a web framework."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -8,4 +8,4 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 WebApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
-"""Answers requests."""
+"""An application: it answers requests."""

@@ -1,5 +1,4 @@
-"""Small files beside the database, which a bot shares with people, with commands, or with its next
-start: replaced as a whole, and read again when somebody else has written them."""
+"""Small files that several processes write: replaced in one step, read again on change."""
 
 import os
 from pathlib import Path
@@ -29,9 +28,9 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 class WatchedFile:
-    """Tells whether a file is another than when it was last asked.
+    """Tells whether a file changed.
 
-    By its time, its size and its inode: editors write into a file or put another in its place.
+    It compares time, size and inode, since some editors write into a file and others replace it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,8 +38,11 @@ class WatchedFile:
         self._stamp: tuple[int, int, int] | None = None
 
     def changed(self) -> bool:
-        """Whether it was written, made or removed since the last call; at the first one, whether
-        it is there. Takes microseconds. Raises `OSError` where nobody can tell."""
+        """Whether the file was written, made or removed since the last call.
+
+        The first call says whether it exists. Takes microseconds. Raises `OSError` if the file
+        cannot be looked at.
+        """
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -53,5 +55,5 @@ class WatchedFile:
         return True
 
     def ask_again(self) -> None:
-        """Let `changed` say yes once more, if it is there: what was read has led to nothing."""
+        """Have the next `changed` say yes if the file exists: its content could not be used yet."""
         self._stamp = None

@@ -1,4 +1,4 @@
-"""Tasks that end with whoever has begun them."""
+"""Tasks that end with the block that started them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +9,10 @@ from anyio.abc import TaskGroup
 
 @asynccontextmanager
 async def background_tasks() -> AsyncIterator[TaskGroup]:
-    """A task group for what runs beside a block: leaving the block cancels it and waits for it.
+    """A task group for tasks beside a block. Leaving the block cancels them and waits for them.
 
-    An error of the block comes out as itself, since it is no task's. A task's error ends the block
-    and comes out in a group, as with `anyio.create_task_group`.
+    An error of the block is raised as it is. An error of a task ends the block and is raised in an
+    exception group, as with `anyio.create_task_group`.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

@@ -1,7 +1,7 @@
-"""A plugin's regular expression over what a chat's members write, which never takes long.
+"""Searches the texts of chat members with a plugin's regular expression, within a time limit.
 
-Python's own ``re`` holds the whole process while it backtracks, for years if need be: ``(a+)+$``
-and thirty characters are enough. The ``regex`` package counts the time, for 6 µs a search.
+Python's ``re`` blocks the process while it backtracks: ``(a+)+$`` and thirty characters take years.
+The ``regex`` package has a time limit, which costs 6 µs for each search.
 """
 
 import time
@@ -11,19 +11,27 @@ from typing import Any
 from nekro_core.system.errors import NekroError
 
 LIMIT_S = 0.05
-"""A pattern that fits a command is through after microseconds."""
+"""Seconds of one search. A pattern for a command needs microseconds."""
 REST_S = 5.0
-"""How long one that ran over is left alone: nobody can hold up more than a hundredth of the time by
-writing for it."""
+"""Seconds without a search after one that took too long. So a member who writes for such a pattern
+can block at most a hundredth of the time."""
 
 
 class PatternProblem(NekroError):
-    """Text that is no regular expression; says why."""
+    """A text is not a regular expression; the message says why."""
 
 
 class BoundedPattern:
-    """A compiled pattern. Raises `PatternProblem`. ``told`` is called with the seconds that a
-    search took when it was given up, once a rest."""
+    """A compiled pattern.
+
+    Args:
+        pattern: The regular expression.
+        told: Called with the seconds of a search that was given up.
+        clock: A monotonic clock.
+
+    Raises:
+        PatternProblem: The text is not a regular expression.
+    """
 
     def __init__(
         self,
@@ -42,8 +50,10 @@ class BoundedPattern:
         self._rests_until = 0.0
 
     def groups(self, text: str) -> dict[str, str | None] | None:
-        """The named groups of the first place that matches; nothing where none does, where it
-        takes too long, and while the pattern rests from that."""
+        """The named groups of the first match.
+
+        None if nothing matches, if the search takes too long, and for `REST_S` after that.
+        """
         began = self._clock()
         if began < self._rests_until:
             return None

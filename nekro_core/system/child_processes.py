@@ -1,4 +1,4 @@
-"""Child processes that may die while they are written to."""
+"""Child processes that may end while the bot writes to them."""
 
 import asyncio
 
@@ -6,10 +6,10 @@ from anyio.abc import Process
 
 
 def tolerate_exit(process: Process) -> Process:
-    """The same process. Its streams tell that it is gone, and no log does besides.
+    """Keep asyncio from logging that a child process ended. Its streams raise that anyway.
 
-    asyncio of CPython 3.11.2 keeps the error once more, for `wait_closed`, and logs it as an
-    exception that nobody retrieved; 3.11.7 does not. anyio offers no `wait_closed`.
+    CPython 3.11.2 keeps the error a second time, for `wait_closed`, and logs it as an exception
+    that was never retrieved. anyio has no `wait_closed`. CPython 3.11.7 does not log it.
     """
     protocol = getattr(getattr(process, "_process", None), "_protocol", None)
     closed = getattr(protocol, "_stdin_closed", None)

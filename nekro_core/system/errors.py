@@ -1,4 +1,4 @@
-"""The root of the errors that this framework raises on its own account."""
+"""The root of all errors that this framework defines."""
 
 
 class NekroError(Exception):

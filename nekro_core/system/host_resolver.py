@@ -1,5 +1,5 @@
-"""Names become addresses beside everything else: name servers that never answer hold up nobody but
-those who ask them."""
+"""Looks up the addresses of hosts in threads. A name server that never answers holds up only the
+chats that ask it."""
 
 import asyncio
 import socket
@@ -10,17 +10,21 @@ from contextlib import suppress
 import anyio
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Addresses of a host's name, best first. Raises `OSError`."""
+"""Gives the addresses of a host, best first. Raises `OSError`."""
 
 AT_ONCE = 16
-"""Threads that wait for an answer. The system's resolver cannot be stopped and may wait for half a
-minute: the event loop's own threads are not used, since the model's address is looked up there."""
+"""Threads that wait for an answer at the same time. The system's resolver cannot be stopped and may
+wait for half a minute. So they are not the event loop's threads, which look up the model's host."""
 PER_KEY = 2
-"""Of them for one chat."""
+"""How many of them one chat may use."""
 
 
 class HostResolver:
-    """Looks hosts up. ``resolve`` takes the place of the system's resolver."""
+    """Looks up hosts. ``resolve`` replaces the system's resolver.
+
+    `KeyedLimiter` is not used: a question stays open when its caller is cancelled, since its
+    thread goes on.
+    """
 
     def __init__(self, resolve: Resolve | None = None) -> None:
         self._resolve = resolve
@@ -28,8 +32,11 @@ class HostResolver:
         self._progress = anyio.Event()
 
     async def addresses(self, host: str, port: int, lane: Hashable) -> Sequence[str]:
-        """The addresses of a host. Who asks in a ``lane`` waits while `PER_KEY` of its questions
-        are open, also those that nobody waits for any more. Raises `OSError`."""
+        """The addresses of a host.
+
+        A caller waits while `PER_KEY` questions of its ``lane`` are open, also those whose caller
+        was cancelled. Raises `OSError`.
+        """
         while sum(self._open.values()) >= AT_ONCE or self._open.get(lane, 0) >= PER_KEY:
             await self._progress.wait()
         self._open[lane] = self._open.get(lane, 0) + 1
@@ -65,7 +72,7 @@ class HostResolver:
 
 
 class _Question:
-    """One question to the system, which blocks its thread."""
+    """One question to the system's resolver, which blocks its thread."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -75,7 +82,7 @@ class _Question:
         self.failure: OSError | None = None
 
     def ask(self) -> None:
-        """Ask, and keep the answer."""
+        """Ask and keep the answer."""
         try:
             entries = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             self.found = [str(entry[4][0]).partition("%")[0] for entry in entries]

@@ -1,4 +1,4 @@
-"""On which TCP ports this process and those that it started listen."""
+"""Finds the TCP ports on which this process and its children listen."""
 
 import os
 import re
@@ -12,9 +12,11 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 def is_own_port(port: int) -> bool:
-    """Whether the bot itself, or a process below it, listens at this port of the machine. Looks
-    through ``/proc`` each time, so it knows what was opened a moment ago; on a machine without one
-    every port counts as the bot's."""
+    """Whether the bot or a process below it listens on this port.
+
+    It reads ``/proc`` each time, so it also knows ports that were opened a moment ago. On a machine
+    without ``/proc`` every port counts as the bot's.
+    """
     try:
         wanted = set(_listening(port))
         return bool(wanted) and any(wanted & held for held in map(_sockets, _family(os.getpid())))
@@ -23,7 +25,7 @@ def is_own_port(port: int) -> bool:
 
 
 def _listening(port: int) -> Iterator[str]:
-    """The sockets that listen at a port, by inode. Raises `OSError` without IPv4's table."""
+    """The inodes of the sockets that listen on a port. Raises `OSError` without IPv4's table."""
     for table in _TABLES:
         path = Path(table)
         if table.endswith("6") and not path.exists():
@@ -35,7 +37,7 @@ def _listening(port: int) -> Iterator[str]:
 
 
 def _family(process: int) -> Iterator[int]:
-    """A process and all below it."""
+    """A process and all processes below it."""
     yield process
     for tasks in Path(f"/proc/{process}/task").glob("*/children"):
         try:
@@ -47,8 +49,8 @@ def _family(process: int) -> Iterator[int]:
 
 
 def _sockets(process: int) -> set[str]:
-    """The sockets that a process has open, by inode."""
-    found = set()
+    """The inodes of the sockets that a process has open."""
+    inodes = set()
     try:
         for entry in os.scandir(f"/proc/{process}/fd"):
             try:
@@ -56,7 +58,7 @@ def _sockets(process: int) -> set[str]:
             except OSError:
                 continue
             if match := _SOCKET.fullmatch(target):
-                found.add(match[1])
+                inodes.add(match[1])
     except OSError:
-        return found  # It ended meanwhile, or gave up its rights: what it has, its parent gave it.
-    return found
+        return inodes  # It ended, or gave up its rights; its sockets then come from its parent.
+    return inodes

@@ -1,8 +1,8 @@
-"""Temporary folders that are swept once whoever made them is gone, however that came about.
+"""Temporary folders outside the data folder, which the next process removes if their owner died.
 
-Who has to leave the data folder (a socket's path has 107 characters at most, other users must reach
-what they run) leaves something behind when it is killed. Whether an owner lives is told by a lock,
-which the system takes back with the process.
+Some files cannot be in the data folder: the path of a socket has at most 107 characters, and other
+users must reach the programs that they run. A killed process leaves such files behind. A lock shows
+whether the owner lives, since the system releases the lock when the process ends.
 """
 
 import fcntl
@@ -13,15 +13,15 @@ from pathlib import Path
 
 
 def temp_parents() -> tuple[Path, ...]:
-    """Where temporary folders go whose paths others can read: ``TMPDIR``, which may lie in
-    somebody's home, comes last."""
+    """Where temporary folders may be made, for paths that other users can read. ``TMPDIR`` comes
+    last, since it may be in somebody's home."""
     return Path("/tmp"), Path("/var/tmp"), Path(tempfile.gettempdir())  # noqa: S108
 
 
 class LockedTempFolder:
-    """A new folder, for this user alone. Raises `OSError`.
+    """A new folder that only this user can read. Raises `OSError`.
 
-    What earlier processes left behind under the same prefix is removed first.
+    First it removes what dead processes left behind under the same prefix.
     """
 
     def __init__(self, parent: Path, prefix: str) -> None:
@@ -29,10 +29,10 @@ class LockedTempFolder:
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         self._lock = os.open(self.path / "new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (self.path / "new").rename(self.path / "lock")  # held before anyone who sweeps can see it
+        (self.path / "new").rename(self.path / "lock")  # locked before another process can see it
 
     def remove(self) -> None:
-        """Delete it with all that is in it. May be called again."""
+        """Delete the folder with its contents. May be called again."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -44,7 +44,7 @@ def _sweep(parent: Path, prefix: str) -> None:
         try:
             lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            continue  # somebody else's, or still being made
+            continue  # another user's, or still being made
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

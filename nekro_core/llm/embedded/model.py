@@ -1,4 +1,4 @@
-"""A chat model that needs no key and no network: small weights in a process of their own."""
+"""The embedded chat model: small weights in a process of their own, without key and network."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

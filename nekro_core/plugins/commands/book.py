@@ -9,7 +9,7 @@ from nekro_core.plugins.authoring.commands import Command, CommandFamily
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.commands.arguments import BadSignature, CommandSignature, signature_of
 from nekro_core.plugins.host.kinds import DeclarationRefused
-from nekro_core.policy.command_names import folded, is_name
+from nekro_core.policy.permissions import folded, is_name
 from nekro_core.tools.describe import place_of
 
 MAX_COMMANDS = 200

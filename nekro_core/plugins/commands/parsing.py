@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from nekro_core.chat import Mention, Record, Reply, Text
 from nekro_core.plugins.commands.arguments import CommandParameter, CommandSignature
-from nekro_core.policy.command_names import MAX_NAME, folded
+from nekro_core.policy.permissions import MAX_NAME, folded
 from nekro_core.system.errors import NekroError
 
 _QUOTES = {'"': '"', "'": "'", "“": "”"}

@@ -1,8 +1,7 @@
-"""Programs of ours that run in processes of their own, beside the bot.
+"""Worker processes: programs of ours beside the bot, each with one library that may crash.
 
 ::
 
-    worker.py    the bot's side: starts one on demand, asks it, gives it up
-    loop.py      the program's side: answers until nobody asks any more
-    nearness.py  a program: how near texts are in meaning
+    worker.py    the bot's side: starts a worker on demand, asks it, ends it
+    loop.py      the worker's side: answers requests until none comes any more
 """

@@ -1,4 +1,4 @@
-"""The program's side of `nekro_core.system.workers.worker`."""
+"""The worker's side of `nekro_core.system.workers.worker`."""
 
 import json
 import os
@@ -12,11 +12,11 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 def serve(handle: Callable[[dict[str, Any]], Answer], idle_s: float = _IDLE_S) -> None:
-    """Answer requests from standard input until it ends or none comes for ``idle_s``."""
-    # A library that prints must not write into our frames.
+    """Answer requests from standard input until it ends or is silent for ``idle_s`` seconds."""
+    # What a library prints must not get into the answers.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # Unbuffered, so that select sees all that is there.
+    # Unbuffered, so that `select` sees every byte.
     source = os.fdopen(os.dup(0), "rb", buffering=0)
     pending = b""
     while True:

@@ -1,9 +1,8 @@
-"""A program in a process of its own: a crash of its C code costs one answer, not the bot, and its
-memory and its processor time are not the event loop's.
+"""Runs a program in a worker process, so a crash of its C code costs one answer and not the bot.
 
-The wire: one JSON object a line in; out one JSON object a line, followed by as many bytes as its
-``bytes`` says. The worker ends when its input does, so it never outlives the bot, and by itself
-after some minutes without work, so one that nobody asks holds no memory.
+A request is one line of JSON. An answer is one line of JSON, followed by as many bytes as its
+``bytes`` says. A worker ends when its input ends, so it never outlives the bot. It also ends after
+some minutes without a request, so an idle worker holds no memory.
 """
 
 import json
@@ -29,20 +28,22 @@ _GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, OSE
 
 
 class WorkerLost(NekroError):
-    """It cannot start, died twice over a request, or took too long."""
+    """A worker cannot start, died twice over one request, or took too long."""
 
 
 class WorkerProcess:
-    """A worker that is started on demand and again when it died; one request at a time.
+    """A worker that starts on demand, and again when it died. It gets one request at a time.
 
-    ``module`` is run as a program in this Python with a bare environment: no key of ours is in it,
-    only what ``environment`` adds.
+    Args:
+        module: Run as a program by this Python, in an environment without any key of the bot.
+        timeout_s: Seconds that an answer may take.
+        environment: Variables that the worker gets.
     """
 
     def __init__(
         self, module: str, *, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None
     ) -> None:
-        # -P: a folder that the bot was started in is nothing to import from.
+        # -P: nothing is imported from the folder in which the bot was started.
         self._command = (sys.executable, "-P", "-m", module)
         self._environment = dict(environment or {})
         self._name = module.rpartition(".")[2]
@@ -52,9 +53,9 @@ class WorkerProcess:
         self._reader: BufferedByteReceiveStream | None = None
 
     async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """The worker's answer. A worker that dies is tried once more with the same request.
+        """Ask the worker. If it dies, a new one gets the same request once more.
 
-        Raises `WorkerLost` where it cannot start, dies again or takes too long.
+        Raises `WorkerLost` if it cannot start, dies again or takes too long.
         """
         async with self._lock:
             for _ in range(2):
@@ -69,19 +70,19 @@ class WorkerProcess:
                         f"{self._name} gave no answer within {self._timeout_s:g} s"
                     ) from None
                 except BaseException:
-                    # Cancelled between question and answer: the next would read the wrong one.
+                    # Cancelled before the answer: the next request would read this one's.
                     await self._stop()
                     raise
         raise WorkerLost(f"{self._name} died twice over the same request")
 
     async def aclose(self) -> None:
-        """End the process."""
+        """End the process, if there is one."""
         async with self._lock:
             await self._stop()
 
     @property
     def pid(self) -> int | None:
-        """The process's id while one is there."""
+        """The id of the process while there is one."""
         return self._process.pid if self._process else None
 
     async def _exchange(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -95,7 +96,7 @@ class WorkerProcess:
         if self._process is None or self._reader is None:
             root = Path(nekro_core.__file__).parent.parent
             bare = {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
-            # Who is cancelled while it starts would leave one that nobody ends.
+            # A cancellation during the start would leave a process that nobody ends.
             with anyio.CancelScope(shield=True):
                 process = await anyio.open_process(
                     self._command,
@@ -115,8 +116,8 @@ class WorkerProcess:
             return
         assert process.stdin is not None
         with anyio.CancelScope(shield=True):
-            # The end of its input ends it. Only then the hard way: to kill what has just died would
-            # reap it behind the event loop's back.
+            # The end of its input ends it. It is killed only after a while: killing a process that
+            # has just ended would reap it behind the event loop's back.
             with suppress(*_GONE):
                 await process.stdin.aclose()
             with anyio.move_on_after(_FAREWELL_S):

@@ -18,7 +18,7 @@ from nekro_core.plugins.commands.parsing import (
     read_arguments,
     split_words,
 )
-from nekro_core.policy.command_names import folded, is_name
+from nekro_core.policy.permissions import folded, is_name
 
 
 class Colour(Enum):
