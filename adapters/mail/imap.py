@@ -57,9 +57,9 @@ class ImapConnection:
         """The numbers above this one, lowest first."""
         client = self._opened()
         _checked(client.noop())
-        found = _checked(client.uid("SEARCH", f"UID {uid + 1}:*"))
+        answer = _checked(client.uid("SEARCH", f"UID {uid + 1}:*"))
         # "*" is the last mail, whatever its number is.
-        return sorted(n for part in found if part for n in map(int, part.split()) if n > uid)
+        return sorted(n for part in answer if part for n in map(int, part.split()) if n > uid)
 
     def fetch(self, uid: int) -> FetchedMail | None:
         """A mail; nothing where somebody took it away meanwhile. It stays unread."""
@@ -72,8 +72,8 @@ class ImapConnection:
         arrived = time.mktime(moment) if moment else time.time()
         whole = int(size[1]) <= MAIL_BYTES
         what = "(BODY.PEEK[])" if whole else "(BODY.PEEK[HEADER])"
-        found = _parts(_checked(client.uid("FETCH", str(uid), what)))
-        data = next((body for _, body in found if body), None)
+        parts = _parts(_checked(client.uid("FETCH", str(uid), what)))
+        data = next((body for _, body in parts if body), None)
         return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, whole)
 
     def mark_read(self, uid: int) -> None:
@@ -93,10 +93,10 @@ class ImapConnection:
         return self._client
 
     def _number(self, name: str) -> int:
-        _, found = self._opened().response(name)
-        if not found or not isinstance(found[0], bytes):
+        _, answer = self._opened().response(name)
+        if not answer or not isinstance(answer[0], bytes):
             raise imaplib.IMAP4.error(f"the server does not tell {name}")
-        return int(found[0])
+        return int(answer[0])
 
 
 def _checked(answer: tuple[str, Any]) -> list[Any]:
@@ -108,11 +108,11 @@ def _checked(answer: tuple[str, Any]) -> list[Any]:
 
 def _parts(data: list[Any]) -> list[tuple[bytes, bytes]]:
     """What a FETCH brought: a line, and the literal behind it where there is one."""
-    found = []
+    parts = []
     for part in data:
         match part:
             case (bytes(line), bytes(literal)):
-                found.append((line, literal))
+                parts.append((line, literal))
             case bytes(line) if line != b")":
-                found.append((line, b""))
-    return found
+                parts.append((line, b""))
+    return parts

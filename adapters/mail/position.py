@@ -24,8 +24,8 @@ class PositionFile:
     def read(self) -> Position | None:
         """Nothing at the first start."""
         try:
-            found = json.loads(self._path.read_text())
-            return Position(int(found["validity"]), int(found["uid"]))
+            stored = json.loads(self._path.read_text())
+            return Position(int(stored["validity"]), int(stored["uid"]))
         except FileNotFoundError:
             return None
         except (ValueError, LookupError, TypeError):

@@ -74,19 +74,19 @@ class Mailbox(BaseModel):
 
 def read_settings(settings: Mapping[str, Any]) -> tuple[Mailbox, ...]:
     """The mailboxes in ``MAIL_BOTS``. Raises `ValueError` in words."""
-    found = settings.get("mail_bots") or []
-    if isinstance(found, str):
+    written = settings.get("mail_bots") or []
+    if isinstance(written, str):
         try:
-            found = json.loads(found)
+            written = json.loads(written)
         except ValueError:
             raise ValueError("MAIL_BOTS is no JSON: expected a list of mailboxes") from None
-    if not isinstance(found, list) or not found:
+    if not isinstance(written, list) or not written:
         raise ValueError(
             'MAIL_BOTS names no mailbox: expected [{"id": "bot@example.org", "password": "...", '
             '"imap": {"host": "...", "port": 993}, "smtp": {"host": "...", "port": 465}}]'
         )
     boxes = []
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(written, 1):
         try:
             boxes.append(Mailbox.model_validate(each))
         except ValidationError as error:

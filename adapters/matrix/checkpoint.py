@@ -58,14 +58,14 @@ class SyncCheckpoint:
     def load(self) -> None:
         """Read where an earlier process was; nothing where there was none."""
         try:
-            found = json.loads(self.path.read_bytes())
+            stored = json.loads(self.path.read_bytes())
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
             logger.error("{} cannot be read, so what was missed stays missed: {}", self.path, error)
             return
-        if isinstance(found, dict) and isinstance(found.get("since"), str):
-            self.token = self._kept = found["since"]
+        if isinstance(stored, dict) and isinstance(stored.get("since"), str):
+            self.token = self._kept = stored["since"]
 
     def page(self, token: str) -> SyncPage:
         """A new round, which ends at ``token``."""

@@ -160,9 +160,9 @@ async def _shown(event: Json, account: str) -> PlatformMessage:
 
 def _sent_id(data: Any) -> str:
     """Of a bundle some implementations tell only the id by which its messages are asked for."""
-    found = data if isinstance(data, Mapping) else {}
+    answer = data if isinstance(data, Mapping) else {}
     names = ("message_id", "forward_id", "res_id")
-    return next((str(found[name]) for name in names if found.get(name) is not None), "")
+    return next((str(answer[name]) for name in names if answer.get(name) is not None), "")
 
 
 def _size(delivery: Delivery) -> int:

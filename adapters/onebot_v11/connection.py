@@ -123,15 +123,15 @@ class OneBotConnection:
         echo = str(next(self._echoes))
         frame = _ENCODER.encode({"action": action, "params": params, "echo": echo})
         with anyio.move_on_after(seconds) as scope:
-            waiting = self._waiting[echo] = _Waiting(scope)
+            pending = self._waiting[echo] = _Waiting(scope)
             try:
                 await self._write(frame)
                 await anyio.sleep_forever()
             finally:
                 del self._waiting[echo]
-        if waiting.answer is None:
+        if pending.answer is None:
             raise self._unanswered(f"no answer to {action} within {seconds:g} s")
-        return _data_of(waiting.answer)
+        return _data_of(pending.answer)
 
     async def next_event(self) -> Json | None:
         """The next event, or nothing once the connection is over. Answers are handed to their
@@ -164,8 +164,8 @@ class OneBotConnection:
         if self.lost:
             return
         self.lost = reason
-        for waiting in self._waiting.values():
-            waiting.scope.cancel()
+        for pending in self._waiting.values():
+            pending.scope.cancel()
         if self._reading is not None:
             self._reading.cancel()
 
@@ -199,10 +199,10 @@ class OneBotConnection:
         return frame
 
     def _take_answer(self, frame: Json) -> None:
-        waiting = self._waiting.get(str(frame.get("echo")))
-        if waiting is not None:
-            waiting.answer = frame
-            waiting.scope.cancel()
+        pending = self._waiting.get(str(frame.get("echo")))
+        if pending is not None:
+            pending.answer = frame
+            pending.scope.cancel()
         elif frame.get("echo") is None:
             logger.warning("{} says: {}", self.source, str(frame)[:300])
         else:

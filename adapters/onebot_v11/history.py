@@ -48,28 +48,28 @@ async def find_gaps(
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
     if recent is None:
-        gaps = [Gap(place, heard) for place, heard in known.items()]
-        new = [place for place in await _everywhere(connection) if place not in known]
+        gaps = [Gap(chat, newest_time) for chat, newest_time in known.items()]
+        new = [chat for chat in await _everywhere(connection) if chat not in known]
     else:
         # Of a list that was cut off, the rest is older than its last entry.
         unlisted = min(recent.values()) if len(recent) >= CHATS else 0.0
         gaps = [
-            Gap(place, heard)
-            for place, heard in known.items()
-            if recent.get(place, unlisted) >= heard
+            Gap(chat, newest_time)
+            for chat, newest_time in known.items()
+            if recent.get(chat, unlisted) >= newest_time
         ]
-        new = [place for place, newest in recent.items() if place not in known and newest >= since]
+        new = [chat for chat, newest in recent.items() if chat not in known and newest >= since]
     gaps.sort(key=lambda gap: gap.since, reverse=True)
-    return [*gaps, *(Gap(place, since) for place in new)]
+    return [*gaps, *(Gap(chat, since) for chat in new)]
 
 
 async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
     """Message events of the gap, oldest first; empty where the implementation has no history."""
-    found = await _pages(
+    messages = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
     )
     # Stable: the implementation's own order stands among messages of one second.
-    return sorted((event for event in found if _time(event) >= gap.since), key=_time)
+    return sorted((event for event in messages if _time(event) >= gap.since), key=_time)
 
 
 async def newest(
@@ -92,7 +92,7 @@ async def _pages(
     kind, native = place
     action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
     where = {"group_id" if kind is ChatKind.GROUP else "user_id": wire_id(native)}
-    found: dict[str, Json] = {}
+    messages: dict[str, Json] = {}
     before: Any = None
     for _ in range(most):
         # Both spellings of the order are in use; the default of each is "the newest".
@@ -104,16 +104,16 @@ async def _pages(
         fresh = {
             words(event.get("message_id")): event
             for event in page
-            if isinstance(event, Mapping) and words(event.get("message_id")) not in found
+            if isinstance(event, Mapping) and words(event.get("message_id")) not in messages
         }
         if not fresh:
             break
-        found = {**fresh, **found}
+        messages = {**fresh, **messages}
         if enough([*fresh.values()]):
             break
         oldest = min(fresh.values(), key=_time)
         before = oldest.get("message_seq") or oldest.get("message_id")
-    return [*found.values()]
+    return [*messages.values()]
 
 
 async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | None:
@@ -134,18 +134,18 @@ async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | Non
 
 async def _everywhere(connection: OneBotConnection) -> list[ChatTarget]:
     """Every group and every friend, within bounds."""
-    places = []
+    chats = []
     for kind, key, action in (
         (ChatKind.GROUP, "group_id", "get_group_list"),
         (ChatKind.PRIVATE, "user_id", "get_friend_list"),
     ):
         entries = await _ask(connection, action, {})
-        places += [
+        chats += [
             (kind, words(entry[key]))
             for entry in (entries if isinstance(entries, list) else [])[:CHATS]
             if isinstance(entry, Mapping) and entry.get(key)
         ]
-    return places
+    return chats
 
 
 _KINDS = {"1": ChatKind.PRIVATE, "2": ChatKind.GROUP}

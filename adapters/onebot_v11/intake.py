@@ -123,13 +123,13 @@ class OneBotIntake:
     async def _gaps(
         self, connection: OneBotConnection, instance: str, since: float | None
     ) -> list[Gap]:
-        heard = await self._host.newest_times(instance)
-        known: dict[ChatTarget, float] = {
-            (key.kind, key.native_id): at for key, at in heard.items()
+        newest_times = await self._host.newest_times(instance)
+        by_chat: dict[ChatTarget, float] = {
+            (key.kind, key.native_id): at for key, at in newest_times.items()
         }
         now = self._clock()
         begun = now if since is None else max(since, now - UNHEARD_S)
-        return await find_gaps(connection, known, begun)
+        return await find_gaps(connection, by_chat, begun)
 
     async def _fill(self, connection: OneBotConnection, key: ChatKey, gap: Gap) -> None:
         async with self._filling:
@@ -141,9 +141,9 @@ class OneBotIntake:
             read = [self._reading(connection, key, event, deadline) for event in part]
             for event, reading in zip(part, read, strict=True):
                 # What came meanwhile by itself is no old story: a command among it is run.
-                known = words(event.get("message_id")) in connection.heard
+                duplicate = words(event.get("message_id")) in connection.heard
                 come = IncomingEvent(event, reading)
-                await self._accept_message(connection, key, come, from_history=not known)
+                await self._accept_message(connection, key, come, from_history=not duplicate)
         if connection.lost:
             self._cut[key] = connection
         else:
@@ -164,9 +164,9 @@ class OneBotIntake:
             if kind == "request":
                 logger.info("{}: a request nobody here decides: {}", connection.source, event)
             return
-        place = place_of(event)
+        chat = place_of(event)
         try:
-            key = ChatKey(instance, *place) if place else None
+            key = ChatKey(instance, *chat) if chat else None
         except ChatKeyError as error:
             logger.warning("{}: an event of no chat: {}", connection.source, error)
             return
@@ -237,12 +237,12 @@ class OneBotIntake:
         )
 
     async def _accept_notice(self, connection: OneBotConnection, key: ChatKey, event: Json) -> None:
-        ours = person_of(event) == connection.account
+        by_us = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
-            if ours:
+            if by_us:
                 return  # As with messages: the outbox has recorded what we uploaded.
-            found = event.get("file")
-            file: Json = found if isinstance(found, dict) else {}
+            upload = event.get("file")
+            file: Json = upload if isinstance(upload, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:
                 return  # NapCat and LLBot tell of a file twice: as a message and as this notice.
             few = partial(self._lanes.few, key)
@@ -253,7 +253,7 @@ class OneBotIntake:
             to_bot = False
         else:
             notice = read_notice(event)
-            if notice is None or (ours and notice.kind == "poke"):
+            if notice is None or (by_us and notice.kind == "poke"):
                 return
             segments = (notice,)
             to_bot = notice.kind == "poke" and notice.target_id == connection.account

@@ -99,16 +99,16 @@ class UnisegIntake:
 
     async def target(self, key: ChatKey) -> Target:
         """Where to send: as the chat was last heard, else as its key says."""
-        if (heard := self._targets.get(key)) is None and self._platform.answers:
+        if (known := self._targets.get(key)) is None and self._platform.answers:
             # Heard before the start. Somebody may speak while this is looked up.
             records = await self._host.records(key)
-            found = self._platform.resumed(key, records, self._clock())
-            if found is not None and key not in self._targets:
-                self._remember(key, *found)
-            heard = self._targets.get(key)
-        if heard is None:
+            resumed = self._platform.resumed(key, records, self._clock())
+            if resumed is not None and key not in self._targets:
+                self._remember(key, *resumed)
+            known = self._targets.get(key)
+        if known is None:
             return self._platform.target(key)
-        target, at = heard
+        target, at = known
         return self._platform.refreshed_target(target, self._clock() - at)
 
     def connected(self, bot: Bot) -> None:
@@ -198,15 +198,15 @@ class UnisegIntake:
     async def _place(self, bot: Bot, instance: str, number: int, event: Event) -> None:
         """Give an event its place in its chat's lane."""
         try:
-            found = self._sort(bot, instance, event)
+            task = self._sort(bot, instance, event)
         except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
             logger.exception("{}: an event was not understood", self._platform.name)
-            found = None
+            task = None
         tally = self._tally(bot)
-        if found is None or self._lanes is None:
+        if task is None or self._lanes is None:
             tally.end(number)
         else:
-            key, job = found
+            key, job = task
             await self._lanes.submit(key, partial(_counted, job, tally, number))
 
     def _sort(self, bot: Bot, instance: str, event: Event) -> tuple[ChatKey, Job] | None:
@@ -224,14 +224,14 @@ class UnisegIntake:
             return key, partial(self._revise, bot, key, event, words)
         if self._platform.is_message(event):
             self._remember(key, target, self._clock())
-            found = self._platform.sender(event)
-            if found.user_id == self._platform.user_of(bot):
+            sender = self._platform.sender(event)
+            if sender.user_id == self._platform.user_of(bot):
                 return None  # The echo of our own message: the outbox has recorded it.
             reader = self._reader(bot, key, event)
             read = partial(self._platform.segments, event, bot, reader)
             assert self._lanes is not None
             reading = self._lanes.reading(key, read)
-            return key, partial(self._accept_message, bot, key, event, found, reader, reading)
+            return key, partial(self._accept_message, bot, key, event, sender, reader, reading)
         if recalled := self._platform.recalled(event):
             return key, partial(self._host.recall, key, self._identity(key, recalled))
         if (notice := self._platform.notice(event)) is not None:

@@ -62,24 +62,24 @@ class ManagedAdapter:
                 logger.exception("{}: a hook at the end failed", self.adapter.get_name())
 
 
-def manage(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedAdapter:
+def manage(stock: type[Adapter], driver: Driver, listener: EventListener) -> ManagedAdapter:
     """Make a stock adapter whose bots tell ``ear`` of every event, before the stock code has
     looked at it, and that reads no more than ``ear`` has room for. Raises what its constructor
     raises."""
 
     def bot_connect(self: Adapter, bot: Bot) -> None:
         # The stock code gives an event to NoneBot's matchers: `EventListener.on_event` goes first.
-        bot.handle_event = partial(ear.on_event, bot)  # type: ignore[attr-defined]
-        bot.settled = partial(ear.settled, bot)  # type: ignore[attr-defined]
+        bot.handle_event = partial(listener.on_event, bot)  # type: ignore[attr-defined]
+        bot.settled = partial(listener.settled, bot)  # type: ignore[attr-defined]
         try:
             Adapter.bot_connect(self, bot)
         except RuntimeError as error:  # another adapter's bot has the same id
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
             self.bots[bot.self_id] = bot
-        ear.connected(bot)
+        listener.connected(bot)
 
     def bot_disconnect(self: Adapter, bot: Bot) -> None:
-        ear.disconnected(bot)
+        listener.disconnected(bot)
         if self.driver.bots.get(bot.self_id) is bot:
             Adapter.bot_disconnect(self, bot)
         else:
@@ -91,10 +91,12 @@ def manage(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedA
     methods = {
         "bot_connect": bot_connect,
         "bot_disconnect": bot_disconnect,
-        **with_backpressure(stock, ear.room),
+        **with_backpressure(stock, listener.room),
     }
-    heard: Any = new_class(stock.__name__, (stock,), exec_body=lambda names: names.update(methods))
-    adapter: Adapter = heard(driver)
+    managed: Any = new_class(
+        stock.__name__, (stock,), exec_body=lambda names: names.update(methods)
+    )
+    adapter: Adapter = managed(driver)
     added = [each[count:] for each, count in zip(lists, before, strict=True)]
     for each, count in zip(lists, before, strict=True):
         del each[count:]

@@ -100,9 +100,9 @@ class Platform:
 
     async def segments(self, event: Event, bot: Bot, reader: "PieceReader") -> Segments:
         """What was said."""
-        said = await reader.read(self.bridge.read(self.message(event)))
+        segments = await reader.read(self.bridge.read(self.message(event)))
         reply = self.quoted(event)
-        return said if reply is None else (await reader.quoted(reply), *said)
+        return segments if reply is None else (await reader.quoted(reply), *segments)
 
     def message(self, event: Event) -> Message[Any]:
         """What was said, with the parts that NoneBot would cut off (who is meant, which message is

@@ -64,10 +64,10 @@ def add_api(
 
     ``closing`` is set when the adapter is closed; ``page`` is called when it starts.
     """
-    given = settings.web_access_token
+    token = settings.web_access_token
     door = Authenticator(
-        access_token=given.get_secret_value()
-        if given
+        access_token=token.get_secret_value()
+        if token
         else kept_secret(host.data_dir, "web_access_token"),
         session_secret=kept_secret(host.data_dir, "web_session_secret"),
         session_s=settings.web_session_days * 86400,

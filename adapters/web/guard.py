@@ -98,13 +98,13 @@ class Guard:
         if self._door.is_token(offered):
             return None
         address = client_address(scope)
-        wait = self._door.attempts.wait_s(address)
-        if wait:
+        seconds = self._door.attempts.wait_s(address)
+        if seconds:
             return _json(
                 429,
                 "too_many_attempts",
                 "too many wrong tokens; the right one is taken at once",
-                wait_headers(wait),
+                wait_headers(seconds),
             )
         self._door.attempts.failed(address)
         return _json(

@@ -64,9 +64,9 @@ def login_routes(door: Authenticator) -> APIRouter:
 def _try(request: Request, door: Authenticator, *, worked: bool, problem: str) -> Response:
     if not worked:
         address = client_address(request.scope)
-        wait = door.attempts.wait_s(address)
-        if wait:
-            return _refused(request, "login_wait", 429, wait_headers(wait))
+        seconds = door.attempts.wait_s(address)
+        if seconds:
+            return _refused(request, "login_wait", 429, wait_headers(seconds))
         door.attempts.failed(address)
         return _refused(request, problem, 401)
     response = HTMLResponse(step_in_page(_language(request), f"{PAGE}/"))
