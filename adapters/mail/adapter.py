@@ -49,7 +49,7 @@ class MailAdapter:
         self._threads = ThreadStore(host.data_dir / FOLDER)
         self._intake = MailIntake(host, self._threads, frozenset(self._boxes), name=self.name)
         self._posting = anyio.CapacityLimiter(POSTS)
-        self._serving = AdapterTasks(self._serve)
+        self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """A mail carries everything at once."""
@@ -67,14 +67,14 @@ class MailAdapter:
                 logger.warning(
                     "Mail: anybody can write to {} in anybody's name, an operator's too. "
                     'Set "verified_by" in MAIL_BOTS to the name in the Authentication-Results '
-                    "of your provider's mails to hear genuine senders only",
+                    "of your provider's mails to accept mail of verified senders only",
                     box.id,
                 )
-        await self._serving.start(self._driver.task_group)
+        await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """Stop looking. May be called twice."""
-        await self._serving.aclose()
+        await self._tasks.aclose()
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:

@@ -15,19 +15,19 @@ from .settings import Mailbox
 CALL_S = 30.0
 """Seconds for one answer of the server."""
 MAIL_BYTES = 40 * 1024 * 1024
-"""A larger mail is heard of by its headers only."""
+"""Of a larger mail only the headers are fetched."""
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedMail:
-    """A mail as the server has it. Not ``whole`` is one of which only the headers were fetched."""
+    """A mail as the server has it; where it is not ``complete``, its headers alone."""
 
     uid: int
     arrived: float
     size: int
     data: bytes
-    whole: bool
+    complete: bool
 
 
 class ImapConnection:
@@ -70,11 +70,11 @@ class ImapConnection:
             return None
         moment = imaplib.Internaldate2tuple(about[0][0])
         arrived = time.mktime(moment) if moment else time.time()
-        whole = int(size[1]) <= MAIL_BYTES
-        what = "(BODY.PEEK[])" if whole else "(BODY.PEEK[HEADER])"
+        complete = int(size[1]) <= MAIL_BYTES
+        what = "(BODY.PEEK[])" if complete else "(BODY.PEEK[HEADER])"
         parts = _parts(_checked(client.uid("FETCH", str(uid), what)))
         data = next((body for _, body in parts if body), None)
-        return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, whole)
+        return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, complete)
 
     def mark_read(self, uid: int) -> None:
         """Show the mailbox's other readers that the bot has it."""

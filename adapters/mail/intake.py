@@ -1,4 +1,4 @@
-"""From a mail to `Host.accept`: whose mail is heard, and in which chat."""
+"""From a mail to `Host.accept`: whose mail is accepted, and in which chat."""
 
 import re
 from functools import partial
@@ -59,7 +59,7 @@ class MailIntake:
             return False
         if why := self._why_not(box, mail):
             logger.info("Mail: one to {} from {} is left alone: {}", box.id, mail.sender, why)
-            await self._tell_of_failure(box, fetched, mail)
+            await self._report_failure(box, fetched, mail)
             return False
         instance = await self._host.instance_of(self._name, box.id)
         thread_id = thread_of(_id_of(fetched, mail), mail.references, box.domain)
@@ -94,7 +94,7 @@ class MailIntake:
             return "it is ours"
         if why := automatic_reason(mail.message, mail.sender):
             return why
-        if not box.hears(mail.sender):
+        if not box.accepts_from(mail.sender):
             return "the operator's list of senders does not have them"
         if box.verified_by and not is_sender_verified(mail.message, mail.sender, box.verified_by):
             return f"{box.verified_by} did not find the sender to be genuine"
@@ -125,15 +125,15 @@ class MailIntake:
             text = f"Subject: {mail.subject}\n\n{text}".strip() if mail.subject else text
         if text:
             segments.insert(0, Text(text))
-        segments += [await self._kept(key, attachment) for attachment in mail.attachments]
-        if not fetched.whole:
+        segments += [await self._store(key, attachment) for attachment in mail.attachments]
+        if not fetched.complete:
             problem = f"the mail has {fetched.size} bytes: at most {MAIL_BYTES} are fetched"
             segments.append(File(Media(name="mail.eml", problem=problem)))
         if mail.problem:
             segments.append(Unknown("mail", mail.problem))
         return tuple(segments) or (Unknown("mail", "it is empty"),)
 
-    async def _kept(self, key: ChatKey, attachment: MailAttachment) -> Segment:
+    async def _store(self, key: ChatKey, attachment: MailAttachment) -> Segment:
         keep = partial(self._host.media.keep_bytes, key, attachment.data, name=attachment.name)
         match attachment.kind:
             case "image":
@@ -144,7 +144,7 @@ class MailIntake:
                 return Video(await keep(expect="video"))
         return File(await keep(expect="file"))
 
-    async def _tell_of_failure(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> None:
+    async def _report_failure(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> None:
         """A mail of ours came back: its chat is told. Anybody could write such a report, so only
         one about a thread that there is counts, and it answers nothing."""
         if mail.message.get_content_type() != "multipart/report":

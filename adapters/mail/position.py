@@ -9,7 +9,8 @@ from nekro_core.api.adapter import write_whole
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Mails up to ``uid`` are heard. A server that has to number anew has another ``validity``."""
+    """Mails up to ``uid`` are handed over. A server that numbers its mails anew changes
+    ``validity``."""
 
     validity: int
     uid: int

@@ -85,7 +85,7 @@ class MatrixAdapter:
         self._accounts = [
             MatrixAccount(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
         ]
-        self._serving = AdapterTasks(self._serve)
+        self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """The same for all rooms; media as large as the most modest of our servers takes them."""
@@ -103,11 +103,11 @@ class MatrixAdapter:
 
     async def start(self) -> None:
         """Log in and follow, in tasks of the driver's. A server that is away is tried again."""
-        await self._serving.start(self._driver.task_group)
+        await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """End the connections; messages in flight become unknown. May be called twice."""
-        await self._serving.aclose()
+        await self._tasks.aclose()
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:

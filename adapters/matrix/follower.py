@@ -66,7 +66,7 @@ class Follower:
         self._rooms = rooms
         self._intake = intake
         self._bookmark = bookmark
-        self._lanes = KeyedQueue(tasks)
+        self._queue = KeyedQueue(tasks)
 
     async def follow(self) -> None:
         """Read on and on. Raises `ActionError`."""
@@ -108,7 +108,7 @@ class Follower:
         rooms = table(answer.get("rooms"))
         for room_id, invited in table(rooms.get("invite")).items():
             job = partial(self._invited, room_id, table(invited))
-            await self._lanes.submit(room_id, page.job(job))
+            await self._queue.submit(room_id, page.job(job))
         for room_id, joined in table(rooms.get("join")).items():
             await self._joined(room_id, table(joined), page, since, away=away)
 
@@ -133,14 +133,14 @@ class Follower:
             and not any(_is_our_coming(event, own) for event in state)
         ):
             job = partial(self._fill, room_id, words(part.get("prev_batch")), since, away=away)
-            await self._lanes.submit(room_id, page.job(job))
+            await self._queue.submit(room_id, page.job(job))
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
                 continue  # What was said before we came is good to know; who came is not news.
-            medium = self._intake.medium(room_id, event, self._lanes)
+            medium = self._intake.medium(room_id, event, self._queue)
             left = away or number < came
             job = partial(self._intake.take, room_id, event, away=left, medium=medium)
-            await self._lanes.submit(room_id, page.job(job))
+            await self._queue.submit(room_id, page.job(job))
             self._account.offer(room_id, event)
 
     async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:

@@ -54,7 +54,7 @@ Action = Callable[[], Awaitable[None]]
 
 
 class MatrixIntake:
-    """Takes in what one account hears."""
+    """Takes the events of one account."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _Enquiry:
         return await self._host.media.keep_bytes(self._key, data, name=name, expect=expect)
 
     async def quoted(self, event_id: str) -> Reply:
-        """From what was heard lately, else from the server."""
+        """From the events of late, else from the server."""
         said = self._rooms.cached_event(event_id)
         if said is None:
             event = await self._rooms.event(self._key.native_id, event_id)

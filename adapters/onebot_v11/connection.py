@@ -105,7 +105,7 @@ class OneBotConnection:
     went to the peer."""
     lost: str = ""
     """Why it is over; empty while it lives."""
-    heard: set[str] = field(default_factory=set)
+    received_ids: set[str] = field(default_factory=set)
     """The ids of the first `HEARD` messages that came on it: a history that has them as well does
     not tell of what was missed."""
     _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -211,8 +211,8 @@ class OneBotConnection:
     def _note_message(self, frame: Json) -> None:
         message_id = words(frame.get("message_id"))
         is_one = frame["post_type"] == "message" and 0 < len(message_id) <= LONGEST_ID
-        if is_one and len(self.heard) < HEARD:
-            self.heard.add(message_id)
+        if is_one and len(self.received_ids) < HEARD:
+            self.received_ids.add(message_id)
 
     def _notice_heartbeat(self, frame: Json) -> None:
         interval = frame.get("interval")

@@ -20,12 +20,12 @@ PAGES = 20
 CONFIRM_PAGES = 5
 """Most pages looked through for one message of ours: 500 messages in the seconds since."""
 CHATS = 200
-"""Most chats that are looked through for a message from somebody whom we have not heard before."""
+"""Most chats that are searched for messages of people who are new to us."""
 OVERLAP_S = 60.0
 """How far before the newest message of all a new chat is searched: two chats' messages may have
 been stored in another order than they were sent. And how far before its first connection a new
-account begins: a process that was killed before it had written that it knows the account may have
-heard its first messages."""
+account begins: a process that was killed before it stored the account may have received the
+account's first messages."""
 
 ChatTarget = tuple[ChatKind, str]
 
@@ -41,10 +41,10 @@ class Gap:
 async def find_gaps(
     connection: OneBotConnection, known: Mapping[ChatTarget, float], begun: float
 ) -> list[Gap]:
-    """The chats to look through, the latest first: known ones, and new ones that spoke since we
-    last heard anything, or since the account was first here (``begun``, seconds since 1970) where
-    we never did: a crash may have taken its first message. The vendors' list of recent contacts,
-    where there is one, spares the quiet chats."""
+    """The chats to look through, the latest first: known ones, and new ones with a
+    message since our newest one, or since the account was first here (``begun``, seconds since
+    1970) where we have none: a crash may have lost its first message. Chats that the vendor's list
+    of recent contacts shows as quiet are left out, where there is such a list."""
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
     if recent is None:

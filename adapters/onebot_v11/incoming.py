@@ -151,7 +151,7 @@ def words(value: Any) -> str:
     return text
 
 
-def place_of(frame: Json) -> tuple[ChatKind, str] | None:
+def chat_of(frame: Json) -> tuple[ChatKind, str] | None:
     """Which chat an event belongs to, or nothing where it belongs to none that we know."""
     kind = frame.get("message_type")
     group, user = identity(frame.get("group_id")), person_of(frame)

@@ -81,10 +81,10 @@ class MessageLookups:
         self._media_left -= 1
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             async with self._slots, self._few():
-                return await self._kept(kind, data, name)
+                return await self._store(kind, data, name)
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
 
-    async def _kept(self, kind: str, data: Json, name: str) -> Media:
+    async def _store(self, kind: str, data: Json, name: str) -> Media:
         address = _address(data) or await self._ask_for_address(kind, data)
         if not address:
             return Media(

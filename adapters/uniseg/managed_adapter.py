@@ -1,4 +1,4 @@
-"""A NoneBot adapter in our hands: we say when it starts and ends, and hear its events first.
+"""A NoneBot adapter that we start and end, and whose events we get first.
 
 NoneBot would start it before the bot can take anything in, and let it ask the network about a
 message before anybody sees that the message came.
@@ -21,19 +21,19 @@ Hook = Callable[[], Any]
 
 
 class EventListener(Protocol):
-    """Who hears what a held adapter brings."""
+    """Takes the events of a managed adapter."""
 
     def connected(self, bot: Bot) -> None:
         """An account can be reached."""
 
     def disconnected(self, bot: Bot) -> None:
-        """It cannot any more."""
+        """An account cannot be reached any more."""
 
     async def on_event(self, bot: Bot, event: Event) -> None:
-        """Something happened. Its place in the order of arrival is taken before the first await."""
+        """Take an event. Its place in the order of arrival is fixed before the first await."""
 
     async def room(self) -> None:
-        """Wait until so much of what was heard has found its place that more can be read."""
+        """Wait until so many events are in their chats' queues that more can be read."""
 
     async def settled(self, bot: Bot) -> bool:
         """Wait until all that the account brought is stored. False where some of it was not, and

@@ -199,13 +199,13 @@ class PieceReader:
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             try:
                 async with self._slots, self._few():
-                    return await self._kept(piece, name, expect)
+                    return await self._store(piece, name, expect)
             except Exception as error:  # noqa: BLE001 - whatever the platform's adapter raises
                 logger.info("{}: a medium could not be had: {!r}", self._key, error)
                 return Media(name=name, problem=f"the platform did not hand it out: {error}"[:200])
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
 
-    async def _kept(self, piece: Any, name: str, expect: Expected) -> Media:
+    async def _store(self, piece: Any, name: str, expect: Expected) -> Media:
         keeper = self._host.media
         # A path is never followed: whoever names one could have any file of ours sent.
         if piece.raw:

@@ -146,7 +146,7 @@ class Platform:
         return self.capabilities
 
     def target(self, key: ChatKey) -> Target:
-        """The target of a chat that has not been heard since the start."""
+        """The target of a chat without an event since the start."""
         channel = key.kind is ChatKind.CHANNEL
         return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
 

@@ -9,7 +9,7 @@ from nekro_core.api.chat import ChatKey, ChatKind
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A chat without the account that hears it."""
+    """A chat without the account that is in it."""
 
     kind: ChatKind
     native_id: str

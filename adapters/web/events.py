@@ -66,7 +66,7 @@ class EventStream(Response):
         disconnected = False
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(self._until_disconnected, receive, tasks.cancel_scope)
                 tasks.start_soon(self._until_closing, tasks.cancel_scope)
                 tasks.start_soon(self._beat, send)
                 await self._follow(send)
@@ -130,7 +130,7 @@ class EventStream(Response):
         scope.cancel()
 
     @staticmethod
-    async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    async def _until_disconnected(receive: Receive, scope: anyio.CancelScope) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         scope.cancel()

@@ -115,7 +115,7 @@ class PostHandler:
             raise WebApiError(
                 422, "reply_to", f"no message {post.reply_to!r} in this room's recent history"
             )
-        media = [await self._kept(key, upload) for upload in given]
+        media = [await self._store_upload(key, upload) for upload in given]
         reply = [_reply(answered)] if answered else []
         await self._host.accept(
             ChatMessage(
@@ -147,7 +147,7 @@ class PostHandler:
                 break
         return None
 
-    async def _kept(self, key: ChatKey, upload: Upload) -> Segment:
+    async def _store_upload(self, key: ChatKey, upload: Upload) -> Segment:
         if len(upload.data) > MAX_MEDIUM_BYTES:
             raise WebApiError(
                 413,

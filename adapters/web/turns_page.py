@@ -87,7 +87,7 @@ def turn_view(logged: LoggedTurn) -> Json:
         "id": turn.turn_id,
         "chat_key": str(turn.chat_key),
         "user_id": turn.user_id,
-        "asked": _asked(logged),
+        "asked": _question(logged),
         "stop": turn.stop,
         "started": turn.started,
         "seconds": _seconds(logged),
@@ -98,7 +98,7 @@ def turn_view(logged: LoggedTurn) -> Json:
     }
 
 
-def _asked(logged: LoggedTurn) -> str:
+def _question(logged: LoggedTurn) -> str:
     record = logged.asked
     return plain_text(record.segments)[:_SHOWN] if record and not record.recalled else ""
 
@@ -134,7 +134,7 @@ def _list(turns: list[LoggedTurn], spent: Usage, language: str, chat: str) -> st
 def _row(logged: LoggedTurn, language: str) -> str:
     words, turn = texts(language), logged.turn
     at = datetime.fromtimestamp(turn.started, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    question = escape(_asked(logged) or words["turns_forgotten"])
+    question = escape(_question(logged) or words["turns_forgotten"])
     of_chat = f"{TURNS}?{escape(urlencode({'chat': str(turn.chat_key)}))}"
     return (
         f'<tr><td><p><a href="{TURNS}/{turn.turn_id}">{question}</a></p>'
@@ -147,7 +147,7 @@ def _row(logged: LoggedTurn, language: str) -> str:
 
 def _one(logged: LoggedTurn, steps: list[Step], runs: list[RunRecord], language: str) -> str:
     words = texts(language)
-    question = escape(_asked(logged) or words["turns_forgotten"])
+    question = escape(_question(logged) or words["turns_forgotten"])
     about = (
         f"<p>{question}<br><small>{escape(_who(logged))} · "
         f"{escape(str(logged.turn.chat_key))}</small></p>"

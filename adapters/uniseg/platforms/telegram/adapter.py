@@ -69,7 +69,7 @@ class TelegramAdapter(UnisegAdapter):
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
     async def _learn_names(self, bot: Bot, delivery: Delivery) -> None:
-        """Ask for the names of those who are mentioned and were not heard since the start."""
+        """Ask for the names of people who are mentioned and have not written since the start."""
         for segment in delivery.segments:
             if not isinstance(segment, Mention) or not segment.user_id.isdecimal():
                 continue

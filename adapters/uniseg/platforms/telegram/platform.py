@@ -24,11 +24,11 @@ from .polling import PollingAdapter
 from .reading import (
     changed_in,
     happened,
+    message_in,
     notice_of,
     origin_of,
     pieces_of,
     quoted_in,
-    said_in,
     sender_of,
     thread_of,
     unnamed_in,
@@ -53,7 +53,7 @@ class Telegram(Platform):
 
     def is_message(self, event: Event) -> bool:
         """Whether somebody says something."""
-        return said_in(_update(event)) is not None
+        return message_in(_update(event)) is not None
 
     def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
         """Of a text and of a caption."""
@@ -90,7 +90,7 @@ class Telegram(Platform):
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        """What people are called who were heard lately, by their ids."""
+        """The names of people who wrote lately, by their ids."""
 
     def sender(self, event: Event) -> Sender:
         """See `sender_of`."""

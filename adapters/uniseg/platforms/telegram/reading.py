@@ -23,7 +23,7 @@ _THERE = ("creator", "administrator", "member", "restricted")
 _LEFT = ("left", "kicked")
 
 
-def said_in(update: Json) -> Json | None:
+def message_in(update: Json) -> Json | None:
     """The message of an update in which somebody says something."""
     message = _first(update, MESSAGES)
     return message if message is not None and any(kind in message for kind in SAID) else None
