@@ -49,7 +49,7 @@ class MailAdapter:
         self._threads = ThreadStore(host.data_dir / FOLDER)
         self._intake = MailIntake(host, self._threads, frozenset(self._boxes), name=self.name)
         self._posting = anyio.CapacityLimiter(POSTS)
-        self._serving = AdapterTasks(self._serve)
+        self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """A mail carries everything at once."""
@@ -67,14 +67,14 @@ class MailAdapter:
                 logger.warning(
                     "Mail: anybody can write to {} in anybody's name, an operator's too. "
                     'Set "verified_by" in MAIL_BOTS to the name in the Authentication-Results '
-                    "of your provider's mails to hear genuine senders only",
+                    "of your provider's mails to accept mail of verified senders only",
                     box.id,
                 )
-        await self._serving.start(self._driver.task_group)
+        await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """Stop looking. May be called twice."""
-        await self._serving.aclose()
+        await self._tasks.aclose()
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
@@ -109,12 +109,12 @@ class MailAdapter:
         instance = await self._host.instance_of(self.name, box.id)
         self._host.online()
         logger.info("Mail: {} is read as {}", box.id, instance)
-        known = await _in_thread(self._positions(box).read)
-        if known is None:
-            known = Position(validity, following - 1)
-            await _in_thread(partial(self._positions(box).write, known))
-        if known.validity == validity:
-            return known
+        position = await _in_thread(self._positions(box).read)
+        if position is None:
+            position = Position(validity, following - 1)
+            await _in_thread(partial(self._positions(box).write, position))
+        if position.validity == validity:
+            return position
         # The server numbers anew, so all has to be looked at; what is known is known by its id.
         since = await self._host.newest_times(instance)
         self._intake.seen_until[box.id] = max(since.values(), default=0.0)
@@ -124,10 +124,10 @@ class MailAdapter:
         file = self._positions(box)
         while True:
             for uid in await _in_thread(partial(inbox.newer, position.uid)):
-                letter = await _in_thread(partial(inbox.fetch, uid))
-                if letter is not None:
-                    mail = await _in_thread(partial(read_mail, letter.data))
-                    if await self._intake.take(box, letter, mail):
+                fetched = await _in_thread(partial(inbox.fetch, uid))
+                if fetched is not None:
+                    mail = await _in_thread(partial(read_mail, fetched.data))
+                    if await self._intake.take(box, fetched, mail):
                         await _in_thread(partial(inbox.mark_read, uid))
                 position = Position(position.validity, uid)
                 await _in_thread(partial(file.write, position))
@@ -175,7 +175,7 @@ class MailAdapter:
 
 
 async def _files(delivery: Delivery) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for segment in delivery.segments:
         if not isinstance(segment, Image | Voice | Video | File):
             continue
@@ -183,12 +183,12 @@ async def _files(delivery: Delivery) -> dict[str, bytes]:
         try:
             path = anyio.Path(segment.media.path)
             size = (await path.stat()).st_size
-            if size + sum(map(len, found.values())) > MAIL_BYTES:
+            if size + sum(map(len, contents.values())) > MAIL_BYTES:
                 raise UnsendableMail(f"{name}: a mail takes {MAIL_BYTES} bytes of attachments")
-            found[segment.media.path] = await path.read_bytes()
+            contents[segment.media.path] = await path.read_bytes()
         except OSError as error:
             raise UnsendableMail(f"{name} cannot be read: {error.strerror or error}") from None
-    return found
+    return contents
 
 
 def _receipt(state: DeliveryState, reason: str) -> Receipt:

@@ -15,19 +15,19 @@ from .settings import Mailbox
 CALL_S = 30.0
 """Seconds for one answer of the server."""
 MAIL_BYTES = 40 * 1024 * 1024
-"""A larger mail is heard of by its headers only."""
+"""Of a larger mail only the headers are fetched."""
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedMail:
-    """A mail as the server has it. Not ``whole`` is one of which only the headers were fetched."""
+    """A mail as the server has it; where it is not ``complete``, its headers alone."""
 
     uid: int
     arrived: float
     size: int
     data: bytes
-    whole: bool
+    complete: bool
 
 
 class ImapConnection:
@@ -57,9 +57,9 @@ class ImapConnection:
         """The numbers above this one, lowest first."""
         client = self._opened()
         _checked(client.noop())
-        found = _checked(client.uid("SEARCH", f"UID {uid + 1}:*"))
+        answer = _checked(client.uid("SEARCH", f"UID {uid + 1}:*"))
         # "*" is the last mail, whatever its number is.
-        return sorted(n for part in found if part for n in map(int, part.split()) if n > uid)
+        return sorted(n for part in answer if part for n in map(int, part.split()) if n > uid)
 
     def fetch(self, uid: int) -> FetchedMail | None:
         """A mail; nothing where somebody took it away meanwhile. It stays unread."""
@@ -70,11 +70,11 @@ class ImapConnection:
             return None
         moment = imaplib.Internaldate2tuple(about[0][0])
         arrived = time.mktime(moment) if moment else time.time()
-        whole = int(size[1]) <= MAIL_BYTES
-        what = "(BODY.PEEK[])" if whole else "(BODY.PEEK[HEADER])"
-        found = _parts(_checked(client.uid("FETCH", str(uid), what)))
-        data = next((body for _, body in found if body), None)
-        return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, whole)
+        complete = int(size[1]) <= MAIL_BYTES
+        what = "(BODY.PEEK[])" if complete else "(BODY.PEEK[HEADER])"
+        parts = _parts(_checked(client.uid("FETCH", str(uid), what)))
+        data = next((body for _, body in parts if body), None)
+        return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, complete)
 
     def mark_read(self, uid: int) -> None:
         """Show the mailbox's other readers that the bot has it."""
@@ -93,10 +93,10 @@ class ImapConnection:
         return self._client
 
     def _number(self, name: str) -> int:
-        _, found = self._opened().response(name)
-        if not found or not isinstance(found[0], bytes):
+        _, answer = self._opened().response(name)
+        if not answer or not isinstance(answer[0], bytes):
             raise imaplib.IMAP4.error(f"the server does not tell {name}")
-        return int(found[0])
+        return int(answer[0])
 
 
 def _checked(answer: tuple[str, Any]) -> list[Any]:
@@ -108,11 +108,11 @@ def _checked(answer: tuple[str, Any]) -> list[Any]:
 
 def _parts(data: list[Any]) -> list[tuple[bytes, bytes]]:
     """What a FETCH brought: a line, and the literal behind it where there is one."""
-    found = []
+    parts = []
     for part in data:
         match part:
             case (bytes(line), bytes(literal)):
-                found.append((line, literal))
+                parts.append((line, literal))
             case bytes(line) if line != b")":
-                found.append((line, b""))
-    return found
+                parts.append((line, b""))
+    return parts

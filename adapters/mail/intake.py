@@ -1,4 +1,4 @@
-"""From a mail to `Host.accept`: whose mail is heard, and in which chat."""
+"""From a mail to `Host.accept`: whose mail is accepted, and in which chat."""
 
 import re
 from functools import partial
@@ -52,31 +52,31 @@ class MailIntake:
         self.seen_until: dict[str, float] = {}
         """For mailboxes that were numbered anew: when the newest known mail came."""
 
-    async def take(self, box: Mailbox, letter: FetchedMail, mail: Mail) -> bool:
+    async def take(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> bool:
         """Hand a mail over; returns once it is stored. False for one that is left alone. Raises
         whatever the store raises, after some patience."""
-        if letter.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
+        if fetched.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
             return False
         if why := self._why_not(box, mail):
             logger.info("Mail: one to {} from {} is left alone: {}", box.id, mail.sender, why)
-            await self._tell_of_failure(box, letter, mail)
+            await self._report_failure(box, fetched, mail)
             return False
         instance = await self._host.instance_of(self._name, box.id)
-        thread_id = thread_of(_id_of(letter, mail), mail.references, box.domain)
+        thread_id = thread_of(_id_of(fetched, mail), mail.references, box.domain)
         try:
             key = ChatKey(instance, ChatKind.PRIVATE, mail.sender, thread_id)
         except ChatKeyError as error:
             logger.warning("Mail: one from {} belongs to no chat: {}", mail.sender, error)
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
-        if _ids(thread) == (_id_of(letter, mail),):
+        if _ids(thread) == (_id_of(fetched, mail),):
             thread = None  # It comes again: it began the thread, and was not stored.
         message = ChatMessage(
             chat_key=key,
-            message_id=_id_of(letter, mail),
+            message_id=_id_of(fetched, mail),
             sender=Sender(mail.sender, mail.name),
-            segments=await self._readable(box, key, thread, letter, mail),
-            time=letter.arrived,
+            segments=await self._readable(box, key, thread, fetched, mail),
+            time=fetched.arrived,
             account=box.id,
             to_bot=True,
         )
@@ -94,46 +94,46 @@ class MailIntake:
             return "it is ours"
         if why := automatic_reason(mail.message, mail.sender):
             return why
-        if not box.hears(mail.sender):
+        if not box.accepts_from(mail.sender):
             return "the operator's list of senders does not have them"
         if box.verified_by and not is_sender_verified(mail.message, mail.sender, box.verified_by):
             return f"{box.verified_by} did not find the sender to be genuine"
         return ""
 
     async def _readable(
-        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: FetchedMail, mail: Mail
+        self, box: Mailbox, key: ChatKey, thread: Thread | None, fetched: FetchedMail, mail: Mail
     ) -> Segments:
         try:
-            return await self._segments(box, key, thread, letter, mail)
+            return await self._segments(box, key, thread, fetched, mail)
         except Exception as error:  # noqa: BLE001 - one mail must not close the mailbox for good
             logger.exception("{}: a mail could not be read", key)
             return (Unknown("mail", f"unreadable: {error!r}"[:200]),)
 
     async def _segments(
-        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: FetchedMail, mail: Mail
+        self, box: Mailbox, key: ChatKey, thread: Thread | None, fetched: FetchedMail, mail: Mail
     ) -> Segments:
-        found: list[Segment] = []
+        segments: list[Segment] = []
         text = mail.text
         long = len(text) > TEXT_LENGTH
         if long:
             data = text.encode(errors="replace")
-            found.append(File(await self._host.media.keep_bytes(key, data, name="mail.txt")))
+            segments.append(File(await self._host.media.keep_bytes(key, data, name="mail.txt")))
             text = f"{text[:TEXT_LENGTH]}..."
         if any(is_ours(each, box.domain) or each in _ids(thread) for each in mail.references):
             text = without_quotes(text)
         if thread is None or bare_subject(mail.subject) != bare_subject(thread.subject):
             text = f"Subject: {mail.subject}\n\n{text}".strip() if mail.subject else text
         if text:
-            found.insert(0, Text(text))
-        found += [await self._kept(key, attachment) for attachment in mail.attachments]
-        if not letter.whole:
-            problem = f"the mail has {letter.size} bytes: at most {MAIL_BYTES} are fetched"
-            found.append(File(Media(name="mail.eml", problem=problem)))
+            segments.insert(0, Text(text))
+        segments += [await self._store(key, attachment) for attachment in mail.attachments]
+        if not fetched.complete:
+            problem = f"the mail has {fetched.size} bytes: at most {MAIL_BYTES} are fetched"
+            segments.append(File(Media(name="mail.eml", problem=problem)))
         if mail.problem:
-            found.append(Unknown("mail", mail.problem))
-        return tuple(found) or (Unknown("mail", "it is empty"),)
+            segments.append(Unknown("mail", mail.problem))
+        return tuple(segments) or (Unknown("mail", "it is empty"),)
 
-    async def _kept(self, key: ChatKey, attachment: MailAttachment) -> Segment:
+    async def _store(self, key: ChatKey, attachment: MailAttachment) -> Segment:
         keep = partial(self._host.media.keep_bytes, key, attachment.data, name=attachment.name)
         match attachment.kind:
             case "image":
@@ -144,12 +144,12 @@ class MailIntake:
                 return Video(await keep(expect="video"))
         return File(await keep(expect="file"))
 
-    async def _tell_of_failure(self, box: Mailbox, letter: FetchedMail, mail: Mail) -> None:
+    async def _report_failure(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> None:
         """A mail of ours came back: its chat is told. Anybody could write such a report, so only
         one about a thread that there is counts, and it answers nothing."""
         if mail.message.get_content_type() != "multipart/report":
             return
-        raw = letter.data.decode("ascii", "replace")
+        raw = fetched.data.decode("ascii", "replace")
         ids, recipient = our_ids(raw, box.domain), _RECIPIENT.search(raw)
         if not ids or recipient is None:
             return
@@ -159,8 +159,8 @@ class MailIntake:
             key = ChatKey(instance, ChatKind.PRIVATE, recipient[1].lower(), thread)
         except ChatKeyError:
             return
-        known = await anyio.to_thread.run_sync(self._threads.read, key)
-        if ids[0] not in _ids(known):
+        earlier = await anyio.to_thread.run_sync(self._threads.read, key)
+        if ids[0] not in _ids(earlier):
             return
         diagnosis = _DIAGNOSIS.findall(raw)
         detail = (diagnosis[-1] if diagnosis else "no reason given").strip()[:200]
@@ -170,14 +170,14 @@ class MailIntake:
             message_id="",
             sender=Sender(""),
             segments=(Notice("undelivered", detail=detail),),
-            time=letter.arrived,
+            time=fetched.arrived,
             account=box.id,
         )
         await accept_patiently(self._host.accept, message)
 
 
-def _id_of(letter: FetchedMail, mail: Mail) -> str:
-    return mail.message_id or f"<uid.{letter.uid}.{letter.arrived:.0f}>"
+def _id_of(fetched: FetchedMail, mail: Mail) -> str:
+    return mail.message_id or f"<uid.{fetched.uid}.{fetched.arrived:.0f}>"
 
 
 def _ids(thread: Thread | None) -> tuple[str, ...]:

@@ -65,13 +65,13 @@ class Mail:
 def read_mail(data: bytes) -> Mail:
     """A mail from its bytes. One made to keep the parser busy lies beside its headers, unread."""
     lines = data.splitlines()
-    whole = len(lines) * (1 + data.count(b"boundary")) <= WORK
+    parse_body = len(lines) * (1 + data.count(b"boundary")) <= WORK
     lengths = [*_lengths(lines)]
     if max(lengths, default=0) > HEADER_BYTES or sum(lengths) > HEADERS_BYTES:
         return Mail(EmailMessage(), problem="its headers are too long to be read")
     try:
-        if not whole:
-            data, rest = data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", data
+        if not parse_body:
+            data, unparsed = data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", data
         message = email.message_from_bytes(data, policy=email.policy.default)
     except Exception as error:  # noqa: BLE001 - the parser's own faults, nesting without end among them
         return Mail(EmailMessage(), problem=f"unreadable: {error!r}"[:200])
@@ -89,8 +89,8 @@ def read_mail(data: bytes) -> Mail:
         (*references, *answered),
         " ".join(header(message, "Subject").split())[:500],
     )
-    if not whole:
-        beside = MailAttachment("mail.eml", "message/rfc822", rest)
+    if not parse_body:
+        beside = MailAttachment("mail.eml", "message/rfc822", unparsed)
         return replace(mail, attachments=(beside,), problem="it has too many parts to be read")
     try:
         text, attachments = _content(message)
@@ -144,18 +144,18 @@ def _content(message: EmailMessage) -> tuple[str, tuple[MailAttachment, ...]]:
     if not text and html is not None:
         text = words_of(_words(html)[:HTML_LENGTH])
     bodies = [part for part in (plain, html) if part is not None]
-    found = (each for each in _leaves(message) if not any(each is body for body in bodies))
-    attachments = [_attachment(part) for part in found]
+    others = (each for each in _leaves(message) if not any(each is body for body in bodies))
+    attachments = [_attachment(part) for part in others]
     return text.replace("\r\n", "\n"), tuple(attachments[:ATTACHMENTS])
 
 
 def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
     """Parts that have no parts. A mail inside a mail is one."""
-    waiting = [message]
-    while waiting:
-        part = waiting.pop()
+    pending = [message]
+    while pending:
+        part = pending.pop()
         if part.is_multipart() and part.get_content_maintype() == "multipart":
-            waiting += [cast(EmailMessage, each) for each in reversed(list(part.iter_parts()))]
+            pending += [cast(EmailMessage, each) for each in reversed(list(part.iter_parts()))]
         else:
             yield part
 

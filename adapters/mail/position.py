@@ -9,7 +9,8 @@ from nekro_core.api.adapter import write_whole
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Mails up to ``uid`` are heard. A server that has to number anew has another ``validity``."""
+    """Mails up to ``uid`` are handed over. A server that numbers its mails anew changes
+    ``validity``."""
 
     validity: int
     uid: int
@@ -24,8 +25,8 @@ class PositionFile:
     def read(self) -> Position | None:
         """Nothing at the first start."""
         try:
-            found = json.loads(self._path.read_text())
-            return Position(int(found["validity"]), int(found["uid"]))
+            stored = json.loads(self._path.read_text())
+            return Position(int(stored["validity"]), int(stored["uid"]))
         except FileNotFoundError:
             return None
         except (ValueError, LookupError, TypeError):

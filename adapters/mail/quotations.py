@@ -25,12 +25,14 @@ def without_quotes(text: str) -> str:
     """The newest words. Where nothing is left of them, the text as it was."""
     lines = text.replace("\r\n", "\n").split("\n")
     end = next((at for at in range(len(lines)) if _begins_quote(lines, at)), len(lines))
-    kept = lines[:end]
-    while kept and (not kept[-1].strip() or kept[-1].lstrip().startswith(">")):
-        kept.pop()
-    signature = next((at for at, line in enumerate(kept) if _SIGNATURE.match(line)), len(kept))
-    said = "\n".join(kept[:signature]).strip()
-    return said or text.strip()
+    unquoted = lines[:end]
+    while unquoted and (not unquoted[-1].strip() or unquoted[-1].lstrip().startswith(">")):
+        unquoted.pop()
+    signature = next(
+        (at for at, line in enumerate(unquoted) if _SIGNATURE.match(line)), len(unquoted)
+    )
+    answer = "\n".join(unquoted[:signature]).strip()
+    return answer or text.strip()
 
 
 def _begins_quote(lines: list[str], at: int) -> bool:

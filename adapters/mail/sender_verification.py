@@ -26,18 +26,18 @@ def is_sender_verified(mail: EmailMessage, sender: str, verified_by: str) -> boo
         plain = _plain(text)
         if plain is None:
             return False
-        results = [found for each in plain.split(";")[1:] if (found := _RESULT.match(each))]
-        dmarc = [found for found in results if found[1].lower() == "dmarc"]
-        if len(dmarc) > 1 or any(found[2].lower() == "fail" for found in dmarc):
+        results = [result for each in plain.split(";")[1:] if (result := _RESULT.match(each))]
+        dmarc = [result for result in results if result[1].lower() == "dmarc"]
+        if len(dmarc) > 1 or any(result[2].lower() == "fail" for result in dmarc):
             return False
-        return any(_passes(found, domain) for found in results)
+        return any(_passes(result, domain) for result in results)
     return False
 
 
 def _plain(text: str) -> str | None:
     """The header without comments, and with nothing between quotation marks that could be taken for
     the header's own. Nothing where a comment or a quotation does not end, or breaks the other."""
-    kept: list[str] = []
+    plain: list[str] = []
     depth, quoted, open_in_comment = 0, False, False
     characters = iter(text)
     for character in characters:
@@ -45,12 +45,12 @@ def _plain(text: str) -> str | None:
             next(characters, None)
         elif quoted:
             quoted = character != '"'
-            kept.append("_" if character in _SEPARATORS else character)
+            plain.append("_" if character in _SEPARATORS else character)
         elif character == '"' and depth:
             open_in_comment = not open_in_comment
         elif character == '"':
             quoted = True
-            kept.append(character)
+            plain.append(character)
         elif character == "(":
             depth += 1
         elif character == ")" and depth:
@@ -58,17 +58,17 @@ def _plain(text: str) -> str | None:
             if open_in_comment:
                 return None
         elif not depth:
-            kept.append(character)
-    return None if quoted or depth else "".join(kept)
+            plain.append(character)
+    return None if quoted or depth else "".join(plain)
 
 
-def _passes(found: re.Match[str], domain: str) -> bool:
-    if found[2].lower() != "pass":
+def _passes(result: re.Match[str], domain: str) -> bool:
+    if result[2].lower() != "pass":
         return False
     values: dict[str, str] = {}
-    for name, value in _PROPERTY.findall(found[3]):
+    for name, value in _PROPERTY.findall(result[3]):
         values.setdefault(name.lower(), value.strip('"').lower())
-    match found[1].lower():
+    match result[1].lower():
         case "dmarc":
             return values.get("header.from", "").rpartition("@")[2] == domain
         case "dkim":

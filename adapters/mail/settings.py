@@ -42,11 +42,11 @@ class Mailbox(BaseModel):
     imap: Server
     smtp: Server
     senders: tuple[str, ...] = ("*",)
-    """Whose mail is heard: addresses, with ``*`` for any part, as ``*@example.org``."""
+    """Whose mail is accepted: addresses, with ``*`` for any part, as ``*@example.org``."""
     verified_by: str = ""
     """The name under which the provider writes ``Authentication-Results`` (RFC 8601). Where it is
-    set, only mail is heard whose sender the provider found to be genuine. Without it anybody can
-    write in anybody's name."""
+    set, mail is accepted only if the provider verified its sender. Without it anybody can write in
+    anybody's name."""
     poll_s: float = Field(default=POLL_S, gt=0)
 
     @field_validator("id")
@@ -67,26 +67,26 @@ class Mailbox(BaseModel):
         """Of the address."""
         return self.id.rpartition("@")[2]
 
-    def hears(self, address: str) -> bool:
+    def accepts_from(self, address: str) -> bool:
         """Whether the operator lets this sender in."""
         return any(fnmatch.fnmatchcase(address, pattern.lower()) for pattern in self.senders)
 
 
 def read_settings(settings: Mapping[str, Any]) -> tuple[Mailbox, ...]:
     """The mailboxes in ``MAIL_BOTS``. Raises `ValueError` in words."""
-    found = settings.get("mail_bots") or []
-    if isinstance(found, str):
+    written = settings.get("mail_bots") or []
+    if isinstance(written, str):
         try:
-            found = json.loads(found)
+            written = json.loads(written)
         except ValueError:
             raise ValueError("MAIL_BOTS is no JSON: expected a list of mailboxes") from None
-    if not isinstance(found, list) or not found:
+    if not isinstance(written, list) or not written:
         raise ValueError(
             'MAIL_BOTS names no mailbox: expected [{"id": "bot@example.org", "password": "...", '
             '"imap": {"host": "...", "port": 993}, "smtp": {"host": "...", "port": 465}}]'
         )
     boxes = []
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(written, 1):
         try:
             boxes.append(Mailbox.model_validate(each))
         except ValidationError as error:

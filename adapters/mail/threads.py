@@ -47,13 +47,13 @@ async def forget_person(data_dir: Path, _person: Person, traces: PersonTraces) -
 
 def is_ours(message_id: str, domain: str) -> bool:
     """Whether the bot gave this id."""
-    found = _OURS.fullmatch(message_id)
-    return found is not None and found[2] == domain
+    match = _OURS.fullmatch(message_id)
+    return match is not None and match[2] == domain
 
 
 def our_ids(text: str, domain: str) -> list[str]:
     """Every id in a text that the bot gave."""
-    return [found[0] for found in _OURS.finditer(text) if found[2] == domain]
+    return [match[0] for match in _OURS.finditer(text) if match[2] == domain]
 
 
 def new_id(thread: str | None, delivery_id: str, domain: str) -> str:
@@ -67,8 +67,8 @@ def thread_of(message_id: str, references: Iterable[str], domain: str) -> str | 
     belonged to none."""
     ids = [*references, message_id]
     for each in reversed(ids):
-        if (found := _OURS.fullmatch(each)) and found[2] == domain:
-            return None if found[1] == NO_THREAD else found[1]
+        if (match := _OURS.fullmatch(each)) and match[2] == domain:
+            return None if match[1] == NO_THREAD else match[1]
     return hashlib.sha256(ids[0].encode(errors="replace")).hexdigest()[:12]
 
 
@@ -81,15 +81,15 @@ class ThreadStore:
     def read(self, key: ChatKey) -> Thread | None:
         """What is known of a chat's thread."""
         try:
-            found = json.loads(self._path(key).read_text())
-            return Thread(str(found["subject"]), tuple(map(str, found["ids"])))
+            stored = json.loads(self._path(key).read_text())
+            return Thread(str(stored["subject"]), tuple(map(str, stored["ids"])))
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
     def write(self, key: ChatKey, thread: Thread) -> None:
         """Raises `OSError`."""
-        kept = {"subject": thread.subject, "ids": thread.ids}
-        write_whole(self._path(key), json.dumps(kept).encode())
+        stored = {"subject": thread.subject, "ids": thread.ids}
+        write_whole(self._path(key), json.dumps(stored).encode())
 
     def forget(self, key: ChatKey) -> bool:
         """Delete what is known of a chat's thread. False where there is nothing."""

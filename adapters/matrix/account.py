@@ -173,11 +173,11 @@ async def _upload_bytes(server: Homeserver) -> int:
     """Largest medium that the server takes."""
     for path in ("client/v1/media/config", "media/v3/config"):
         try:
-            found = table(await server.get(path)).get("m.upload.size")
+            limit = table(await server.get(path)).get("m.upload.size")
         except HomeserverRefused:
             continue
-        if isinstance(found, int) and found > 0:
-            return found
+        if isinstance(limit, int) and limit > 0:
+            return limit
     return UPLOAD_BYTES
 
 

@@ -85,7 +85,7 @@ class MatrixAdapter:
         self._accounts = [
             MatrixAccount(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
         ]
-        self._serving = AdapterTasks(self._serve)
+        self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """The same for all rooms; media as large as the most modest of our servers takes them."""
@@ -103,11 +103,11 @@ class MatrixAdapter:
 
     async def start(self) -> None:
         """Log in and follow, in tasks of the driver's. A server that is away is tried again."""
-        await self._serving.start(self._driver.task_group)
+        await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """End the connections; messages in flight become unknown. May be called twice."""
-        await self._serving.aclose()
+        await self._tasks.aclose()
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
@@ -118,8 +118,8 @@ class MatrixAdapter:
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         """Every account of ours that was ever connected, and the one that this chat belongs to."""
         bound = await self._host.account_of(chat_key.instance)
-        ours = {account.user_id for account in self._accounts if account.user_id}
-        return frozenset(ours | ({bound} if bound else set()))
+        accounts = {account.user_id for account in self._accounts if account.user_id}
+        return frozenset(accounts | ({bound} if bound else set()))
 
     async def send(self, delivery: Delivery) -> Receipt:
         """Make the one call. It goes out by the chat's own account or not at all."""
@@ -147,7 +147,7 @@ class MatrixAdapter:
         account = await self._account(key)
         if account is None or account.server is None:
             return _pending("the account is not connected")
-        place = ""
+        page = ""
         oldest = (doubt.since - CLOCKS_S) * 1000
         for _ in range(ASKED_PAGES):
             try:
@@ -158,7 +158,7 @@ class MatrixAdapter:
                             "dir": "b",
                             "limit": 100,
                             "filter": _own_messages(account.user_id),
-                            "from": place or None,
+                            "from": page or None,
                         },
                     )
                 )
@@ -168,12 +168,12 @@ class MatrixAdapter:
                 return _pending(str(error))
             for event in answer.get("chunk") or []:
                 if table(event.get("content")).get(DELIVERY_ID) == doubt.delivery.delivery_id:
-                    found = words(event.get("event_id"))
-                    return Receipt(state=DeliveryState.SENT, message_id=found)
+                    event_id = words(event.get("event_id"))
+                    return Receipt(state=DeliveryState.SENT, message_id=event_id)
                 if event.get("origin_server_ts", 0) < oldest:
                     return _rejected("the room does not have it")
-            place = words(answer.get("end"))
-            if not place:
+            page = words(answer.get("end"))
+            if not page:
                 return _rejected("the room does not have it")
         return Receipt(state=DeliveryState.UNKNOWN, reason="too much was sent since to find it")
 

@@ -52,20 +52,20 @@ class SyncCheckpoint:
     path: Path
     broken: anyio.Event = field(default_factory=anyio.Event)
     token: str = ""
-    _kept: str = ""
+    _stored: str = ""
     _pages: "deque[SyncPage]" = field(default_factory=deque)
 
     def load(self) -> None:
         """Read where an earlier process was; nothing where there was none."""
         try:
-            found = json.loads(self.path.read_bytes())
+            stored = json.loads(self.path.read_bytes())
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
             logger.error("{} cannot be read, so what was missed stays missed: {}", self.path, error)
             return
-        if isinstance(found, dict) and isinstance(found.get("since"), str):
-            self.token = self._kept = found["since"]
+        if isinstance(stored, dict) and isinstance(stored.get("since"), str):
+            self.token = self._stored = stored["since"]
 
     def page(self, token: str) -> SyncPage:
         """A new round, which ends at ``token``."""
@@ -77,7 +77,7 @@ class SyncCheckpoint:
         """Move on to the end of the last page of which, and of all before it, every job is done."""
         while self._pages and self._pages[0].left == 0 and not self._pages[0].failed:
             self.token = self._pages.popleft().token
-        if self.token == self._kept:
+        if self.token == self._stored:
             return
         data = json.dumps({"since": self.token}).encode()
         try:
@@ -85,10 +85,10 @@ class SyncCheckpoint:
         except OSError as error:
             logger.error("{} cannot be written; a restart would read again: {}", self.path, error)
             return
-        self._kept = self.token
+        self._stored = self.token
 
     async def forget(self) -> None:
         """Begin anew with the present: the server does not know the place any more."""
         self._pages.clear()
-        self.token = self._kept = ""
+        self.token = self._stored = ""
         await anyio.Path(self.path).unlink(missing_ok=True)

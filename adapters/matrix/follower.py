@@ -66,7 +66,7 @@ class Follower:
         self._rooms = rooms
         self._intake = intake
         self._bookmark = bookmark
-        self._lanes = KeyedQueue(tasks)
+        self._queue = KeyedQueue(tasks)
 
     async def follow(self) -> None:
         """Read on and on. Raises `ActionError`."""
@@ -105,11 +105,11 @@ class Follower:
         for event in _events(answer, "account_data"):
             if event.get("type") == "m.direct":
                 self._rooms.apply_direct(event.get("content"))
-        places = table(answer.get("rooms"))
-        for room_id, invited in table(places.get("invite")).items():
+        rooms = table(answer.get("rooms"))
+        for room_id, invited in table(rooms.get("invite")).items():
             job = partial(self._invited, room_id, table(invited))
-            await self._lanes.submit(room_id, page.job(job))
-        for room_id, joined in table(places.get("join")).items():
+            await self._queue.submit(room_id, page.job(job))
+        for room_id, joined in table(rooms.get("join")).items():
             await self._joined(room_id, table(joined), page, since, away=away)
 
     async def _joined(
@@ -133,34 +133,34 @@ class Follower:
             and not any(_is_our_coming(event, own) for event in state)
         ):
             job = partial(self._fill, room_id, words(part.get("prev_batch")), since, away=away)
-            await self._lanes.submit(room_id, page.job(job))
+            await self._queue.submit(room_id, page.job(job))
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
                 continue  # What was said before we came is good to know; who came is not news.
-            medium = self._intake.medium(room_id, event, self._lanes)
+            medium = self._intake.medium(room_id, event, self._queue)
             left = away or number < came
             job = partial(self._intake.take, room_id, event, away=left, medium=medium)
-            await self._lanes.submit(room_id, page.job(job))
+            await self._queue.submit(room_id, page.job(job))
             self._account.offer(room_id, event)
 
     async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:
         """What a round left out, oldest first. Raises `ActionError` where asking again may help."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/messages"
         events: list[Json] = []
-        place = start
+        page = start
         for _ in range(GAP_PAGES):
-            question = {"dir": "b", "limit": GAP_PAGE, "to": since, "from": place}
+            question = {"dir": "b", "limit": GAP_PAGE, "to": since, "from": page}
             try:
                 answer = table(await self._server.get(path, question))
             except HomeserverRefused as error:
                 logger.error("Matrix: what was missed in {} is not shown: {}", room_id, error)
                 break
-            found = answer.get("chunk")
-            if not isinstance(found, list) or not found:
+            chunk = answer.get("chunk")
+            if not isinstance(chunk, list) or not chunk:
                 break
-            events += [event for event in found if isinstance(event, dict)]
-            place = words(answer.get("end"))
-            if not place:
+            events += [event for event in chunk if isinstance(event, dict)]
+            page = words(answer.get("end"))
+            if not page:
                 break
         for event in reversed(events):
             await self._intake.take(room_id, event, away=away)
@@ -215,8 +215,10 @@ _FILTER = json.dumps(
 
 
 def _events(part: Mapping[str, Any], name: str) -> list[Json]:
-    found = table(part.get(name)).get("events")
-    return [event for event in found if isinstance(event, dict)] if isinstance(found, list) else []
+    events = table(part.get(name)).get("events")
+    return (
+        [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+    )
 
 
 def _is_our_coming(event: Json, own: str) -> bool:

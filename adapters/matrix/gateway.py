@@ -46,14 +46,14 @@ class MatrixGateway(StockAdapter):
     async def log_in(self, info: BotInfo, server: Homeserver) -> Bot:
         """Who the account is, with a token that works. Raises `ActionError`."""
         self._load_persisted_tokens(info)
-        found = await self._renewed(info) if not info.access_token else None
+        account = await self._renewed(info) if not info.access_token else None
         try:
-            found = found or await _who_is_it(server)
+            account = account or await _who_is_it(server)
         except LoggedOut:
             if not (info.refresh_token or info.login_password or info.oauth_enabled):
                 raise
-            found = await self._renewed(info)
-        return Bot(self, str(found.user_id), info, found)
+            account = await self._renewed(info)
+        return Bot(self, str(account.user_id), info, account)
 
     async def _renewed(self, info: BotInfo) -> WhoamiResponse:
         try:

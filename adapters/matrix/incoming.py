@@ -61,24 +61,24 @@ class MatrixLookups(Protocol):
 async def read_message(event: Json, lookups: MatrixLookups, own: str) -> Segments:
     """Our segments for an ``m.room.message`` or a sticker. ``own`` is our account's user id."""
     content = table(event.get("content"))
-    found: list[Segment] = []
+    segments: list[Segment] = []
     answered = answered_id(content)
     if answered:
-        found.append(await lookups.quoted(answered))
+        segments.append(await lookups.quoted(answered))
     kind = "m.sticker" if event.get("type") == "m.sticker" else words(content.get("msgtype"))
     if kind in _MEDIA:
-        found.append(await _medium(kind, content, lookups))
+        segments.append(await _medium(kind, content, lookups))
         text = _caption(content) if kind != "m.sticker" else ""
     elif kind == "m.location":
         where = f"{body_of(content)} {words(content.get('geo_uri'))}".strip()
-        return (*found, Unknown("location", where[:SUMMARY_LENGTH]))
+        return (*segments, Unknown("location", where[:SUMMARY_LENGTH]))
     elif kind == "m.emote":
         text = f"* {body_of(content)}"
     else:
         text = body_of(content)
         if not text and content:
-            return (*found, Unknown(kind or "message", summary_of(content)))
-    return (*found, *with_mentions(text, content, own))
+            return (*segments, Unknown(kind or "message", summary_of(content)))
+    return (*segments, *with_mentions(text, content, own))
 
 
 def with_mentions(text: str, content: Json, own: str) -> Segments:
@@ -99,23 +99,23 @@ def with_mentions(text: str, content: Json, own: str) -> Segments:
     if _room_is_mentioned(content):
         text = text.replace("@room", "", 1).lstrip() if text.startswith("@room") else text
         segments.append(Mention(EVERYONE))
-    places: list[tuple[int, int, Mention]] = []
+    spans: list[tuple[int, int, Mention]] = []
     for user in people[:MENTIONS]:
         mention = Mention(user, names.get(user, ""))
         spellings = [names.get(user, ""), user]
-        place = next(
+        span = next(
             ((at, len(each)) for each in spellings if each and (at := text.find(each)) >= 0), None
         )
-        if place is None:
+        if span is None:
             segments.append(mention)
         else:
-            at, length = place
+            at, length = span
             # Programs write "Name: text" at the beginning, and some "@Name".
             start = at - 1 if at and text[at - 1] == "@" else at
             end = at + length + (text[at + length : at + length + 1] == ":" and start == 0)
-            places.append((start, end, mention))
+            spans.append((start, end, mention))
     position = 0
-    for start, end, mention in sorted(places, key=lambda place: place[0]):
+    for start, end, mention in sorted(spans, key=lambda span: span[0]):
         if start < position:
             segments.append(mention)
             continue
@@ -205,15 +205,15 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
 
 def medium_of(event: Json) -> tuple[str, str] | None:
     """The server and the id of a message's medium, which are all that is needed to have it."""
-    found = _MXC.match(words(table(event.get("content")).get("url")))
-    return (found[1], found[2]) if found and event.get("type") in _SAID else None
+    match = _MXC.match(words(table(event.get("content")).get("url")))
+    return (match[1], match[2]) if match and event.get("type") in _SAID else None
 
 
 async def _medium(kind: str, content: Json, lookups: MatrixLookups) -> Segment:
     name = words(content.get("filename") or content.get("body"))
-    found = _MXC.match(words(content.get("url")))
-    if found is not None:
-        media = await lookups.media(found[1], found[2], name, _MEDIA[kind])
+    match = _MXC.match(words(content.get("url")))
+    if match is not None:
+        media = await lookups.media(match[1], match[2], name, _MEDIA[kind])
     elif content.get("file"):
         media = Media(name=name, problem="it is encrypted, and this bot reads no encrypted media")
     else:

@@ -54,7 +54,7 @@ Action = Callable[[], Awaitable[None]]
 
 
 class MatrixIntake:
-    """Takes in what one account hears."""
+    """Takes the events of one account."""
 
     def __init__(
         self,
@@ -75,19 +75,19 @@ class MatrixIntake:
         self._clock = clock
         self._hand_over = hand_over
 
-    def medium(self, room_id: str, event: Json, lanes: KeyedQueue) -> Prefetch[bytes] | None:
+    def medium(self, room_id: str, event: Json, queue: KeyedQueue) -> Prefetch[bytes] | None:
         """What `take` needs of a medium, begun at once where its room waits already."""
-        found = medium_of(event)
-        if found is None or words(event.get("sender")) == self._account:
+        reference = medium_of(event)
+        if reference is None or words(event.get("sender")) == self._account:
             return None
         deadline = anyio.current_time() + MEDIUM_S
 
         async def download() -> bytes:
-            async with lanes.few(room_id):
+            async with queue.few(room_id):
                 seconds = max(deadline - anyio.current_time(), 0.0)
-                return await self._server.download(*found, seconds=seconds)
+                return await self._server.download(*reference, seconds=seconds)
 
-        return lanes.reading(room_id, download)
+        return queue.reading(room_id, download)
 
     async def take(
         self,
@@ -134,9 +134,9 @@ class MatrixIntake:
         if replaced:
             # Servers let anybody claim to change a message; the host knows whose it is.
             new = table(content.get("m.new_content"))
-            said = with_mentions(body_of(new), new, self._account)
+            edited = with_mentions(body_of(new), new, self._account)
             key = self._key_of(room_id, replaced)
-            return partial(self._host.revise, key, replaced, sender, said) if said else None
+            return partial(self._host.revise, key, replaced, sender, edited) if edited else None
         try:
             key = self._rooms.key(self._instance, room_id, thread)
         except ChatKeyError as error:
@@ -160,8 +160,8 @@ class MatrixIntake:
 
     def _key_of(self, room_id: str, event_id: str) -> ChatKey:
         """The chat in which an event stands, by what is remembered of it."""
-        said = self._rooms.cached_event(event_id)
-        return self._rooms.key(self._instance, room_id, said.thread if said else None)
+        quoted = self._rooms.cached_event(event_id)
+        return self._rooms.key(self._instance, room_id, quoted.thread if quoted else None)
 
     async def _segments(
         self, key: ChatKey, event: Json, medium: Prefetch[bytes] | None
@@ -219,7 +219,7 @@ class _Enquiry:
         return await self._host.media.keep_bytes(self._key, data, name=name, expect=expect)
 
     async def quoted(self, event_id: str) -> Reply:
-        """From what was heard lately, else from the server."""
+        """From the events of late, else from the server."""
         said = self._rooms.cached_event(event_id)
         if said is None:
             event = await self._rooms.event(self._key.native_id, event_id)

@@ -51,15 +51,15 @@ class UnsendableEvent(ValueError):
 async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: int) -> Content:
     """The content of an ``m.room.message``. ``most`` bounds a medium's bytes. Raises
     `UnsendableEvent`, and what ``upload`` raises."""
-    wanted = [segment for segment in delivery.segments if segment != Text("")]
-    replies = [segment for segment in wanted if isinstance(segment, Reply)]
-    rest = [segment for segment in wanted if not isinstance(segment, Reply)]
-    if not rest:
+    segments = [segment for segment in delivery.segments if segment != Text("")]
+    replies = [segment for segment in segments if isinstance(segment, Reply)]
+    body = [segment for segment in segments if not isinstance(segment, Reply)]
+    if not body:
         raise UnsendableEvent("the message is empty")
-    media = [segment for segment in rest if isinstance(segment, Image | Voice | Video | File)]
-    words = tuple(segment for segment in rest if isinstance(segment, Text | Mention))
-    if len(media) + len(words) < len(rest):
-        kinds = {_kind(segment) for segment in rest if segment not in (*media, *words)}
+    media = [segment for segment in body if isinstance(segment, Image | Voice | Video | File)]
+    words = tuple(segment for segment in body if isinstance(segment, Text | Mention))
+    if len(media) + len(words) < len(body):
+        kinds = {_kind(segment) for segment in body if segment not in (*media, *words)}
         raise UnsendableEvent(f"Matrix cannot send a segment of type {', '.join(sorted(kinds))}")
     if len(media) > 1 or (words and any(not isinstance(each, Image) for each in media)):
         raise UnsendableEvent(

@@ -32,7 +32,7 @@ def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
     Where an account can renew its token, the new one is kept below ``folder`` unless
     ``MATRIX_TOKEN_STORE_PATH`` says where: the one in the settings is worth nothing by then.
     """
-    found: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     for name in Config.model_fields:
         value = settings.get(name)
         if name == "matrix_bots" and isinstance(value, str):
@@ -41,9 +41,9 @@ def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
             except ValueError:
                 raise ValueError(f"MATRIX_BOTS: expected JSON, for example {_EXAMPLE}") from None
         if value not in (None, ""):
-            found[name] = value
+            written[name] = value
     try:
-        config = Config.model_validate(found)
+        config = Config.model_validate(written)
     except ValidationError as error:
         # Without the values: they hold tokens.
         faults = [f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors()]

@@ -63,7 +63,7 @@ class OneBotV11Adapter:
         self._send_s = send_s
         self._driver = driver
         self._gateway = gateway
-        self._serving = AdapterTasks(self._serve)
+        self._tasks = AdapterTasks(self._serve)
         self._unbundled: set[str] = set()
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
@@ -78,11 +78,11 @@ class OneBotV11Adapter:
         somebody has opened a way in past the token meanwhile.
         """
         require_token_checks(self._driver)
-        await self._serving.start(self._driver.task_group)
+        await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """Close every connection; messages in flight become unknown. May be called twice."""
-        await self._serving.aclose()
+        await self._tasks.aclose()
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
@@ -160,9 +160,9 @@ async def _shown(event: Json, account: str) -> PlatformMessage:
 
 def _sent_id(data: Any) -> str:
     """Of a bundle some implementations tell only the id by which its messages are asked for."""
-    found = data if isinstance(data, Mapping) else {}
+    answer = data if isinstance(data, Mapping) else {}
     names = ("message_id", "forward_id", "res_id")
-    return next((str(found[name]) for name in names if found.get(name) is not None), "")
+    return next((str(answer[name]) for name in names if answer.get(name) is not None), "")
 
 
 def _size(delivery: Delivery) -> int:

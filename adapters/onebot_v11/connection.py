@@ -105,7 +105,7 @@ class OneBotConnection:
     went to the peer."""
     lost: str = ""
     """Why it is over; empty while it lives."""
-    heard: set[str] = field(default_factory=set)
+    received_ids: set[str] = field(default_factory=set)
     """The ids of the first `HEARD` messages that came on it: a history that has them as well does
     not tell of what was missed."""
     _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -123,15 +123,15 @@ class OneBotConnection:
         echo = str(next(self._echoes))
         frame = _ENCODER.encode({"action": action, "params": params, "echo": echo})
         with anyio.move_on_after(seconds) as scope:
-            waiting = self._waiting[echo] = _Waiting(scope)
+            pending = self._waiting[echo] = _Waiting(scope)
             try:
                 await self._write(frame)
                 await anyio.sleep_forever()
             finally:
                 del self._waiting[echo]
-        if waiting.answer is None:
+        if pending.answer is None:
             raise self._unanswered(f"no answer to {action} within {seconds:g} s")
-        return _data_of(waiting.answer)
+        return _data_of(pending.answer)
 
     async def next_event(self) -> Json | None:
         """The next event, or nothing once the connection is over. Answers are handed to their
@@ -164,8 +164,8 @@ class OneBotConnection:
         if self.lost:
             return
         self.lost = reason
-        for waiting in self._waiting.values():
-            waiting.scope.cancel()
+        for pending in self._waiting.values():
+            pending.scope.cancel()
         if self._reading is not None:
             self._reading.cancel()
 
@@ -199,10 +199,10 @@ class OneBotConnection:
         return frame
 
     def _take_answer(self, frame: Json) -> None:
-        waiting = self._waiting.get(str(frame.get("echo")))
-        if waiting is not None:
-            waiting.answer = frame
-            waiting.scope.cancel()
+        pending = self._waiting.get(str(frame.get("echo")))
+        if pending is not None:
+            pending.answer = frame
+            pending.scope.cancel()
         elif frame.get("echo") is None:
             logger.warning("{} says: {}", self.source, str(frame)[:300])
         else:
@@ -211,8 +211,8 @@ class OneBotConnection:
     def _note_message(self, frame: Json) -> None:
         message_id = words(frame.get("message_id"))
         is_one = frame["post_type"] == "message" and 0 < len(message_id) <= LONGEST_ID
-        if is_one and len(self.heard) < HEARD:
-            self.heard.add(message_id)
+        if is_one and len(self.received_ids) < HEARD:
+            self.received_ids.add(message_id)
 
     def _notice_heartbeat(self, frame: Json) -> None:
         interval = frame.get("interval")

@@ -173,13 +173,13 @@ class OneBotGateway(StockAdapter):
                 first = await connection.next_event()
                 connection.account = str((first or {}).get("self_id") or "")
             if connection.account and self._admit(connection):
-                await self._hear(connection, first)
+                await self._read_events(connection, first)
         finally:
             connection.lose("connection closed")
             with anyio.CancelScope(shield=True):
                 await connection.close()
 
-    async def _hear(self, connection: OneBotConnection, event: Json | None) -> None:
+    async def _read_events(self, connection: OneBotConnection, event: Json | None) -> None:
         assert self._tasks is not None
         assert self._intake is not None
         bot = Bot(self, connection.account)

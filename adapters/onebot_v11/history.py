@@ -20,12 +20,12 @@ PAGES = 20
 CONFIRM_PAGES = 5
 """Most pages looked through for one message of ours: 500 messages in the seconds since."""
 CHATS = 200
-"""Most chats that are looked through for a message from somebody whom we have not heard before."""
+"""Most chats that are searched for messages of people who are new to us."""
 OVERLAP_S = 60.0
 """How far before the newest message of all a new chat is searched: two chats' messages may have
 been stored in another order than they were sent. And how far before its first connection a new
-account begins: a process that was killed before it had written that it knows the account may have
-heard its first messages."""
+account begins: a process that was killed before it stored the account may have received the
+account's first messages."""
 
 ChatTarget = tuple[ChatKind, str]
 
@@ -41,35 +41,35 @@ class Gap:
 async def find_gaps(
     connection: OneBotConnection, known: Mapping[ChatTarget, float], begun: float
 ) -> list[Gap]:
-    """The chats to look through, the latest first: known ones, and new ones that spoke since we
-    last heard anything, or since the account was first here (``begun``, seconds since 1970) where
-    we never did: a crash may have taken its first message. The vendors' list of recent contacts,
-    where there is one, spares the quiet chats."""
+    """The chats to look through, the latest first: known ones, and new ones with a
+    message since our newest one, or since the account was first here (``begun``, seconds since
+    1970) where we have none: a crash may have lost its first message. Chats that the vendor's list
+    of recent contacts shows as quiet are left out, where there is such a list."""
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
     if recent is None:
-        gaps = [Gap(place, heard) for place, heard in known.items()]
-        new = [place for place in await _everywhere(connection) if place not in known]
+        gaps = [Gap(chat, newest_time) for chat, newest_time in known.items()]
+        new = [chat for chat in await _everywhere(connection) if chat not in known]
     else:
         # Of a list that was cut off, the rest is older than its last entry.
         unlisted = min(recent.values()) if len(recent) >= CHATS else 0.0
         gaps = [
-            Gap(place, heard)
-            for place, heard in known.items()
-            if recent.get(place, unlisted) >= heard
+            Gap(chat, newest_time)
+            for chat, newest_time in known.items()
+            if recent.get(chat, unlisted) >= newest_time
         ]
-        new = [place for place, newest in recent.items() if place not in known and newest >= since]
+        new = [chat for chat, newest in recent.items() if chat not in known and newest >= since]
     gaps.sort(key=lambda gap: gap.since, reverse=True)
-    return [*gaps, *(Gap(place, since) for place in new)]
+    return [*gaps, *(Gap(chat, since) for chat in new)]
 
 
 async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
     """Message events of the gap, oldest first; empty where the implementation has no history."""
-    found = await _pages(
+    messages = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
     )
     # Stable: the implementation's own order stands among messages of one second.
-    return sorted((event for event in found if _time(event) >= gap.since), key=_time)
+    return sorted((event for event in messages if _time(event) >= gap.since), key=_time)
 
 
 async def newest(
@@ -92,7 +92,7 @@ async def _pages(
     kind, native = place
     action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
     where = {"group_id" if kind is ChatKind.GROUP else "user_id": wire_id(native)}
-    found: dict[str, Json] = {}
+    messages: dict[str, Json] = {}
     before: Any = None
     for _ in range(most):
         # Both spellings of the order are in use; the default of each is "the newest".
@@ -104,16 +104,16 @@ async def _pages(
         fresh = {
             words(event.get("message_id")): event
             for event in page
-            if isinstance(event, Mapping) and words(event.get("message_id")) not in found
+            if isinstance(event, Mapping) and words(event.get("message_id")) not in messages
         }
         if not fresh:
             break
-        found = {**fresh, **found}
+        messages = {**fresh, **messages}
         if enough([*fresh.values()]):
             break
         oldest = min(fresh.values(), key=_time)
         before = oldest.get("message_seq") or oldest.get("message_id")
-    return [*found.values()]
+    return [*messages.values()]
 
 
 async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | None:
@@ -134,18 +134,18 @@ async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | Non
 
 async def _everywhere(connection: OneBotConnection) -> list[ChatTarget]:
     """Every group and every friend, within bounds."""
-    places = []
+    chats = []
     for kind, key, action in (
         (ChatKind.GROUP, "group_id", "get_group_list"),
         (ChatKind.PRIVATE, "user_id", "get_friend_list"),
     ):
         entries = await _ask(connection, action, {})
-        places += [
+        chats += [
             (kind, words(entry[key]))
             for entry in (entries if isinstance(entries, list) else [])[:CHATS]
             if isinstance(entry, Mapping) and entry.get(key)
         ]
-    return places
+    return chats
 
 
 _KINDS = {"1": ChatKind.PRIVATE, "2": ChatKind.GROUP}

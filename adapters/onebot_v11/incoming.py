@@ -61,21 +61,21 @@ async def read_segments(message: Any, lookups: OneBotLookups) -> Segments:
     """Our segments for a message as it stands on the wire: a list, or a string of CQ codes. Its
     media are had side by side."""
     raw = raw_segments(message)
-    media = [place for place, (kind, _) in enumerate(raw) if kind in MEDIA]
+    media = [index for index, (kind, _) in enumerate(raw) if kind in MEDIA]
     if len(media) < 2:
         return tuple([await _read(kind, data, lookups) for kind, data in raw])
-    found: dict[int, Segment] = {}
+    segments: dict[int, Segment] = {}
 
-    async def read(place: int) -> None:
-        kind, data = raw[place]
-        found[place] = await _read(kind, data, lookups)
+    async def read(index: int) -> None:
+        kind, data = raw[index]
+        segments[index] = await _read(kind, data, lookups)
 
     async with anyio.create_task_group() as tasks:
-        for place in media:
-            tasks.start_soon(read, place)
-        for place in sorted({*range(len(raw))} - {*media}):
-            await read(place)
-    return tuple(found[place] for place in range(len(raw)))
+        for index in media:
+            tasks.start_soon(read, index)
+        for index in sorted({*range(len(raw))} - {*media}):
+            await read(index)
+    return tuple(segments[index] for index in range(len(raw)))
 
 
 def needs_lookups(message: Any) -> bool:
@@ -151,7 +151,7 @@ def words(value: Any) -> str:
     return text
 
 
-def place_of(frame: Json) -> tuple[ChatKind, str] | None:
+def chat_of(frame: Json) -> tuple[ChatKind, str] | None:
     """Which chat an event belongs to, or nothing where it belongs to none that we know."""
     kind = frame.get("message_type")
     group, user = identity(frame.get("group_id")), person_of(frame)
@@ -179,8 +179,8 @@ def identity(value: Any) -> str:
 
 def sender_of(frame: Json) -> Sender:
     """Who wrote, under the name that the chat shows."""
-    found = frame.get("sender")
-    sender: Json = found if isinstance(found, Mapping) else {}
+    written = frame.get("sender")
+    sender: Json = written if isinstance(written, Mapping) else {}
     anonymous = frame.get("anonymous")
     name = anonymous.get("name") if isinstance(anonymous, Mapping) else None
     name = name or sender.get("card") or sender.get("nickname")

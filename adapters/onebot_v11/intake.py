@@ -1,8 +1,8 @@
 """From frames to `Host.accept`, in the order of arrival within each chat.
 
-NoneBot would start a task for each event and ask the network before any handler sees it, so that
-two messages can change places (run: 12 before 11). Here a frame takes its place in its chat's lane
-when it is read from the socket; what has to be asked for is asked inside the lane.
+NoneBot starts a task for each event and asks the network before a handler sees the event, so two
+messages can change places (measured: 12 before 11). Here a frame enters the queue of its chat when
+it is read from the socket. Calls to the platform that a message needs are made inside the queue.
 """
 
 import time
@@ -32,9 +32,9 @@ from .connection import OneBotConnection
 from .history import ChatTarget, Gap, find_gaps, missed_messages
 from .incoming import (
     Json,
+    chat_of,
     needs_lookups,
     person_of,
-    place_of,
     read_notice,
     read_segments,
     sender_of,
@@ -71,7 +71,7 @@ class OneBotIntake:
         self._host = host
         self._name = name
         self._clock = clock
-        self._lanes = KeyedQueue(tasks)
+        self._queue = KeyedQueue(tasks)
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
         self._cut: dict[ChatKey, OneBotConnection] = {}
@@ -92,8 +92,8 @@ class OneBotIntake:
             try:
                 await self._take(connection, events)
             except Exception as error:  # noqa: BLE001 - whatever the host raises
-                logger.exception("OneBot v11: account {} cannot be heard", connection.account)
-                await connection.close(1011, f"cannot be heard: {error!r}"[:100])
+                logger.exception("OneBot v11: account {} cannot be served", connection.account)
+                await connection.close(1011, f"cannot be served: {error!r}"[:100])
 
     async def _take(
         self, connection: OneBotConnection, events: MemoryObjectReceiveStream[Json]
@@ -107,10 +107,10 @@ class OneBotIntake:
         }
         unsure = bool(connection.lost)
         for key, gap in gaps.items():
-            await self._lanes.submit(key, partial(self._fill, connection, key, gap))
+            await self._queue.submit(key, partial(self._fill, connection, key, gap))
         for key in [*self._behind]:
             if key.instance == instance and key not in gaps and not unsure:
-                await self._lanes.submit(key, partial(self._catch_up, connection, key))
+                await self._queue.submit(key, partial(self._catch_up, connection, key))
         async for event in events:
             # Asked again for each: the operator may have given the account another one.
             instance = await self._host.instance_of(self._name, connection.account)
@@ -118,18 +118,18 @@ class OneBotIntake:
 
     async def drain(self) -> None:
         """Wait until everything that was read is handed over."""
-        await self._lanes.idle()
+        await self._queue.idle()
 
     async def _gaps(
         self, connection: OneBotConnection, instance: str, since: float | None
     ) -> list[Gap]:
-        heard = await self._host.newest_times(instance)
-        known: dict[ChatTarget, float] = {
-            (key.kind, key.native_id): at for key, at in heard.items()
+        newest_times = await self._host.newest_times(instance)
+        by_chat: dict[ChatTarget, float] = {
+            (key.kind, key.native_id): at for key, at in newest_times.items()
         }
         now = self._clock()
         begun = now if since is None else max(since, now - UNHEARD_S)
-        return await find_gaps(connection, known, begun)
+        return await find_gaps(connection, by_chat, begun)
 
     async def _fill(self, connection: OneBotConnection, key: ChatKey, gap: Gap) -> None:
         async with self._filling:
@@ -137,13 +137,13 @@ class OneBotIntake:
         deadline = anyio.current_time() + HISTORY_S
         for start in range(0, len(events), TOGETHER):
             part = events[start : start + TOGETHER]
-            # This job is the lane's own, so all of them are begun.
+            # This job is the head of the chat's queue, so all of them are begun.
             read = [self._reading(connection, key, event, deadline) for event in part]
             for event, reading in zip(part, read, strict=True):
                 # What came meanwhile by itself is no old story: a command among it is run.
-                known = words(event.get("message_id")) in connection.heard
+                duplicate = words(event.get("message_id")) in connection.received_ids
                 come = IncomingEvent(event, reading)
-                await self._accept_message(connection, key, come, from_history=not known)
+                await self._accept_message(connection, key, come, from_history=not duplicate)
         if connection.lost:
             self._cut[key] = connection
         else:
@@ -157,16 +157,16 @@ class OneBotIntake:
     async def _sort(
         self, connection: OneBotConnection, instance: str, event: Json, *, unsure: bool
     ) -> None:
-        """Put an event into the lane of its chat. ``unsure`` says that nobody knows what was missed
-        before it."""
+        """Put an event into the queue of its chat. ``unsure``: messages may have been missed before
+        it."""
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":
                 logger.info("{}: a request nobody here decides: {}", connection.source, event)
             return
-        place = place_of(event)
+        chat = chat_of(event)
         try:
-            key = ChatKey(instance, *place) if place else None
+            key = ChatKey(instance, *chat) if chat else None
         except ChatKeyError as error:
             logger.warning("{}: an event of no chat: {}", connection.source, error)
             return
@@ -176,7 +176,9 @@ class OneBotIntake:
         come = IncomingEvent(
             event, self._reading(connection, key, event) if kind == "message" else None
         )
-        await self._lanes.submit(key, partial(self._hear, connection, key, come, unsure=unsure))
+        await self._queue.submit(
+            key, partial(self._take_message, connection, key, come, unsure=unsure)
+        )
 
     def _reading(
         self, connection: OneBotConnection, key: ChatKey, event: Json, deadline: float | None = None
@@ -184,13 +186,13 @@ class OneBotIntake:
         """What a message says, with its media; nothing of our own, which the outbox has kept."""
         if _is_echo(connection, event):
             return None
-        few = partial(self._lanes.few, key)
+        few = partial(self._queue.few, key)
         enquiry = MessageLookups(connection, self._host.media, key, few=few, deadline=deadline)
         message = event.get("message")
         read = partial(read_segments, message, enquiry)
-        return self._lanes.reading(key, read, ahead=needs_lookups(message))
+        return self._queue.reading(key, read, ahead=needs_lookups(message))
 
-    async def _hear(
+    async def _take_message(
         self, connection: OneBotConnection, key: ChatKey, come: IncomingEvent, *, unsure: bool
     ) -> None:
         if unsure or self._cut.get(key) is connection:
@@ -237,15 +239,15 @@ class OneBotIntake:
         )
 
     async def _accept_notice(self, connection: OneBotConnection, key: ChatKey, event: Json) -> None:
-        ours = person_of(event) == connection.account
+        by_us = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
-            if ours:
+            if by_us:
                 return  # As with messages: the outbox has recorded what we uploaded.
-            found = event.get("file")
-            file: Json = found if isinstance(found, dict) else {}
+            upload = event.get("file")
+            file: Json = upload if isinstance(upload, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:
                 return  # NapCat and LLBot tell of a file twice: as a message and as this notice.
-            few = partial(self._lanes.few, key)
+            few = partial(self._queue.few, key)
             media = await MessageLookups(connection, self._host.media, key, few=few).media(
                 "file", file
             )
@@ -253,7 +255,7 @@ class OneBotIntake:
             to_bot = False
         else:
             notice = read_notice(event)
-            if notice is None or (ours and notice.kind == "poke"):
+            if notice is None or (by_us and notice.kind == "poke"):
                 return
             segments = (notice,)
             to_bot = notice.kind == "poke" and notice.target_id == connection.account

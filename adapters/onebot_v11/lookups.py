@@ -81,10 +81,10 @@ class MessageLookups:
         self._media_left -= 1
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             async with self._slots, self._few():
-                return await self._kept(kind, data, name)
+                return await self._store(kind, data, name)
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
 
-    async def _kept(self, kind: str, data: Json, name: str) -> Media:
+    async def _store(self, kind: str, data: Json, name: str) -> Media:
         address = _address(data) or await self._ask_for_address(kind, data)
         if not address:
             return Media(
@@ -96,12 +96,12 @@ class MessageLookups:
 
     async def quoted(self, message_id: str) -> Reply:
         """Ask ``get_msg``; where that fails, the id alone is known."""
-        found = await self._ask("get_msg", {"message_id": wire_id(message_id)})
-        if not isinstance(found, Mapping):
+        message = await self._ask("get_msg", {"message_id": wire_id(message_id)})
+        if not isinstance(message, Mapping):
             return Reply(message_id)
         # Its media are not fetched for a quotation: their names are enough.
-        segments = await read_segments(found.get("message"), OfflineLookups())
-        return Reply(message_id, person_of(found), plain_text(segments)[:QUOTED_LENGTH])
+        segments = await read_segments(message.get("message"), OfflineLookups())
+        return Reply(message_id, person_of(message), plain_text(segments)[:QUOTED_LENGTH])
 
     async def bundle(self, data: Json) -> Forward | Unknown:
         """Messages of a bundle: inline where the implementation has them so, else asked for."""
@@ -111,10 +111,10 @@ class MessageLookups:
         content = data.get("content")
         if not isinstance(content, list):
             # go-cqhttp names the parameter message_id, the standard id; NapCat takes both.
-            found = await self._ask("get_forward_msg", {"message_id": identity, "id": identity})
+            answer = await self._ask("get_forward_msg", {"message_id": identity, "id": identity})
             content = (
-                (found.get("messages") or found.get("message"))
-                if isinstance(found, Mapping)
+                (answer.get("messages") or answer.get("message"))
+                if isinstance(answer, Mapping)
                 else None
             )
         if not isinstance(content, list):
@@ -132,8 +132,8 @@ class MessageLookups:
         # A standard node has its parts under data; vendors send whole messages.
         inner = node.get("data")
         part: Json = inner if isinstance(inner, Mapping) else node
-        found = part.get("sender")
-        sender: Json = found if isinstance(found, Mapping) else {}
+        author = part.get("sender")
+        sender: Json = author if isinstance(author, Mapping) else {}
         message = part.get("content") if part.get("content") is not None else part.get("message")
         return ForwardedMessage(
             person_of(part) or words(part.get("uin")),
@@ -147,16 +147,16 @@ class MessageLookups:
         file = words(data.get("file"))
         if kind == "file" and file_id:
             group = self._chat_key.kind is ChatKind.GROUP
-            place = "group_id" if group else "user_id"
-            found = await self._ask(
+            id_field = "group_id" if group else "user_id"
+            answer = await self._ask(
                 "get_group_file_url" if group else "get_private_file_url",
                 {
-                    place: wire_id(self._chat_key.native_id),
+                    id_field: wire_id(self._chat_key.native_id),
                     "file_id": file_id,
                     "busid": data.get("busid"),
                 },
             )
-            if address := _address(found):
+            if address := _address(answer):
                 return address
         question = {"file": file, "file_id": file_id or file}
         if kind == "record":

@@ -121,9 +121,9 @@ def _where(key: ChatKey) -> Json:
 
 def _in_sending_order(segments: tuple[Segment, ...]) -> list[Segment]:
     # QQ shows a reply only where it leads the message.
-    wanted = [segment for segment in segments if segment != Text("")]
-    replies = [segment for segment in wanted if isinstance(segment, Reply)][:1]
-    return replies + [segment for segment in wanted if not isinstance(segment, Reply)]
+    filled = [segment for segment in segments if segment != Text("")]
+    replies = [segment for segment in filled if isinstance(segment, Reply)][:1]
+    return replies + [segment for segment in filled if not isinstance(segment, Reply)]
 
 
 def _refuse_mixtures(segments: list[Segment]) -> None:
@@ -160,8 +160,8 @@ async def _nodes(
         if not message.segments:
             raise UnsendableMessage("a message of the bundle is empty")
         _refuse_in_bundle(message)
-        known = isinstance(wire_id(message.sender_id), int)
-        user = message.sender_id if known else account
+        has_number = isinstance(wire_id(message.sender_id), int)
+        user = message.sender_id if has_number else account
         name = message.sender_name or message.sender_id or user
         content = [await _written(segment, place) for segment in message.segments]
         who = {"user_id": user, "nickname": name, "uin": user, "name": name}

@@ -47,7 +47,7 @@ def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> O
 
 def read_config(settings: Mapping[str, Any]) -> Config:
     """OneBot's own settings among all. In the process environment a list is written as JSON."""
-    found: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     for name in ("access_token", "secret", "ws_urls", "api_roots"):
         value = settings.get(f"onebot_v11_{name}") or settings.get(f"onebot_{name}")
         if value and isinstance(value, str) and name in ("ws_urls", "api_roots"):
@@ -59,8 +59,8 @@ def read_config(settings: Mapping[str, Any]) -> Config:
                     'for example ["ws://127.0.0.1:3001"]'
                 ) from None
         if value:
-            found[f"onebot_{name}"] = str(value) if name == "access_token" else value
+            written[f"onebot_{name}"] = str(value) if name == "access_token" else value
     try:
-        return Config.model_validate(found)
+        return Config.model_validate(written)
     except ValidationError as error:
         raise ValueError(f"the OneBot v11 settings: {error}") from None

@@ -40,13 +40,13 @@ class UnisegAdapter:
         self._platform = platform
         self._send_s = send_s
         self._intake = UnisegIntake(host, platform)
-        self._held = manage(platform.stock, driver, self._intake)
-        self._serving = AdapterTasks(self._serve)
+        self._managed = manage(platform.stock, driver, self._intake)
+        self._tasks = AdapterTasks(self._serve)
 
     @property
     def stock(self) -> Any:
         """NoneBot's adapter, for what a platform's module has to set on it."""
-        return self._held.adapter
+        return self._managed.adapter
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
         """What one call to this chat can carry."""
@@ -54,24 +54,24 @@ class UnisegAdapter:
 
     async def start(self) -> None:
         """Let the stock adapter connect. Its tasks and ours end with `aclose`."""
-        await self._serving.start(self._driver.task_group)
+        await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """Disconnect; messages in flight become unknown. May be called twice."""
-        await self._serving.aclose()
+        await self._tasks.aclose()
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
         self._intake.open(tasks)
         try:
-            await self._held.start()
+            await self._managed.start()
         except Exception:  # noqa: BLE001 - a stranger's code; the other platforms go on
             logger.exception("{} could not be started; it is left out", self.name)
         yield
         with anyio.move_on_after(DRAIN_S):
             await self._intake.close()
         with anyio.move_on_after(END_S):
-            await self._held.end()
+            await self._managed.end()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         """Every account of ours that was ever connected, and the one that this chat belongs to."""

@@ -14,8 +14,8 @@ from nonebot.adapters import Adapter
 from nonebot.drivers import HTTPServerSetup, Request, Response, WebSocket, WebSocketServerSetup
 
 BACKLOG = 4096
-"""Events of a platform that may wait for their chats' lanes; while there are as many, nothing more
-is read from it."""
+"""How many events of a platform may wait in the queues of their chats. At this number nothing more
+is read from the platform."""
 
 WaitForRoom = Callable[[], Awaitable[None]]
 

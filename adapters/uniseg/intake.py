@@ -60,9 +60,9 @@ class UnisegIntake:
         self._clock = clock
         self._bind_s = bind_s
         self._tasks: TaskGroup | None = None
-        self._lanes: KeyedQueue | None = None
+        self._chat_queue: KeyedQueue | None = None
         self._bots: dict[str, Bot] = {}
-        self._queues: dict[Bot, MemoryObjectSendStream[_Numbered]] = {}
+        self._event_queues: dict[Bot, MemoryObjectSendStream[_Numbered]] = {}
         self._taking = 0
         self._waiting = 0
         self._progress = anyio.Event()
@@ -73,16 +73,16 @@ class UnisegIntake:
 
     def open(self, tasks: TaskGroup) -> None:
         """Take in what comes from now on, in tasks of this group."""
-        self._tasks, self._lanes = tasks, KeyedQueue(tasks)
+        self._tasks, self._chat_queue = tasks, KeyedQueue(tasks)
 
     async def close(self) -> None:
-        """Take nothing more in, and wait for what was heard to be handed over."""
-        for queue in self._queues.values():
+        """Take no more events, and wait until those that arrived are handed over."""
+        for queue in self._event_queues.values():
             queue.close()
         while self._taking:
             await self._progress.wait()
-        if self._lanes is not None:
-            await self._lanes.idle()
+        if self._chat_queue is not None:
+            await self._chat_queue.idle()
 
     @property
     def bridge(self) -> Bridge:
@@ -98,17 +98,17 @@ class UnisegIntake:
         return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
 
     async def target(self, key: ChatKey) -> Target:
-        """Where to send: as the chat was last heard, else as its key says."""
-        if (heard := self._targets.get(key)) is None and self._platform.answers:
-            # Heard before the start. Somebody may speak while this is looked up.
+        """Where to send: the target of the chat's latest event, else what its key says."""
+        if (known := self._targets.get(key)) is None and self._platform.answers:
+            # Its latest event came before the start. A new one may come during the look-up.
             records = await self._host.records(key)
-            found = self._platform.resumed(key, records, self._clock())
-            if found is not None and key not in self._targets:
-                self._remember(key, *found)
-            heard = self._targets.get(key)
-        if heard is None:
+            resumed = self._platform.resumed(key, records, self._clock())
+            if resumed is not None and key not in self._targets:
+                self._remember(key, *resumed)
+            known = self._targets.get(key)
+        if known is None:
             return self._platform.target(key)
-        target, at = heard
+        target, at = known
         return self._platform.refreshed_target(target, self._clock() - at)
 
     def connected(self, bot: Bot) -> None:
@@ -120,7 +120,7 @@ class UnisegIntake:
         self.own |= dict.fromkeys(names, bot.self_id)
         # Without a bound of its own: `room` bounds what is read, and nobody waits to hand it in.
         sender, receiver = anyio.create_memory_object_stream[_Numbered](math.inf)
-        self._queues[bot] = sender
+        self._event_queues[bot] = sender
         self._taking += 1
         self._tasks.start_soon(self._take, bot, receiver)
         logger.info("{}: account {} is connected", self._platform.name, bot.self_id)
@@ -129,14 +129,14 @@ class UnisegIntake:
         """See `EventListener.disconnected`. What it has brought is still taken in."""
         if self._bots.get(bot.self_id) is bot:
             del self._bots[bot.self_id]
-        if (queue := self._queues.pop(bot, None)) is not None:
+        if (queue := self._event_queues.pop(bot, None)) is not None:
             queue.close()
         logger.warning("{}: account {} is gone", self._platform.name, bot.self_id)
 
     async def on_event(self, bot: Bot, event: Event) -> None:
         """NoneBot's own dispatch follows, only where there is somebody to dispatch to: it asks the
         platform about replies and cuts mentions off."""
-        queue = self._queues.get(bot)
+        queue = self._event_queues.get(bot)
         dispatch = any(matchers.values())
         if queue is not None:
             tally = self._tally(bot)
@@ -196,21 +196,21 @@ class UnisegIntake:
                 return instance
 
     async def _place(self, bot: Bot, instance: str, number: int, event: Event) -> None:
-        """Give an event its place in its chat's lane."""
+        """Put an event into the queue of its chat."""
         try:
-            found = self._sort(bot, instance, event)
+            task = self._sort(bot, instance, event)
         except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
             logger.exception("{}: an event was not understood", self._platform.name)
-            found = None
+            task = None
         tally = self._tally(bot)
-        if found is None or self._lanes is None:
+        if task is None or self._chat_queue is None:
             tally.end(number)
         else:
-            key, job = found
-            await self._lanes.submit(key, partial(_counted, job, tally, number))
+            key, job = task
+            await self._chat_queue.submit(key, partial(_counted, job, tally, number))
 
     def _sort(self, bot: Bot, instance: str, event: Event) -> tuple[ChatKey, Job] | None:
-        """The lane of an event's chat, and what is to be done there."""
+        """The chat of an event, and the job for the chat's queue."""
         target = self._platform.place(event, bot)
         if target is None:
             logger.debug("{}: an event of no chat: {}", self._platform.name, event.get_event_name())
@@ -224,14 +224,14 @@ class UnisegIntake:
             return key, partial(self._revise, bot, key, event, words)
         if self._platform.is_message(event):
             self._remember(key, target, self._clock())
-            found = self._platform.sender(event)
-            if found.user_id == self._platform.user_of(bot):
+            sender = self._platform.sender(event)
+            if sender.user_id == self._platform.user_of(bot):
                 return None  # The echo of our own message: the outbox has recorded it.
             reader = self._reader(bot, key, event)
             read = partial(self._platform.segments, event, bot, reader)
-            assert self._lanes is not None
-            reading = self._lanes.reading(key, read)
-            return key, partial(self._accept_message, bot, key, event, found, reader, reading)
+            assert self._chat_queue is not None
+            reading = self._chat_queue.reading(key, read)
+            return key, partial(self._accept_message, bot, key, event, sender, reader, reading)
         if recalled := self._platform.recalled(event):
             return key, partial(self._host.recall, key, self._identity(key, recalled))
         if (notice := self._platform.notice(event)) is not None:
@@ -276,8 +276,8 @@ class UnisegIntake:
         )
 
     def _few(self, key: ChatKey) -> AbstractAsyncContextManager[None]:
-        assert self._lanes is not None
-        return self._lanes.few(key)
+        assert self._chat_queue is not None
+        return self._chat_queue.few(key)
 
     async def _accept_message(
         self,

@@ -1,4 +1,4 @@
-"""A NoneBot adapter in our hands: we say when it starts and ends, and hear its events first.
+"""A NoneBot adapter that we start and end, and whose events we get first.
 
 NoneBot would start it before the bot can take anything in, and let it ask the network about a
 message before anybody sees that the message came.
@@ -21,19 +21,19 @@ Hook = Callable[[], Any]
 
 
 class EventListener(Protocol):
-    """Who hears what a held adapter brings."""
+    """Takes the events of a managed adapter."""
 
     def connected(self, bot: Bot) -> None:
         """An account can be reached."""
 
     def disconnected(self, bot: Bot) -> None:
-        """It cannot any more."""
+        """An account cannot be reached any more."""
 
     async def on_event(self, bot: Bot, event: Event) -> None:
-        """Something happened. Its place in the order of arrival is taken before the first await."""
+        """Take an event. Its place in the order of arrival is fixed before the first await."""
 
     async def room(self) -> None:
-        """Wait until so much of what was heard has found its place that more can be read."""
+        """Wait until so many events are in their chats' queues that more can be read."""
 
     async def settled(self, bot: Bot) -> bool:
         """Wait until all that the account brought is stored. False where some of it was not, and
@@ -62,24 +62,24 @@ class ManagedAdapter:
                 logger.exception("{}: a hook at the end failed", self.adapter.get_name())
 
 
-def manage(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedAdapter:
+def manage(stock: type[Adapter], driver: Driver, listener: EventListener) -> ManagedAdapter:
     """Make a stock adapter whose bots tell ``ear`` of every event, before the stock code has
     looked at it, and that reads no more than ``ear`` has room for. Raises what its constructor
     raises."""
 
     def bot_connect(self: Adapter, bot: Bot) -> None:
         # The stock code gives an event to NoneBot's matchers: `EventListener.on_event` goes first.
-        bot.handle_event = partial(ear.on_event, bot)  # type: ignore[attr-defined]
-        bot.settled = partial(ear.settled, bot)  # type: ignore[attr-defined]
+        bot.handle_event = partial(listener.on_event, bot)  # type: ignore[attr-defined]
+        bot.settled = partial(listener.settled, bot)  # type: ignore[attr-defined]
         try:
             Adapter.bot_connect(self, bot)
         except RuntimeError as error:  # another adapter's bot has the same id
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
             self.bots[bot.self_id] = bot
-        ear.connected(bot)
+        listener.connected(bot)
 
     def bot_disconnect(self: Adapter, bot: Bot) -> None:
-        ear.disconnected(bot)
+        listener.disconnected(bot)
         if self.driver.bots.get(bot.self_id) is bot:
             Adapter.bot_disconnect(self, bot)
         else:
@@ -91,10 +91,12 @@ def manage(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedA
     methods = {
         "bot_connect": bot_connect,
         "bot_disconnect": bot_disconnect,
-        **with_backpressure(stock, ear.room),
+        **with_backpressure(stock, listener.room),
     }
-    heard: Any = new_class(stock.__name__, (stock,), exec_body=lambda names: names.update(methods))
-    adapter: Adapter = heard(driver)
+    managed: Any = new_class(
+        stock.__name__, (stock,), exec_body=lambda names: names.update(methods)
+    )
+    adapter: Adapter = managed(driver)
     added = [each[count:] for each, count in zip(lists, before, strict=True)]
     for each, count in zip(lists, before, strict=True):
         del each[count:]

@@ -41,7 +41,7 @@ def outcome_of(error: Exception) -> Receipt:
 
 
 def _status_of(error: ActionFailed) -> int:
-    found = getattr(error, "status_code", None) or getattr(
+    status = getattr(error, "status_code", None) or getattr(
         getattr(error, "response", None), "status_code", None
     )
-    return found if isinstance(found, int) else 0
+    return status if isinstance(status, int) else 0

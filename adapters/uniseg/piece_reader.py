@@ -64,24 +64,24 @@ Named = Callable[[str], str]
 
 def outline(pieces: list[uniseg.Segment], named: Named) -> Segments:
     """What a message is made of, without fetching any of it."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for piece in pieces:
         match piece:
             case uniseg.Text():
-                found.append(Text(piece.text))
+                segments.append(Text(piece.text))
             case uniseg.At(flag="user"):
-                found.append(Mention(named(piece.target)))
+                segments.append(Mention(named(piece.target)))
             case uniseg.AtAll():
-                found.append(Mention(EVERYONE))
+                segments.append(Mention(EVERYONE))
             case uniseg.Reply():
-                found.append(Reply(piece.id))
+                segments.append(Reply(piece.id))
             case uniseg.segment.Media():
-                found.append(_MEDIA[type(piece)][0](Media()))
+                segments.append(_MEDIA[type(piece)][0](Media()))
             case uniseg.Reference():
-                found.append(Unknown("forward"))
+                segments.append(Unknown("forward"))
             case _:
-                found.append(Unknown(piece.type))
-    return tuple(found)
+                segments.append(Unknown(piece.type))
+    return tuple(segments)
 
 
 class PieceReader:
@@ -115,28 +115,28 @@ class PieceReader:
 
     async def read(self, pieces: list[uniseg.Segment], depth: int = 0) -> Segments:
         """Our segments, neighbouring texts joined; the media are had side by side."""
-        found: list[Segment] = []
+        segments: list[Segment] = []
         for segment in await self._each(pieces, depth):
-            last = found[-1] if found else None
+            last = segments[-1] if segments else None
             if isinstance(segment, Text) and isinstance(last, Text):
-                found[-1] = Text(last.text + segment.text)
+                segments[-1] = Text(last.text + segment.text)
             elif segment != Text(""):
-                found.append(segment)
-        return tuple(found)
+                segments.append(segment)
+        return tuple(segments)
 
     async def _each(self, pieces: list[uniseg.Segment], depth: int) -> list[Segment]:
         media = [n for n, piece in enumerate(pieces) if isinstance(piece, uniseg.segment.Media)]
-        found: dict[int, Segment] = {}
+        segments: dict[int, Segment] = {}
 
-        async def read(place: int) -> None:
-            found[place] = await self._read(pieces[place], depth)
+        async def read(index: int) -> None:
+            segments[index] = await self._read(pieces[index], depth)
 
         async with anyio.create_task_group() as tasks:
-            for place in media:
-                tasks.start_soon(read, place)
-            for place in sorted({*range(len(pieces))} - {*media}):
-                await read(place)
-        return [found[place] for place in range(len(pieces))]
+            for index in media:
+                tasks.start_soon(read, index)
+            for index in sorted({*range(len(pieces))} - {*media}):
+                await read(index)
+        return [segments[index] for index in range(len(pieces))]
 
     async def _read(self, piece: uniseg.Segment, depth: int) -> Segment:
         match piece:
@@ -150,8 +150,8 @@ class PieceReader:
             case uniseg.AtAll():
                 return Mention(EVERYONE)
             case uniseg.Reply():
-                known = getattr(piece.origin, "data", None)
-                sender = known.get("user_id") if isinstance(known, Mapping) else None
+                origin_data = getattr(piece.origin, "data", None)
+                sender = origin_data.get("user_id") if isinstance(origin_data, Mapping) else None
                 return await self.quoted(Reply(piece.id, str(sender or ""), str(piece.msg or "")))
             case uniseg.Emoji():
                 return Unknown("emoji", (piece.name or piece.id)[:SUMMARY_LENGTH])
@@ -173,8 +173,8 @@ class PieceReader:
             await self.turn.wait()
             for record in reversed(await self._host.records(self._key)):
                 if record.message_id == message_id:
-                    ours = record.author is Author.BOT
-                    sender = self._bot.self_id if ours else record.sender.user_id
+                    by_bot = record.author is Author.BOT
+                    sender = self._bot.self_id if by_bot else record.sender.user_id
                     text = text or plain_text(record.segments)[:QUOTED_LENGTH]
         return Reply(message_id, sender, text)
 
@@ -199,21 +199,21 @@ class PieceReader:
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             try:
                 async with self._slots, self._few():
-                    return await self._kept(piece, name, expect)
+                    return await self._store(piece, name, expect)
             except Exception as error:  # noqa: BLE001 - whatever the platform's adapter raises
                 logger.info("{}: a medium could not be had: {!r}", self._key, error)
                 return Media(name=name, problem=f"the platform did not hand it out: {error}"[:200])
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
 
-    async def _kept(self, piece: Any, name: str, expect: Expected) -> Media:
+    async def _store(self, piece: Any, name: str, expect: Expected) -> Media:
         keeper = self._host.media
         # A path is never followed: whoever names one could have any file of ours sent.
         if piece.raw:
             raw = piece.raw.getvalue() if isinstance(piece.raw, BytesIO) else piece.raw
             return await keeper.keep_bytes(self._key, raw, name=name, expect=expect)
-        found = await self._platform.download(self._bot, self._event, piece) or piece.url or ""
-        if isinstance(found, bytes):
-            return await keeper.keep_bytes(self._key, found, name=name, expect=expect)
-        if not found:
+        content = await self._platform.download(self._bot, self._event, piece) or piece.url or ""
+        if isinstance(content, bytes):
+            return await keeper.keep_bytes(self._key, content, name=name, expect=expect)
+        if not content:
             return Media(name=name, problem="the platform offers no address to fetch it from")
-        return await keeper.keep_url(self._key, found, name=name, expect=expect)
+        return await keeper.keep_url(self._key, content, name=name, expect=expect)

@@ -39,21 +39,21 @@ async def to_uniseg(
 ) -> list[uniseg.Segment]:
     """The pieces of one call to a chat by an account. ``own`` has our accounts' user ids. Raises
     `CannotSend`."""
-    wanted = [segment for segment in segments if segment != Text("")]
-    replies = [segment for segment in wanted if isinstance(segment, Reply)][:1]
-    rest = [segment for segment in wanted if not isinstance(segment, Reply)]
-    if not rest:
+    filled = [segment for segment in segments if segment != Text("")]
+    replies = [segment for segment in filled if isinstance(segment, Reply)][:1]
+    body = [segment for segment in filled if not isinstance(segment, Reply)]
+    if not body:
         raise CannotSend("the message is empty")
     can = platform.capabilities_of(key)
-    for segment in rest:
+    for segment in body:
         kind = type(segment).__name__.lower()
         if type(segment) not in can.inline | can.alone:
             raise CannotSend(f"{platform.name} cannot send a segment of type {kind}")
-        if type(segment) in can.alone and len(rest) > 1:
+        if type(segment) in can.alone and len(body) > 1:
             raise CannotSend(f"a segment of type {kind} must be a message of its own")
-    if isinstance(rest[0], Forward):
-        return [await _bundle(rest[0], platform, own, bot)]
-    pieces = [await _written(segment, platform, own, bot) for segment in replies + rest]
+    if isinstance(body[0], Forward):
+        return [await _bundle(body[0], platform, own, bot)]
+    pieces = [await _written(segment, platform, own, bot) for segment in replies + body]
     return platform.arrange_pieces(pieces)
 
 
@@ -63,8 +63,8 @@ async def _bundle(
     nodes = []
     for message in bundle.messages:
         content = [await _written(segment, platform, own, bot) for segment in message.segments]
-        ours = own.get(bot.self_id, bot.self_id)
-        user = platform.user(platform.bundle_author(message, ours), bot)
+        own_id = own.get(bot.self_id, bot.self_id)
+        user = platform.user(platform.bundle_author(message, own_id), bot)
         nodes.append(uniseg.CustomNode(user, message.sender_name or message.sender_id, content))
     if not nodes:
         raise CannotSend("the bundle is empty")

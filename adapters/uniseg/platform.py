@@ -100,9 +100,9 @@ class Platform:
 
     async def segments(self, event: Event, bot: Bot, reader: "PieceReader") -> Segments:
         """What was said."""
-        said = await reader.read(self.bridge.read(self.message(event)))
+        segments = await reader.read(self.bridge.read(self.message(event)))
         reply = self.quoted(event)
-        return said if reply is None else (await reader.quoted(reply), *said)
+        return segments if reply is None else (await reader.quoted(reply), *segments)
 
     def message(self, event: Event) -> Message[Any]:
         """What was said, with the parts that NoneBot would cut off (who is meant, which message is
@@ -146,7 +146,7 @@ class Platform:
         return self.capabilities
 
     def target(self, key: ChatKey) -> Target:
-        """The target of a chat that has not been heard since the start."""
+        """The target of a chat without an event since the start."""
         channel = key.kind is ChatKind.CHANNEL
         return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
 

@@ -9,7 +9,7 @@ from nekro_core.api.chat import ChatKey, ChatKind
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A chat without the account that hears it."""
+    """A chat without the account that is in it."""
 
     kind: ChatKind
     native_id: str
@@ -52,9 +52,9 @@ def sent_message_id(result: Any) -> str:
         case str() | int():
             return str(result)
         case Mapping():
-            found = [result.get(name) for name in _NAMES]
+            candidates = [result.get(name) for name in _NAMES]
         case Sequence():
-            found = [sent_message_id(each) for each in reversed(result)]
+            candidates = [sent_message_id(each) for each in reversed(result)]
         case _:
-            found = [getattr(result, name, None) for name in _NAMES]
-    return next((str(each) for each in found if each not in (None, "")), "")
+            candidates = [getattr(result, name, None) for name in _NAMES]
+    return next((str(each) for each in candidates if each not in (None, "")), "")

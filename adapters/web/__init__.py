@@ -64,22 +64,24 @@ def add_api(
 
     ``closing`` is set when the adapter is closed; ``page`` is called when it starts.
     """
-    given = settings.web_access_token
-    door = Authenticator(
-        access_token=given.get_secret_value()
-        if given
+    token = settings.web_access_token
+    authenticator = Authenticator(
+        access_token=token.get_secret_value()
+        if token
         else kept_secret(host.data_dir, "web_access_token"),
         session_secret=kept_secret(host.data_dir, "web_session_secret"),
         session_s=settings.web_session_days * 86400,
         clock=clock,
     )
     poster = PostHandler(host, settings.web_bot_name, clock)
-    app.include_router(login_routes(door))
-    app.include_router(http_api(host, operator, door, poster, settings.web_bot_name, closing))
+    app.include_router(login_routes(authenticator))
+    app.include_router(
+        http_api(host, operator, authenticator, poster, settings.web_bot_name, closing)
+    )
     app.mount(PLUGINS, operator.pages)
     app.mount(WEBHOOKS, operator.webhooks)
-    app.add_middleware(Guard, door=door, allowed_hosts=settings.web_allowed_hosts)
-    return WebAdapter(host, operator, door, closing, page)
+    app.add_middleware(Guard, authenticator=authenticator, allowed_hosts=settings.web_allowed_hosts)
+    return WebAdapter(host, operator, authenticator, closing, page)
 
 
 def _settings(host: Host) -> WebSettings:

@@ -44,24 +44,24 @@ class WebAdapter:
         self,
         host: Host,
         operator: OperatorHost,
-        door: Authenticator,
+        authenticator: Authenticator,
         closing: anyio.Event,
         page: Callable[[], object],
     ) -> None:
         self._host = host
         self._operator = operator
-        self._door = door
+        self._authenticator = authenticator
         self._closing = closing
         self._begin_page = page
 
     @property
     def access_token(self) -> str:
         """The token of the HTTP API."""
-        return self._door.access_token
+        return self._authenticator.access_token
 
     def login_link(self, address: str) -> str:
         """A link that logs a browser in, once. ``address`` is ``http://127.0.0.1:8080``."""
-        return f"{address.rstrip('/')}/?token={self._door.new_link_token()}"
+        return f"{address.rstrip('/')}/?token={self._authenticator.new_link_token()}"
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:  # noqa: ARG002 - the same everywhere
         """What one message of the page can carry."""

@@ -40,8 +40,8 @@ def decoded(attachment: Attachment) -> Upload:
 def uploaded_name(text: str) -> str:
     """A file's name as people may see it: the last part, without what cannot be shown."""
     last = re.split(r"[/\\]", text)[-1]
-    shown = "".join(character for character in last if character.isprintable())
-    return shown[:255] if shown.strip(". ") else ""
+    printable = "".join(character for character in last if character.isprintable())
+    return printable[:255] if printable.strip(". ") else ""
 
 
 def segment_of(media: Media) -> Segment:

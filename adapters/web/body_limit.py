@@ -25,7 +25,7 @@ closes with something unread resets the connection, and the sender may lose the 
 class _Coming:
     visit: anyio.CancelScope
     size: int = 0
-    whole: bool = False
+    complete: bool = False
 
 
 class BodyLimitMiddleware:
@@ -61,7 +61,7 @@ class BodyLimitMiddleware:
 
     def _counting(self, coming: _Coming, receive: Receive) -> Receive:
         async def receiving() -> Message:
-            if coming.whole:
+            if coming.complete:
                 return await receive()
             if coming.visit.deadline == math.inf:
                 coming.visit.deadline = anyio.current_time() + BODY_S
@@ -73,7 +73,7 @@ class BodyLimitMiddleware:
                 self._refuse(max(self._here, key=lambda each: each.size))
             await checkpoint()  # which ends it here, where it was refused
             if not message.get("more_body", False):
-                coming.whole = True
+                coming.complete = True
                 coming.visit.deadline = math.inf
             return message
 

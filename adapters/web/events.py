@@ -63,17 +63,17 @@ class EventStream(Response):
     ) -> None:
         """Send until one of the three ends."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        gone = False
+        disconnected = False
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(self._until_disconnected, receive, tasks.cancel_scope)
                 tasks.start_soon(self._until_closing, tasks.cancel_scope)
                 tasks.start_soon(self._beat, send)
                 await self._follow(send)
                 tasks.cancel_scope.cancel()
         except* OSError:
-            gone = True  # the listener went in the middle of a line
-        if not gone:
+            disconnected = True  # the listener went in the middle of a line
+        if not disconnected:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _follow(self, send: Send) -> None:
@@ -106,13 +106,13 @@ class EventStream(Response):
 
     async def _show(self, send: Send, record: Record) -> None:
         state = (record.state, record.recalled, record.message_id, record.segments)
-        known = self._sent.get(record.seq)
-        if known == state:
+        earlier = self._sent.get(record.seq)
+        if earlier == state:
             return
         self._sent[record.seq] = state
         while len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
-        changed = known is not None or record.seq <= self._start
+        changed = earlier is not None or record.seq <= self._start
         # Only what is newer than everything before carries an id, so a resumed stream never
         # begins earlier than it should.
         event_id = record.seq if record.seq > self._last else None
@@ -130,7 +130,7 @@ class EventStream(Response):
         scope.cancel()
 
     @staticmethod
-    async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    async def _until_disconnected(receive: Receive, scope: anyio.CancelScope) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         scope.cancel()

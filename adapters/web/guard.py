@@ -37,11 +37,11 @@ class Guard:
     """The outermost layer of the web application."""
 
     def __init__(
-        self, app: ASGIApp, *, door: Authenticator, allowed_hosts: AbstractSet[str]
+        self, app: ASGIApp, *, authenticator: Authenticator, allowed_hosts: AbstractSet[str]
     ) -> None:
         self._app = app
         self._others = BodyLimitMiddleware(app)
-        self._door = door
+        self._authenticator = authenticator
         self._allowed = allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +81,7 @@ class Guard:
         return None
 
     def _login_refusal(self, scope: Scope, headers: Headers, path: str) -> Response | None:
-        if self._door.is_session(session_cookie(headers, self._door.cookie)):
+        if self._authenticator.is_session(session_cookie(headers, self._authenticator.cookie)):
             return None
         scheme, _, offered = headers.get("authorization", "").partition(" ")
         if not _within(path, PAGE) and scheme.lower() == "bearer":
@@ -95,18 +95,18 @@ class Guard:
 
     def _token_refusal(self, scope: Scope, offered: str) -> Response | None:
         # First of all: the right one is right whatever came before.
-        if self._door.is_token(offered):
+        if self._authenticator.is_token(offered):
             return None
         address = client_address(scope)
-        wait = self._door.attempts.wait_s(address)
-        if wait:
+        seconds = self._authenticator.attempts.wait_s(address)
+        if seconds:
             return _json(
                 429,
                 "too_many_attempts",
                 "too many wrong tokens; the right one is taken at once",
-                wait_headers(wait),
+                wait_headers(seconds),
             )
-        self._door.attempts.failed(address)
+        self._authenticator.attempts.failed(address)
         return _json(
             401,
             "token",
@@ -122,7 +122,8 @@ def wait_headers(seconds: float) -> dict[str, str]:
 
 def routed_path(scope: Scope) -> str:
     """The path by which the application finds its routes: where it lives below a proxy's path
-    (``root_path``), without that. Whoever looks at another one stands before another door."""
+    (``root_path``), without that. A check of another path would
+    guard another route."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     inner = path.removeprefix(root)
     return inner if not inner or inner.startswith("/") else path

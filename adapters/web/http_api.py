@@ -32,7 +32,7 @@ MAX_SEQ = 2**63 - 1
 def http_api(
     host: Host,
     operator: OperatorHost,
-    door: Authenticator,
+    authenticator: Authenticator,
     poster: PostHandler,
     bot_name: str,
     closing: anyio.Event,
@@ -106,7 +106,7 @@ def http_api(
 
     @router.post("/links")
     async def new_link(request: Request) -> dict[str, str]:
-        return {"url": f"{request.base_url}?token={door.new_link_token()}"}
+        return {"url": f"{request.base_url}?token={authenticator.new_link_token()}"}
 
     add_tools(router, operator)
     add_outbox(router, operator)

@@ -20,18 +20,22 @@ MOST_FORMS = 32
 comes in one piece."""
 
 
-def login_routes(door: Authenticator) -> APIRouter:
+def login_routes(authenticator: Authenticator) -> APIRouter:
     """The routes, to be included in the application."""
     router = APIRouter(include_in_schema=False)
     coming: deque[anyio.CancelScope] = deque()
 
     @router.get("/")
     async def arrive(request: Request, token: str = "") -> Response:
-        if not token or door.is_session(session_cookie(request.headers, door.cookie)):
+        if not token or authenticator.is_session(
+            session_cookie(request.headers, authenticator.cookie)
+        ):
             return RedirectResponse(f"{PAGE}/", 303)
         if "prefetch" in (request.headers.get("sec-purpose") or "").lower():
             return Response(status_code=204)  # looking ahead must not use the link up
-        return _try(request, door, worked=door.redeem(token), problem="login_link_used")
+        return _try(
+            request, authenticator, worked=authenticator.redeem(token), problem="login_link_used"
+        )
 
     @router.get("/login")
     async def ask(request: Request) -> Response:
@@ -55,25 +59,25 @@ def login_routes(door: Authenticator) -> APIRouter:
             return _refused(request, "login_wrong", 408)
         # The link's own token works here too: it is what the printed address shows.
         offered = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
-        worked = door.is_token(offered) or door.redeem(offered)
-        return _try(request, door, worked=worked, problem="login_wrong")
+        worked = authenticator.is_token(offered) or authenticator.redeem(offered)
+        return _try(request, authenticator, worked=worked, problem="login_wrong")
 
     return router
 
 
-def _try(request: Request, door: Authenticator, *, worked: bool, problem: str) -> Response:
+def _try(request: Request, authenticator: Authenticator, *, worked: bool, problem: str) -> Response:
     if not worked:
         address = client_address(request.scope)
-        wait = door.attempts.wait_s(address)
-        if wait:
-            return _refused(request, "login_wait", 429, wait_headers(wait))
-        door.attempts.failed(address)
+        seconds = authenticator.attempts.wait_s(address)
+        if seconds:
+            return _refused(request, "login_wait", 429, wait_headers(seconds))
+        authenticator.attempts.failed(address)
         return _refused(request, problem, 401)
     response = HTMLResponse(step_in_page(_language(request), f"{PAGE}/"))
     response.set_cookie(
-        door.cookie,
-        door.new_session(),
-        max_age=int(door.session_s),
+        authenticator.cookie,
+        authenticator.new_session(),
+        max_age=int(authenticator.session_s),
         httponly=True,
         samesite="strict",
         secure=request.url.scheme == "https",

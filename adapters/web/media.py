@@ -29,32 +29,32 @@ async def find_media(
 
     Nothing of the address is ever a path: the path is the one that the record holds.
     """
-    gone = WebApiError(404, "media", "no such picture, voice or file in this room")
+    missing = WebApiError(404, "media", "no such picture, voice or file in this room")
     records = await host.records(key, after=seq - 1, limit=1) if seq > 1 else []
     if seq == 1:
         # "After 0" asks for the newest, so the very first is looked for among them.
         records = [r for r in await host.records(key, limit=1000) if r.seq == 1]
     if not records or records[0].seq != seq or records[0].recalled:
-        raise gone
+        raise missing
     media = _at(records[0].segments, index)
     if media is None or not media.path:
-        raise gone
+        raise missing
     data = await operator.media.read(key, media.path)
     if data is None:
-        raise gone
+        raise missing
     return media, data
 
 
 def media_response(media: Media, data: bytes, range_header: str) -> Response:
     """The answer, whole or the range that was asked for (RFC 9110, section 14; one range)."""
-    shown = media.mime in SHOWN
+    inline = media.mime in SHOWN
     headers = {
-        "Content-Disposition": _disposition("inline" if shown else "attachment", media.name),
+        "Content-Disposition": _disposition("inline" if inline else "attachment", media.name),
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Cache-Control": "private, max-age=86400, immutable",
         "Accept-Ranges": "bytes",
     }
-    mime = media.mime if shown else "application/octet-stream"
+    mime = media.mime if inline else "application/octet-stream"
     match = _RANGE.match(range_header)
     if match is None or match[0] == "bytes=-":
         return Response(data, media_type=mime, headers=headers)

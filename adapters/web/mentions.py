@@ -28,7 +28,7 @@ class Mentions:
         ``to_bot`` puts a mention of the bot in front where the text has none.
         """
         names = "|".join(map(re.escape, sorted(people, key=len, reverse=True)))
-        found: list[Segment] = []
+        segments: list[Segment] = []
         at = 0
         # Chinese and Japanese put no blank around a name; only Latin letters would continue it.
         mention = rf"(?<![A-Za-z0-9_])@({names})(?![A-Za-z0-9_]) ?"
@@ -36,13 +36,13 @@ class Mentions:
             user_id = people.get(match[1].casefold())
             if user_id is None:
                 continue
-            found += [Text(text[at : match.start()])] if match.start() > at else []
-            found.append(self._mention(user_id))
+            segments += [Text(text[at : match.start()])] if match.start() > at else []
+            segments.append(self._mention(user_id))
             at = match.end()
-        found += [Text(text[at:])] if text[at:] else []
-        if to_bot and not mentions_bot(found):
-            found.insert(0, self._mention(BOT_ID))
-        return found
+        segments += [Text(text[at:])] if text[at:] else []
+        if to_bot and not mentions_bot(segments):
+            segments.insert(0, self._mention(BOT_ID))
+        return segments
 
     def _mention(self, user_id: str) -> Mention:
         return Mention(user_id, self._bot_name if user_id == BOT_ID else user_id)

@@ -48,7 +48,7 @@ def outbox_page(operator: OperatorHost) -> APIRouter:
 
 def _html(rows: list[DeliveryRow], language: str, said: str) -> str:
     words = texts(language)
-    told = f'<p class="said">{escape(said)}</p>' if said else ""
+    notice = f'<p class="said">{escape(said)}</p>' if said else ""
     lines = "".join(_row(row, language) for row in rows)
     body = (
         f"<table><tr><th>{escape(words['outbox_message'])}</th>"
@@ -56,7 +56,7 @@ def _html(rows: list[DeliveryRow], language: str, said: str) -> str:
         if rows
         else f"<p>{escape(words['outbox_empty'])}</p>"
     )
-    about = f"{told}<p class=soft>{escape(words['outbox_help'])}</p>"
+    about = f"{notice}<p class=soft>{escape(words['outbox_help'])}</p>"
     return plain_page(language, words["outbox_title"], about + body, path=PATH)
 
 

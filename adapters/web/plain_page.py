@@ -50,15 +50,15 @@ margin-bottom:.6rem} tr:has(th){display:none} td{border:0;padding:.15rem 0;min-w
 def plain_page(language: str, title: str, body: str, *, path: str) -> str:
     """A whole page. ``body`` is HTML, ``title`` is text, ``path`` is where it is among the ways."""
     words = texts(language)
-    ways = (
+    pages = (
         (f"{PAGE}/", words["chat_title"]),
         (TURNS, words["turns_title"]),
         (OUTBOX, words["outbox_title"]),
         (PLUGINS, words["plugins_title"]),
     )
     links = "".join(
-        f'<a href="{way}"{" aria-current=page" if way == path else ""}>{escape(name)}</a>'
-        for way, name in ways
+        f'<a href="{address}"{" aria-current=page" if address == path else ""}>{escape(name)}</a>'
+        for address, name in pages
     )
     return (
         f'<!doctype html><html lang="{language}"><meta charset="utf-8">'

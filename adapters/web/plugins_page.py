@@ -52,17 +52,17 @@ def add_plugins(router: APIRouter, operator: OperatorHost) -> None:
 
 def _html(shown: PluginsShown, language: str) -> str:
     words = texts(language)
-    told = ""
+    notice = ""
     if shown.at_next_start:
         lines = "".join(f"<li>{escape(line)}</li>" for line in shown.at_next_start)
-        told = f'<div class="said">{escape(words["plugins_restart"])}<ul>{lines}</ul></div>'
+        notice = f'<div class="said">{escape(words["plugins_restart"])}<ul>{lines}</ul></div>'
     rows = "".join(_row(each, words[f"plugin_is_{each.state}"]) for each in shown.plugins)
     table = (
         f"<table><tr><th>{escape(words['plugins_plugin'])}</th>"
         f"<th>{escape(words['outbox_state'])}</th><th>{escape(words['plugins_tools'])}</th></tr>"
         f"{rows}</table>"
     )
-    return plain_page(language, words["plugins_title"], told + table, path=PLUGINS)
+    return plain_page(language, words["plugins_title"], notice + table, path=PLUGINS)
 
 
 def _row(plugin: PluginShown, state: str) -> str:

@@ -74,17 +74,17 @@ class PostHandler:
             raise WebApiError(
                 422, "speaker", f"in this private room {key.native_id!r} talks, not {speaker!r}"
             )
-        given = [*map(decoded, post.attachments), *uploads]
-        if len(given) > MAX_ATTACHMENTS:
+        files = [*map(decoded, post.attachments), *uploads]
+        if len(files) > MAX_ATTACHMENTS:
             raise WebApiError(
                 422, "attachments", f"at most {MAX_ATTACHMENTS} attachments a message"
             )
-        if not given and not post.text.strip():
+        if not files and not post.text.strip():
             raise WebApiError(422, "empty", "nothing to say: send a text or an attachment")
         message_id = _message_id(key, repeat_key) if repeat_key else f"w{secrets.token_hex(12)}"
         async with self._in_order.of(key):
             return await self._store(
-                key, post, given, message_id, speaker, repeated=bool(repeat_key)
+                key, post, files, message_id, speaker, repeated=bool(repeat_key)
             )
 
     async def _store(
@@ -115,7 +115,7 @@ class PostHandler:
             raise WebApiError(
                 422, "reply_to", f"no message {post.reply_to!r} in this room's recent history"
             )
-        media = [await self._kept(key, upload) for upload in given]
+        media = [await self._store_upload(key, upload) for upload in given]
         reply = [_reply(answered)] if answered else []
         await self._host.accept(
             ChatMessage(
@@ -147,7 +147,7 @@ class PostHandler:
                 break
         return None
 
-    async def _kept(self, key: ChatKey, upload: Upload) -> Segment:
+    async def _store_upload(self, key: ChatKey, upload: Upload) -> Segment:
         if len(upload.data) > MAX_MEDIUM_BYTES:
             raise WebApiError(
                 413,

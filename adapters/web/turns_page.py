@@ -37,19 +37,19 @@ def turns_page(operator: OperatorHost) -> APIRouter:
             key = ChatKey.parse(chat) if chat else None
         except ChatKeyError:
             key = None
-        found = await operator.turns.newest(chat_key=key, before=max(0, before), limit=_LISTED)
+        turns = await operator.turns.newest(chat_key=key, before=max(0, before), limit=_LISTED)
         spent = await operator.turns.spent(since=time.time() - _DAY_S)
-        return HTMLResponse(_list(found, spent, language, chat if key else ""))
+        return HTMLResponse(_list(turns, spent, language, chat if key else ""))
 
     @router.get(TURNS + "/{turn_id:int}")
     async def show_one(request: Request, turn_id: int) -> HTMLResponse:
         language = preferred(request.headers.get("accept-language", ""))
-        found = await operator.turns.one(turn_id)
-        if found is None:
+        logged = await operator.turns.one(turn_id)
+        if logged is None:
             words = texts(language)
-            gone = f"<p>{escape(words['turns_gone'])}</p>"
-            return HTMLResponse(plain_page(language, words["turns_title"], gone, path=TURNS), 404)
-        return HTMLResponse(_one(*found, language))
+            notice = f"<p>{escape(words['turns_gone'])}</p>"
+            return HTMLResponse(plain_page(language, words["turns_title"], notice, path=TURNS), 404)
+        return HTMLResponse(_one(*logged, language))
 
     return router
 
@@ -65,15 +65,15 @@ def add_turns(router: APIRouter, operator: OperatorHost) -> None:
             key = ChatKey.parse(chat) if chat else None
         except ChatKeyError as error:
             raise WebApiError(400, "chat", str(error)) from None
-        found = await operator.turns.newest(chat_key=key, before=max(0, before), limit=limit)
-        return {"turns": [turn_view(each) for each in found]}
+        turns = await operator.turns.newest(chat_key=key, before=max(0, before), limit=limit)
+        return {"turns": [turn_view(each) for each in turns]}
 
     @router.get("/turns/{turn_id:int}")
     async def read_turn(turn_id: int) -> Json:
-        found = await operator.turns.one(turn_id)
-        if found is None:
+        turn = await operator.turns.one(turn_id)
+        if turn is None:
             raise WebApiError(404, "turn", f"there is no turn {turn_id}")
-        logged, steps, runs = found
+        logged, steps, runs = turn
         return {
             **turn_view(logged),
             "replies": [step.reply for step in steps],
@@ -88,7 +88,7 @@ def turn_view(logged: LoggedTurn) -> Json:
         "id": turn.turn_id,
         "chat_key": str(turn.chat_key),
         "user_id": turn.user_id,
-        "asked": _asked(logged),
+        "asked": _question(logged),
         "stop": turn.stop,
         "started": turn.started,
         "seconds": _seconds(logged),
@@ -99,7 +99,7 @@ def turn_view(logged: LoggedTurn) -> Json:
     }
 
 
-def _asked(logged: LoggedTurn) -> str:
+def _question(logged: LoggedTurn) -> str:
     record = logged.asked
     return plain_text(record.segments)[:_SHOWN] if record and not record.recalled else ""
 
@@ -108,7 +108,7 @@ def _seconds(logged: LoggedTurn) -> float:
     return round(max(0.0, logged.turn.ended - logged.turn.started), 3)
 
 
-def _list(found: list[LoggedTurn], spent: Usage, language: str, chat: str) -> str:
+def _list(turns: list[LoggedTurn], spent: Usage, language: str, chat: str) -> str:
     words = texts(language)
     tokens = spent.tokens
     day = words["turns_day"].format(turns=spent.turns, tokens=f"{tokens:,}")
@@ -117,28 +117,28 @@ def _list(found: list[LoggedTurn], spent: Usage, language: str, chat: str) -> st
     about = f"<p>{escape(day)}</p><p class=soft>{escape(words['turns_help'])}</p>"
     if chat:
         about += f'<p>{escape(chat)} · <a href="{TURNS}">{escape(words["turns_all"])}</a></p>'
-    if not found:
+    if not turns:
         body = f"<p>{escape(words['turns_empty'])}</p>"
         return plain_page(language, words["turns_title"], about + body, path=TURNS)
     heads = "".join(
         f"<th>{escape(words[key])}</th>" for key in ("turns_asked", "turns_ended", "turns_used")
     )
-    rows = "".join(_row(each, language) for each in found)
+    rows = "".join(_row(each, language) for each in turns)
     body = f"<table><tr>{heads}</tr>{rows}</table>"
-    if len(found) == _LISTED:
-        asked = {"before": found[-1].turn.turn_id} | ({"chat": chat} if chat else {})
+    if len(turns) == _LISTED:
+        query = {"before": turns[-1].turn.turn_id} | ({"chat": chat} if chat else {})
         older = escape(words["turns_older"])
-        body += f'<p><br><a href="{TURNS}?{escape(urlencode(asked))}">{older}</a></p>'
+        body += f'<p><br><a href="{TURNS}?{escape(urlencode(query))}">{older}</a></p>'
     return plain_page(language, words["turns_title"], about + body, path=TURNS)
 
 
 def _row(logged: LoggedTurn, language: str) -> str:
     words, turn = texts(language), logged.turn
     at = datetime.fromtimestamp(turn.started, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    said = escape(_asked(logged) or words["turns_forgotten"])
+    question = escape(_question(logged) or words["turns_forgotten"])
     of_chat = f"{TURNS}?{escape(urlencode({'chat': str(turn.chat_key)}))}"
     return (
-        f'<tr><td><p><a href="{TURNS}/{turn.turn_id}">{said}</a></p>'
+        f'<tr><td><p><a href="{TURNS}/{turn.turn_id}">{question}</a></p>'
         f'<small>{escape(_who(logged))} · <a href="{of_chat}">{escape(str(turn.chat_key))}</a>'
         f" · {escape(at)}</small></td>"
         f"<td>{_ended(logged, language)}</td><td><small>{escape(_used(logged, language))}</small>"
@@ -148,10 +148,11 @@ def _row(logged: LoggedTurn, language: str) -> str:
 
 def _one(logged: LoggedTurn, steps: list[Step], runs: list[RunRecord], language: str) -> str:
     words = texts(language)
-    asked = escape(_asked(logged) or words["turns_forgotten"])
+    question = escape(_question(logged) or words["turns_forgotten"])
     about = (
-        f"<p>{asked}<br><small>{escape(_who(logged))} · {escape(str(logged.turn.chat_key))}</small>"
-        f"</p><p>{_ended(logged, language)}<br><small>{escape(_used(logged, language))}</small></p>"
+        f"<p>{question}<br><small>{escape(_who(logged))} · "
+        f"{escape(str(logged.turn.chat_key))}</small></p>"
+        f"<p>{_ended(logged, language)}<br><small>{escape(_used(logged, language))}</small></p>"
     )
     ran = "".join(_run(run, language) for run in runs)
     wrote = "".join(f"<pre>{escape(step.reply)}</pre>" for step in steps)
@@ -180,22 +181,22 @@ def _who(logged: LoggedTurn) -> str:
 def _ended(logged: LoggedTurn, language: str) -> str:
     """In words, and the exact one beside them where something is wrong."""
     words, stop = texts(language), logged.turn.stop or "running"
-    said = words.get(f"turn_is_{stop}") or words.get(f"turn_is_{stop.partition('_')[0]}") or stop
+    ending = words.get(f"turn_is_{stop}") or words.get(f"turn_is_{stop.partition('_')[0]}") or stop
     if stop == "running":
-        return escape(said)
+        return escape(ending)
     if stop in _AS_IT_SHOULD:
-        return f"<span class=good>{escape(said)}</span>"
-    return f"<span class=bad>{escape(said)}</span><br><small>{escape(stop)}</small>"
+        return f"<span class=good>{escape(ending)}</span>"
+    return f"<span class=bad>{escape(ending)}</span><br><small>{escape(stop)}</small>"
 
 
 def _used(logged: LoggedTurn, language: str) -> str:
     usage = logged.usage
     tokens = usage.tokens
-    said = texts(language)["turns_use"].format(
+    summary = texts(language)["turns_use"].format(
         steps=usage.steps, tokens=f"{tokens:,}", seconds=f"{_seconds(logged):.1f}"
     )
     priced = f" · {_money(usage)}" if usage.cost else ""
-    return f"{said}{priced} · {logged.model}".removesuffix(" · ")
+    return f"{summary}{priced} · {logged.model}".removesuffix(" · ")
 
 
 def _money(usage: Usage) -> str:

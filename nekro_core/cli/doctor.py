@@ -70,6 +70,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
     yield await _decoders()
     for finding in await _hearing(settings):
         yield finding
+    for finding in _adapters(settings):
+        yield finding
     for finding in _secrets(settings.nekro_data_dir):
         yield finding
     for finding in _files_of_operators(settings.nekro_data_dir):
@@ -108,6 +110,16 @@ def _files_of_operators(data: Path) -> Iterator[Finding]:
             yield Finding(area=name, ok=False, seen=str(error), remedy=remedy)
         else:
             yield Finding(area=name, ok=True, seen="is read")
+
+
+def _adapters(settings: Settings) -> Iterator[Finding]:
+    """Which adapters run. What an adapter itself needs is said in the log when it starts."""
+    found, wanted = settings.adapters, settings.nekro_platforms
+    names = ", ".join(each.name for each in found.enabled(wanted))
+    yield Finding(area="adapters", ok=True, seen=f"{names} run with the bot")
+    for problem in (*found.problems, *found.unknown(wanted)):
+        remedy = "see docs/adapters.md; the bot runs without it"
+        yield Finding(area="adapters", ok=False, seen=problem, remedy=remedy)
 
 
 def _disk(data: Path) -> Finding:

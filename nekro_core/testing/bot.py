@@ -17,10 +17,9 @@ from nekro_core.delivery.activity import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
-from nekro_core.plugins.host.tool_calls import call_tool as call
-from nekro_core.plugins.packages import InvalidRequirements as NeedsUnreadable
-from nekro_core.plugins.packages import PackageFolder as PackageShelf
-from nekro_core.plugins.packages.requirements import plugin_requirements as needs_of
+from nekro_core.plugins.host.tool_calls import call_tool
+from nekro_core.plugins.packages import InvalidRequirements, PackageFolder
+from nekro_core.plugins.packages.requirements import plugin_requirements
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.system.errors import NekroError
 from nekro_core.testing.clock import FakeClock
@@ -29,18 +28,12 @@ from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
 from nekro_core.testing.script import Script, fenced, newest_words, words_of
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.outcome import (
-    BehaviorReturn as Recorded,
-)
-from nekro_core.tools.outcome import (
+    BehaviorReturn,
     Observation,
     RichObservation,
+    ToolCallFailed,
     ToolFailure,
-)
-from nekro_core.tools.outcome import (
-    ToolCallFailed as Failed,
-)
-from nekro_core.tools.outcome import (
-    ToolReturn as Returned,
+    ToolReturn,
 )
 
 _LONGEST_S = 60.0
@@ -106,7 +99,7 @@ class Bot:
         """
         item = link_plugin(plugin, data_dir) if plugin else ""
         if plugin:
-            _refuse_without_packages(plugin, item, PackageShelf(data_dir))
+            _refuse_without_packages(plugin, item, PackageFolder(data_dir))
         chosen: dict[str, Any] = {
             "nekro_trigger": TriggerSettings(debounce_s=0),
             "nekro_timer": TimerSettings(look_s=_LOOK_S),
@@ -228,13 +221,13 @@ class Bot:
             raise PluginNotLoaded(f"the plugin is {self.info.state.value}:\n{problems}")
 
 
-def _refuse_without_packages(plugin: Path, item: str, shelf: PackageShelf) -> None:
+def _refuse_without_packages(plugin: Path, item: str, packages: PackageFolder) -> None:
     """A test fetches nothing; it says what is missing."""
     try:
-        missing = [need for need in needs_of(plugin, item) if not shelf.has(need.requirement)]
-    except NeedsUnreadable as error:
+        needs = plugin_requirements(plugin, item)
+    except InvalidRequirements as error:
         raise PluginNotLoaded(str(error)) from None
-    if missing:
+    if missing := [need for need in needs if not packages.has(need.requirement)]:
         wanted = " ".join(f"'{need.requirement}'" for need in missing)
         raise PluginNotLoaded(f"the plugin needs what is not here: pip install {wanted}")
 
@@ -357,12 +350,12 @@ class Chat:
         if (found := tools.resolve(tool)) is None:
             known = ", ".join(named.name for named in tools.named)
             raise LookupError(f"there is no tool {tool!r}; there are {known}")
-        match await call(found, ctx, args, kwargs):
-            case Failed(message):
+        match await call_tool(found, ctx, args, kwargs):
+            case ToolCallFailed(message):
                 raise ToolFailure(message)
-            case Returned(value):
+            case ToolReturn(value):
                 return value
-            case Recorded(text) | Observation(text):
+            case BehaviorReturn(text) | Observation(text):
                 return text
             case RichObservation(parts):
                 return parts

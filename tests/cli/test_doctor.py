@@ -7,7 +7,7 @@ import pytest
 
 from nekro_core.app.instance import instance_file
 from nekro_core.app.settings import Settings
-from nekro_core.cli.doctor import Finding, examine
+from nekro_core.cli.doctor import Finding, _adapters, examine
 from nekro_core.store import DataFolderLock
 from tests.cli.nekro import nekro_meanwhile
 from tests.peers.listener import TranscriptionServer
@@ -49,6 +49,7 @@ async def test_doctor_finds_nothing_on_a_healthy_machine(folder: Path, write_env
     assert "says hello" in found["voice"].seen
     assert found["sound"].seen == "voices of every kind are decoded"
     assert found["hearing"].seen == f"whisper-1 at {ear.base_url} listens"
+    assert found["adapters"].seen == "onebot_v11, web run with the bot"
     assert not (folder / "data").exists(), "looking changed something"
 
 
@@ -125,3 +126,14 @@ async def test_a_bot_that_hangs_and_one_that_was_killed(folder: Path, write_env)
     found = await findings(folder)
     assert found["bot"].seen == "does not run; port 0 is free for it"
     assert found["database"].ok is True
+
+
+async def test_adapters_that_cannot_run_are_told(folder: Path, write_env) -> None:
+    broken = folder / "data" / "adapters" / "slack"
+    broken.mkdir(parents=True)
+    (broken / "adapter.toml").write_text("[slack]\nfly = true")
+    write_env(NEKRO_PLATFORMS='["telegran"]')
+    said = [one.seen for one in _adapters(Settings.load(folder)) if one.ok is False]
+    assert len(said) == 2
+    assert "[slack] fly is not known" in said[0]
+    assert "no platform 'telegran'; did you mean telegram?" in said[1]

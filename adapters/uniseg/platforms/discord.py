@@ -130,9 +130,9 @@ class Discord(Platform):
 
     def options(self, segments: Segments) -> Mapping[str, Any]:
         """Only whom we mention is mentioned: text that looks like a mention would ring, too."""
-        asked = [segment.user_id for segment in segments if isinstance(segment, Mention)]
-        users = [Snowflake(user) for user in asked if user.isdecimal()]
-        parse = [AllowedMentionType.EveryoneMentions] if EVERYONE in asked else []
+        mentioned = [segment.user_id for segment in segments if isinstance(segment, Mention)]
+        users = [Snowflake(user) for user in mentioned if user.isdecimal()]
+        parse = [AllowedMentionType.EveryoneMentions] if EVERYONE in mentioned else []
         return {
             "allowed_mentions": AllowedMention(
                 parse=parse, roles=[], users=users, replied_user=True
@@ -142,18 +142,18 @@ class Discord(Platform):
 
 def _of_text(content: str) -> Iterator[uniseg.Segment]:
     """The pieces of a text with Discord's references in it."""
-    place = 0
-    for found in _REFERENCE.finditer(content):
-        yield uniseg.Text(content[place : found.start()])
-        place = found.end()
-        user, role, channel, emoji, number = found.groups()
+    end = 0
+    for match in _REFERENCE.finditer(content):
+        yield uniseg.Text(content[end : match.start()])
+        end = match.end()
+        user, role, channel, emoji, number = match.groups()
         if user or role or channel:
             flag: Literal["user", "role", "channel"]
             flag = "user" if user else "role" if role else "channel"
             yield uniseg.At(flag, user or role or channel)
         else:
             yield uniseg.Emoji(number, emoji)
-    yield uniseg.Text(content[place:])
+    yield uniseg.Text(content[end:])
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:

@@ -85,9 +85,9 @@ class Feishu(Platform):
         if said.message_type != "post":
             return await super().segments(event, bot, reader)
         people = {each.key: (each.id.open_id, each.name) for each in said.mentions or ()}
-        found = await reader.read(list(_of_post(json.loads(said.content), people)))
+        read = await reader.read(list(_of_post(json.loads(said.content), people)))
         reply = self.quoted(event)
-        return found if reply is None else (await reader.quoted(reply), *found)
+        return read if reply is None else (await reader.quoted(reply), *read)
 
     def quoted(self, event: BaseEvent) -> Reply | None:
         """The message that is answered, by its id alone."""
@@ -157,8 +157,8 @@ class Feishu(Platform):
 
 def _field(event: BaseEvent, name: str) -> str:
     detail = getattr(event, "event", None)
-    found = detail.get(name) if isinstance(detail, Mapping) else getattr(detail, name, None)
-    return found if isinstance(found, str) else ""
+    value = detail.get(name) if isinstance(detail, Mapping) else getattr(detail, name, None)
+    return value if isinstance(value, str) else ""
 
 
 def _of_post(

@@ -73,12 +73,12 @@ class Kook(Platform):
 
     def message(self, event: BaseEvent) -> Message[Any]:
         r"""With ``\*`` as the ``*`` that people see."""
-        said = event.get_message()
-        return type(said)(
+        message = event.get_message()
+        return type(message)(
             MessageSegment.text(unescape_kmarkdown(segment.data["content"]))
             if isinstance(segment, KMarkdown) and "(" not in segment.data["content"]
             else segment
-            for segment in said
+            for segment in message
         )
 
     def sender(self, event: BaseEvent) -> Sender:

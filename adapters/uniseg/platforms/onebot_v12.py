@@ -112,8 +112,8 @@ class OneBotV12(Platform):
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
         """Every medium is fetched through the implementation."""
-        found = await bot.call_api("get_file", type="data", file_id=piece.id)
-        data = found["data"]
+        answer = await bot.call_api("get_file", type="data", file_id=piece.id)
+        data = answer["data"]
         return base64.b64decode(data) if isinstance(data, str) else bytes(data)
 
 

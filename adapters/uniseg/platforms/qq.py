@@ -160,10 +160,10 @@ class QQ(Platform):
 
     def time(self, event: BaseEvent) -> float | None:
         """The server's."""
-        found = getattr(event, "timestamp", None)
-        if isinstance(found, str):
-            found = datetime.fromisoformat(found)
-        return found.timestamp() if isinstance(found, datetime) else None
+        timestamp = getattr(event, "timestamp", None)
+        if isinstance(timestamp, str):
+            timestamp = datetime.fromisoformat(timestamp)
+        return timestamp.timestamp() if isinstance(timestamp, datetime) else None
 
     def is_addressed_to_us(self, event: BaseEvent, bot: BaseBot) -> bool:
         """QQ says so by the kind of event, or beside the mention."""

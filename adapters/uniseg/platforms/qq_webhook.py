@@ -23,8 +23,8 @@ class VerifyingAdapter(StockAdapter):
     """See the module."""
 
     def _webhook_verify(self, bot: Bot, payload: WebhookVerify) -> Response:
-        asked = payload.data
-        if _TIME.fullmatch(asked.event_ts) and _TOKEN.fullmatch(asked.plain_token):
+        challenge = payload.data
+        if _TIME.fullmatch(challenge.event_ts) and _TOKEN.fullmatch(challenge.plain_token):
             return super()._webhook_verify(bot, payload)
-        logger.warning("QQ: somebody asked for the signature of {!r}", asked.plain_token[:200])
+        logger.warning("QQ: somebody asked for the signature of {!r}", challenge.plain_token[:200])
         return Response(403, content="this is not signed")

@@ -54,9 +54,11 @@ class SatoriAdapter(UnisegAdapter):
         channel = target.id
         if target.private:
             channel = (await bot.user_channel_create(user_id=target.id)).id
-        found = (await bot.message_list(channel_id=channel, limit=PAGE)).data
+        messages = (await bot.message_list(channel_id=channel, limit=PAGE)).data
         # Some servers turn them round.
-        return sorted(found, key=_time) if all(each.created_at for each in found) else found
+        return (
+            sorted(messages, key=_time) if all(each.created_at for each in messages) else messages
+        )
 
     def _shown(self, message: MessageObject, bot: Bot, key: ChatKey) -> PlatformMessage:
         return PlatformMessage(

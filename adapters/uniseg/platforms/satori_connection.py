@@ -42,10 +42,10 @@ class SequenceFile:
     def read(self, identity: str) -> int | None:
         """Nothing where there is none, or none that can be read."""
         try:
-            found = json.loads(self._path(identity).read_text())["sn"]
+            number = json.loads(self._path(identity).read_text())["sn"]
         except (OSError, ValueError, LookupError, TypeError):
             return None
-        return found if isinstance(found, int) else None
+        return number if isinstance(number, int) else None
 
     def write(self, identity: str, number: int) -> None:
         """Raises `OSError`."""

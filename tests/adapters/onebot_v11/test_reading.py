@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from adapters.onebot_v11.incoming import (
     Json,
-    place_of,
+    chat_of,
     read_notice,
     read_segments,
     sender_of,
@@ -155,7 +155,7 @@ def test_notices_are_read(event: dict[str, Any], expected: Notice | None) -> Non
     ],
 )
 def test_which_chat_an_event_belongs_to(event: dict[str, Any], expected: Any) -> None:
-    assert place_of(event) == expected
+    assert chat_of(event) == expected
 
 
 @pytest.mark.parametrize(
@@ -229,6 +229,6 @@ async def test_no_message_at_all_can_harm(message: Any) -> None:
     )
 )  # fmt: skip
 def test_no_event_at_all_can_harm(event: dict[str, Any]) -> None:
-    json.dumps([place_of(event), time_of(event, 0.0)])
+    json.dumps([chat_of(event), time_of(event, 0.0)])
     read_notice(event)
     sender_of(event)

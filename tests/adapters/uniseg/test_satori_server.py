@@ -58,7 +58,7 @@ async def started(folder: Path, client: dict[str, Any], **options: Any) -> Async
     try:
         adapter = factories(host.settings)["satori"](host, driver)
         for name, value in options.items():
-            setattr(adapter._held.adapter, name, value)  # type: ignore[attr-defined]
+            setattr(adapter._managed.adapter, name, value)  # type: ignore[attr-defined]
         async with driver._lifespan:
             await adapter.start()
             try:

@@ -150,7 +150,7 @@ async def test_a_websocket_too(tmp_path: Path) -> None:
         await socket.send_text("here")
 
     door = Authenticator(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
-    app.add_middleware(Guard, door=door, allowed_hosts=frozenset[str]())
+    app.add_middleware(Guard, authenticator=door, allowed_hosts=frozenset[str]())
     async with serving(app) as url:
         address = url.replace("http", "ws", 1) + "/plugins/echo"
 

@@ -69,7 +69,7 @@ class TelegramAdapter(UnisegAdapter):
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
     async def _learn_names(self, bot: Bot, delivery: Delivery) -> None:
-        """Ask for the names of those who are mentioned and were not heard since the start."""
+        """Ask for the names of people who are mentioned and have not written since the start."""
         for segment in delivery.segments:
             if not isinstance(segment, Mention) or not segment.user_id.isdecimal():
                 continue
@@ -81,12 +81,12 @@ class TelegramAdapter(UnisegAdapter):
             }
             with anyio.move_on_after(NAME_S):
                 try:
-                    found = await self._call(bot, BotApiCall("getChatMember", question))
+                    member = await self._call(bot, BotApiCall("getChatMember", question))
                 except (BotApiRefused, httpx.HTTPError) as error:
                     logger.debug("Telegram: no name of {}: {}", segment.user_id, error)
                     continue
-                if isinstance(found, dict) and isinstance(found.get("user"), dict):
-                    self._names[segment.user_id] = person_of(found["user"])[1]
+                if isinstance(member, dict) and isinstance(member.get("user"), dict):
+                    self._names[segment.user_id] = person_of(member["user"])[1]
 
     async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
         await self._learn_names(bot, delivery)
@@ -104,7 +104,7 @@ class TelegramAdapter(UnisegAdapter):
         await self._wait_for_quiet(bot.self_id, chat)
         params = {**call.params, "chat_id": self._moved.get(chat, chat)}
         try:
-            found: Json | list[Json] | bool = await adapter.apis[bot.self_id].call(
+            answer: Json | list[Json] | bool = await adapter.apis[bot.self_id].call(
                 call.method, params, call.files
             )
         except BotApiRefused as error:
@@ -118,7 +118,7 @@ class TelegramAdapter(UnisegAdapter):
             return await adapter.apis[bot.self_id].call(  # type: ignore[no-any-return]
                 call.method, params, call.files
             )
-        return found
+        return answer
 
     async def _wait_for_quiet(self, account: str, chat: Any) -> None:
         until, refusal = self._quiet.pop((account, chat), (0.0, None))

@@ -37,8 +37,8 @@ class BotApiRefused(ActionFailed):
         super().__init__(f"{words} ({method})")
         self.words = words
         self.status_code = status
-        found = answer.get("parameters")
-        parameters: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+        hints = answer.get("parameters")
+        parameters: Mapping[str, Any] = hints if isinstance(hints, Mapping) else {}
         self.retry_after = float(parameters.get("retry_after") or 0)
         self.moved_to = parameters.get("migrate_to_chat_id")
 
@@ -82,8 +82,8 @@ class BotApi:
         it is fetched here and shown to nobody."""
         try:
             async with self._files:
-                found = await self.call("getFile", {"file_id": file_id})
-                url = f"{self._server}file/bot{self._token}/{found['file_path']}"
+                file = await self.call("getFile", {"file_id": file_id})
+                url = f"{self._server}file/bot{self._token}/{file['file_path']}"
                 return await self._downloaded(url, most)
         except BotApiRefused as error:
             raise FileNotFetched(str(error)) from None

@@ -24,11 +24,11 @@ from .polling import PollingAdapter
 from .reading import (
     changed_in,
     happened,
+    message_in,
     notice_of,
     origin_of,
     pieces_of,
     quoted_in,
-    said_in,
     sender_of,
     thread_of,
     unnamed_in,
@@ -53,7 +53,7 @@ class Telegram(Platform):
 
     def is_message(self, event: Event) -> bool:
         """Whether somebody says something."""
-        return said_in(_update(event)) is not None
+        return message_in(_update(event)) is not None
 
     def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
         """Of a text and of a caption."""
@@ -74,9 +74,9 @@ class Telegram(Platform):
 
     def address(self, target: Target) -> Address:
         """A forum's topics are chats of their own."""
-        found = super().address(target)
+        address = super().address(target)
         thread = target.extra.get("message_thread_id")
-        return Address(found.kind, found.native_id, None if thread is None else str(thread))
+        return Address(address.kind, address.native_id, None if thread is None else str(thread))
 
     def target(self, key: ChatKey) -> Target:
         """As the key says."""
@@ -90,16 +90,16 @@ class Telegram(Platform):
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        """What people are called who were heard lately, by their ids."""
+        """The names of people who wrote lately, by their ids."""
 
     def sender(self, event: Event) -> Sender:
         """See `sender_of`."""
-        found = sender_of(_message(event))
-        self.names.pop(found.user_id, None)
-        self.names[found.user_id] = found.name
+        sender = sender_of(_message(event))
+        self.names.pop(sender.user_id, None)
+        self.names[sender.user_id] = sender.name
         if len(self.names) > REMEMBERED:
             del self.names[next(iter(self.names))]
-        return found
+        return sender
 
     def time(self, event: Event) -> float | None:
         """The platform's, in whole seconds."""
@@ -113,12 +113,14 @@ class Telegram(Platform):
     async def segments(self, event: Event, bot: Bot, reader: PieceReader) -> Segments:
         """The message that is answered, the medium, the words; a forward as a bundle of one."""
         message = _message(event)
-        said = await reader.read(pieces_of(message, bot.self_id, _username(bot)))
-        said = said or (unnamed_in(message),)
+        segments = await reader.read(pieces_of(message, bot.self_id, _username(bot)))
+        segments = segments or (unnamed_in(message),)
         if (origin := origin_of(message)) is not None:
-            said = (Forward((ForwardedMessage(origin.sender_id, origin.name, said, origin.time),)),)
+            segments = (
+                Forward((ForwardedMessage(origin.sender_id, origin.name, segments, origin.time),)),
+            )
         reply = quoted_in(message)
-        return said if reply is None else (await reader.quoted(reply), *said)
+        return segments if reply is None else (await reader.quoted(reply), *segments)
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
         """The file itself: its address would have the bot's token in it."""

@@ -144,8 +144,8 @@ class PollingAdapter(StockAdapter):
         """What is not confirmed. Asking with an ``offset`` confirms what comes before it."""
         question: Json = {"timeout": POLL_S} | ({} if offset is None else {"offset": offset})
         with anyio.fail_after(POLL_S + LATE_S):
-            found = await self.apis[bot.self_id].call("getUpdates", question)
-        updates = found if isinstance(found, list) else []
+            answer = await self.apis[bot.self_id].call("getUpdates", question)
+        updates = answer if isinstance(answer, list) else []
         return sorted(updates, key=lambda update: int(update["update_id"]))
 
     async def _stored(self, bot: Bot) -> bool | None:

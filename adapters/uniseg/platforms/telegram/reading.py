@@ -23,10 +23,10 @@ _THERE = ("creator", "administrator", "member", "restricted")
 _LEFT = ("left", "kicked")
 
 
-def said_in(update: Json) -> Json | None:
+def message_in(update: Json) -> Json | None:
     """The message of an update in which somebody says something."""
-    found = _first(update, MESSAGES)
-    return found if found is not None and any(kind in found for kind in SAID) else None
+    message = _first(update, MESSAGES)
+    return message if message is not None and any(kind in message for kind in SAID) else None
 
 
 def changed_in(update: Json) -> Json | None:
@@ -75,22 +75,22 @@ def notice_of(update: Json) -> Notice | None:
         return None
     actor = str(message.get("from", {}).get("id", ""))
     came = message.get("new_chat_members") or ()
-    gone = message.get("left_chat_member")
+    left = message.get("left_chat_member")
     if came:
         return Notice("join", actor, str(came[0]["id"]))
-    return Notice("leave", actor, str(gone["id"])) if gone else None
+    return Notice("leave", actor, str(left["id"])) if left else None
 
 
 def quoted_in(message: Json) -> Reply | None:
     """The message that is answered. In a topic every message answers the one that opened it, which
     nobody meant."""
-    found = message.get("reply_to_message")
-    if not isinstance(found, dict) or "forum_topic_created" in found:
+    quoted = message.get("reply_to_message")
+    if not isinstance(quoted, dict) or "forum_topic_created" in quoted:
         return None
     picked = message.get("quote")
     text = picked.get("text") if isinstance(picked, dict) else None
-    text = text or found.get("text") or found.get("caption") or _kind_of(found)
-    return Reply(str(found["message_id"]), sender_of(found).user_id, str(text))
+    text = text or quoted.get("text") or quoted.get("caption") or _kind_of(quoted)
+    return Reply(str(quoted["message_id"]), sender_of(quoted).user_id, str(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,16 @@ class Origin:
 
 def origin_of(message: Json) -> Origin | None:
     """Nothing for a message that is no forward."""
-    found = message.get("forward_origin")
-    if not isinstance(found, dict):
+    origin = message.get("forward_origin")
+    if not isinstance(origin, dict):
         return None
-    time = float(found.get("date") or 0)
-    if isinstance(user := found.get("sender_user"), dict):
+    time = float(origin.get("date") or 0)
+    if isinstance(user := origin.get("sender_user"), dict):
         return Origin(*person_of(user), time)
-    chat = found.get("sender_chat") or found.get("chat")
+    chat = origin.get("sender_chat") or origin.get("chat")
     if isinstance(chat, dict):
         return Origin(str(chat["id"]), str(chat.get("title") or ""), time)
-    return Origin("", str(found.get("sender_user_name") or ""), time)
+    return Origin("", str(origin.get("sender_user_name") or ""), time)
 
 
 def pieces_of(message: Json, account: str, username: str) -> list[uniseg.Segment]:
@@ -176,9 +176,9 @@ def _medium(message: Json) -> uniseg.Segment | None:
         case {"sticker": {"is_animated": False, "is_video": False, "file_id": str(identity)}}:
             return uniseg.Image(id=identity, sticker=True)
     for kind, form in _FORMS.items():
-        if isinstance(found := message.get(kind), dict):
-            name = found.get("file_name")
-            return form(id=str(found["file_id"]), **({"name": str(name)} if name else {}))
+        if isinstance(medium := message.get(kind), dict):
+            name = medium.get("file_name")
+            return form(id=str(medium["file_id"]), **({"name": str(name)} if name else {}))
     return None
 
 
@@ -203,18 +203,18 @@ def _words(
 def _entity(
     entity: Json, words: str, account: str, username: str
 ) -> tuple[uniseg.Segment, ...] | None:
-    ours = f"@{username}".casefold()
+    own_mention = f"@{username}".casefold()
     match entity:
         case {"type": "mention"}:
             name = words.removeprefix("@")
-            return (uniseg.At("user", account if words.casefold() == ours else words, name),)
+            return (uniseg.At("user", account if words.casefold() == own_mention else words, name),)
         case {"type": "text_mention", "user": dict(user)}:
             return (uniseg.At("user", *person_of(user)),)
         case {"type": "text_link", "url": url} if url != words:
             return (uniseg.Text(f"{words} ({url})"),)
-        case {"type": "bot_command"} if words.casefold().endswith(ours):
+        case {"type": "bot_command"} if words.casefold().endswith(own_mention):
             # Of several bots in a group this one is meant.
-            return uniseg.At("user", account, username), uniseg.Text(words[: -len(ours)])
+            return uniseg.At("user", account, username), uniseg.Text(words[: -len(own_mention)])
     return None
 
 

@@ -115,14 +115,14 @@ def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str
                     words.lstrip(" ") if text.endswith(" ") else words if text else words.lstrip()
                 )
             case Mention(user_id, name) if user_id.isdecimal():
-                shown = (name or names.get(user_id) or user_id).strip() or user_id
-                user = {"id": int(user_id), "is_bot": False, "first_name": shown}
-                place = {"offset": units(text), "length": units(shown)}
-                entities.append({"type": "text_mention", **place, "user": user})
-                text += f"{shown} "
+                label = (name or names.get(user_id) or user_id).strip() or user_id
+                user = {"id": int(user_id), "is_bot": False, "first_name": label}
+                span = {"offset": units(text), "length": units(label)}
+                entities.append({"type": "text_mention", **span, "user": user})
+                text += f"{label} "
             case Mention(user_id, name):
-                shown = "@all" if user_id == EVERYONE else user_id
-                text += f"{shown if shown.startswith('@') else name or shown} "
+                label = "@all" if user_id == EVERYONE else user_id
+                text += f"{label if label.startswith('@') else name or label} "
     return text.rstrip(), entities
 
 
@@ -138,8 +138,8 @@ async def _upload(media: Media, kind: str) -> Upload:
 
 
 def _where(key: ChatKey) -> Json:
-    place: Json = {"chat_id": _chat(key)}
-    return place if key.thread is None else {**place, "message_thread_id": _number(key.thread)}
+    target: Json = {"chat_id": _chat(key)}
+    return target if key.thread is None else {**target, "message_thread_id": _number(key.thread)}
 
 
 def _chat(key: ChatKey) -> Any:
