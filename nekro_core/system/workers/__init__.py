@@ -2,7 +2,6 @@
 
 ::
 
-    worker.py    the bot's side: starts one on demand, asks it, gives it up
-    loop.py      the program's side: answers until nobody asks any more
-    nearness.py  a program: how near texts are in meaning
+    worker.py  the bot's side: starts one on demand, asks it, gives it up
+    loop.py    the program's side: answers until nobody asks any more
 """
