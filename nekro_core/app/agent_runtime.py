@@ -86,7 +86,7 @@ class AgentRuntime:
                 adapter_of=ways.store.accounts.adapter_of,
             )
             catalogue = Catalogue.load()
-            desk = CommandRouter(
+            router = CommandRouter(
                 extensions.commands,
                 settings.commands,
                 extensions.plugins.context_for,
@@ -123,7 +123,7 @@ class AgentRuntime:
             erasing = PersonErasure(
                 ways.store,
                 ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
-                outbox=ways.outbox.desk,
+                outbox=ways.outbox.admin,
                 boxes=boxes.of_chats,
                 timers=ways.timers,
                 media=ways.media,
@@ -133,10 +133,10 @@ class AgentRuntime:
                 ),
             )
             commands = CommandServices(
-                router=desk,
+                router=router,
                 catalogue=catalogue,
                 store=ways.store,
-                outbox=ways.outbox.desk,
+                outbox=ways.outbox.admin,
                 plugins=extensions.plugins,
                 policies=policies,
                 settings=settings.nekro_agent,

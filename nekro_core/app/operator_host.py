@@ -30,7 +30,7 @@ def operator_host(
     store = message_io.store
     return OperatorHost(
         tools=AgentToolService(runtime.services),
-        outbox=message_io.outbox.desk,
+        outbox=message_io.outbox.admin,
         turns=store.turn_log,
         runs=store.runs,
         plugins=PluginOverview(extensions.plugins),

@@ -345,7 +345,7 @@ async def running_bot(
         erasing = PersonErasure(
             store,
             ErasureMarks(folder / "erased.json", lambda: "secret", time.time),
-            outbox=outbox.desk,
+            outbox=outbox.admin,
             boxes=services.boxes,
             media=media,
             data=folder,
@@ -354,7 +354,7 @@ async def running_bot(
             router=router,
             catalogue=catalogue,
             store=store,
-            outbox=outbox.desk,
+            outbox=outbox.admin,
             plugins=plugins,
             policies=services.policies,
             settings=settings,

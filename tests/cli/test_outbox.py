@@ -31,7 +31,7 @@ async def lost(folder: Path) -> str:
         Outbox(store, {"fake": adapter}, Broadcast()) as outbox,
     ):
         await outbox.send(GROUP, (Text("hi\x1b[2J"),))
-        (row,) = await outbox.desk.listed()
+        (row,) = await outbox.admin.listed()
         return row.delivery_id
 
 
@@ -66,7 +66,7 @@ async def test_through_the_bot_that_runs(folder: Path, capsys: pytest.CaptureFix
     async with (
         Store.open(f"sqlite://{data}/nekro.sqlite3") as store,
         Outbox(store, {"fake": FakeAdapter()}, Broadcast()) as outbox,
-        web(data, outbox=outbox.desk) as bot,
+        web(data, outbox=outbox.admin) as bot,
     ):
         port = int(bot.url.rpartition(":")[2])
         with DataFolderLock(data), instance_file(data, "127.0.0.1", port, bot.adapter.access_token):

@@ -60,7 +60,7 @@ class Outbox:
         self._budget = RunSendLimit(self._settings)
         self._lanes = ChatQueues(self._settings)
         self._late = RetryQueue(self._caller, self._ledger, self._lanes, self._settings)
-        self.desk = OutboxAdmin(store, self._ledger, self._lanes, self._late)
+        self.admin = OutboxAdmin(store, self._ledger, self._lanes, self._late)
         """What an operator may do about messages."""
         self._tasks: TaskGroup | None = None
 

@@ -52,7 +52,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         Store.open(f"sqlite://{tmp_path}/nekro.sqlite3") as store,
         Outbox(store, {"fake": adapter}, Broadcast(), QUICK) as outbox,
     ):
-        operator: Any = SimpleNamespace(outbox=outbox.desk)
+        operator: Any = SimpleNamespace(outbox=outbox.admin)
         app, router = FastAPI(), APIRouter(prefix="/api/v1", route_class=Route)
         add_outbox(router, operator)
         app.include_router(router)

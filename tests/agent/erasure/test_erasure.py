@@ -94,7 +94,7 @@ async def forgetting(
         erasing = PersonErasure(
             bot.store,
             ErasureMarks(folder / "marks.json", lambda: "secret", time.time),
-            outbox=bot.outbox.desk,
+            outbox=bot.outbox.admin,
             media=media or bot.media,
             data=folder,
             erasers=tuple(erasers),
@@ -203,12 +203,12 @@ async def test_what_waits_to_be_sent_to_them_is_dropped(folder: Path, boxes: She
         await forget.bot.outbox.send(PRIVATE, (Text("vermilion"),))
         await forget.bot.outbox.send(GROUP, (Text("ochre"),))
         await forget.erase()
-        (waits,) = await forget.bot.outbox.desk.listed()
+        (waits,) = await forget.bot.outbox.admin.listed()
         assert waits.segments == (Text("ochre"),)
         forget.bot.adapter.offline = False
         forget.bot.outbox.retry_now()
         with anyio.fail_after(30):
-            while await forget.bot.outbox.desk.listed():
+            while await forget.bot.outbox.admin.listed():
                 await anyio.sleep(0.005)
         assert forget.bot.adapter.said(PRIVATE) == []
 

@@ -35,7 +35,7 @@ async def sent_as(outbox: Outbox, adapter: FakeAdapter, state: DeliveryState, te
     adapter.behaviour = answer if state is not SENT else None
     await outbox.send(GROUP, (Text(text),))
     adapter.behaviour = None
-    rows = await outbox.desk.listed([*DeliveryState])
+    rows = await outbox.admin.listed([*DeliveryState])
     return rows[0].delivery_id
 
 
@@ -53,12 +53,12 @@ async def test_what_went_well_is_not_listed(outbox: Outbox, adapter: FakeAdapter
     await sent_as(outbox, adapter, SENT, "fine")
     doubtful = await sent_as(outbox, adapter, UNKNOWN, "who knows")
     refused = await sent_as(outbox, adapter, REJECTED, "no")
-    listed = await outbox.desk.listed()
+    listed = await outbox.admin.listed()
     assert [row.delivery_id for row in listed] == [refused, doubtful]
     assert [row.reason for row in listed] == ["because", "because"]
-    assert await outbox.desk.listed(chat_key=OTHER) == []
-    assert [r.delivery_id for r in await outbox.desk.listed(before=refused)] == [doubtful]
-    assert [r.state for r in await outbox.desk.listed([SENT])] == [SENT]
+    assert await outbox.admin.listed(chat_key=OTHER) == []
+    assert [r.delivery_id for r in await outbox.admin.listed(before=refused)] == [doubtful]
+    assert [r.state for r in await outbox.admin.listed([SENT])] == [SENT]
 
 
 @pytest.mark.parametrize("state", [UNKNOWN, REJECTED])
@@ -67,7 +67,7 @@ async def test_a_message_is_sent_again_on_the_operators_word(
 ) -> None:
     delivery_id = await sent_as(outbox, adapter, state, "again")
     async with activity.watch(GROUP) as stream:
-        row = await outbox.desk.resend(delivery_id)
+        row = await outbox.admin.resend(delivery_id)
         assert (row.state, row.reason) == (PENDING, "sent again by the operator")
         row = await settled(store, delivery_id, SENT)
         seen = [await anext(stream), await anext(stream)]
@@ -83,34 +83,34 @@ async def test_a_dropped_message_stays_unsent(
     adapter.offline = True
     await outbox.send(GROUP, (Text("never"),))
     await outbox.send(GROUP, (Text("later"),))
-    later, never = await outbox.desk.listed([PENDING])
-    assert (await outbox.desk.drop(never.delivery_id)).state is DROPPED
+    later, never = await outbox.admin.listed([PENDING])
+    assert (await outbox.admin.drop(never.delivery_id)).state is DROPPED
     adapter.offline = False
     outbox.retry_now()
     await settled(store, later.delivery_id, SENT)
     assert adapter.said() == [(Text("later"),)]
-    assert await outbox.desk.listed() == []
+    assert await outbox.admin.listed() == []
     unknown = await sent_as(outbox, adapter, UNKNOWN, "?")
-    await outbox.desk.drop(unknown)
-    assert await outbox.desk.listed() == []
-    await outbox.desk.resend(unknown)
+    await outbox.admin.drop(unknown)
+    assert await outbox.admin.listed() == []
+    await outbox.admin.resend(unknown)
     await settled(store, unknown, SENT)
 
 
 async def test_what_cannot_be_done_says_why(outbox: Outbox, adapter: FakeAdapter) -> None:
-    desk = outbox.desk
+    admin = outbox.admin
     fine = await sent_as(outbox, adapter, SENT, "fine")
     with pytest.raises(CannotDo, match="is sent: it cannot be sent again"):
-        await desk.resend(fine)
+        await admin.resend(fine)
     with pytest.raises(CannotDo, match="is sent: it cannot be dropped"):
-        await desk.drop(fine)
+        await admin.drop(fine)
     with pytest.raises(CannotDo, match="no message 'x'"):
-        await desk.drop("x")
+        await admin.drop("x")
     adapter.offline = True
     await outbox.send(GROUP, (Text("waits"),))
-    (waits,) = await desk.listed()
+    (waits,) = await admin.listed()
     with pytest.raises(CannotDo, match="waits to be sent"):
-        await desk.resend(waits.delivery_id)
+        await admin.resend(waits.delivery_id)
 
 
 async def test_what_is_on_the_wire_cannot_be_dropped(
@@ -118,7 +118,7 @@ async def test_what_is_on_the_wire_cannot_be_dropped(
 ) -> None:
     adapter.offline = True
     await outbox.send(GROUP, (Text("slow"),))
-    (row,) = await outbox.desk.listed()
+    (row,) = await outbox.admin.listed()
     arrived, go_on = anyio.Event(), anyio.Event()
 
     async def slow(_: Delivery) -> Receipt:
@@ -131,6 +131,6 @@ async def test_what_is_on_the_wire_cannot_be_dropped(
     outbox.retry_now()
     await arrived.wait()
     with pytest.raises(CannotDo, match="on its way"):
-        await outbox.desk.drop(row.delivery_id)
+        await outbox.admin.drop(row.delivery_id)
     go_on.set()
     await settled(store, row.delivery_id, SENT)

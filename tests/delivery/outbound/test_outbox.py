@@ -393,7 +393,7 @@ async def test_a_chats_queue_is_bounded(adapter: FakeAdapter, store: Store, cloc
         adapter.offline = False
         outbox.retry_now()
         with anyio.fail_after(30):
-            while await outbox.desk.listed():
+            while await outbox.admin.listed():
                 await anyio.sleep(0.01)
         assert len(adapter.said(GROUP)) == 3
         slow = anyio.Event()

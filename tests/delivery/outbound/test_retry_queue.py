@@ -188,7 +188,7 @@ async def test_what_is_dropped_while_it_waits_for_room_is_not_sent(
         await until_state(store, "one", SENT)
         await anyio.sleep(0.02)
         (row,) = await store.deliveries.of_run("r-two")
-        await outbox.desk.drop(row.delivery_id)
+        await outbox.admin.drop(row.delivery_id)
         await until_state(store, "three", SENT)
         assert await state(store, "two") is DROPPED
     assert said(adapter) == ["one", "three"]
@@ -275,7 +275,7 @@ async def doubtful(store: Store, clock: Clock) -> AsyncIterator[Bench]:
     """A chat in which both have spoken; nothing is asked by itself, and what is not there is sent
     again at once."""
     async with settling(store, clock, retry_s=3600, settle_s=1e-9) as begun:
-        await begun.hear("hello")
+        await begun.receive("hello")
         assert await begun.say("hi") is SENT
         yield begun
 
@@ -323,7 +323,7 @@ async def test_what_is_dropped_while_the_platform_is_asked_is_not_sent_again(
     with anyio.fail_after(30):
         await asked.asked.wait()
     (row,) = await doubtful.store.deliveries.of_run("r-one")
-    await doubtful.outbox.desk.drop(row.delivery_id)
+    await doubtful.outbox.admin.drop(row.delivery_id)
     await asked.go_on()
     await until_state(doubtful.store, "two", SENT)
     assert await doubtful.state("one") is DROPPED
@@ -355,7 +355,7 @@ async def test_a_question_that_became_too_old_stays_open_and_lets_the_rest_go_on
     store: Store, clock: Clock
 ) -> None:
     async with settling(store, clock, Platform(), retry_s=3600, resend_for_s=0.05) as old:
-        await old.hear("hello")
+        await old.receive("hello")
         assert await old.say("hi") is SENT
         old.platform.fate = "loses"
         assert await old.say("one") is UNKNOWN

@@ -74,7 +74,7 @@ class Bench:
         self.platform = adapter.platform
         self._number = 0
 
-    async def hear(self, text: str, key: ChatKey = GROUP) -> None:
+    async def receive(self, text: str, key: ChatKey = GROUP) -> None:
         name = self.platform.show(text, own=False)
         inbox = Inbox(self.store, Broadcast())
         await inbox.accept(inbox.stamp(message(key, text, message_id=name)))
@@ -125,7 +125,7 @@ async def bench(
 async def at_work(store: Store, clock: Clock) -> AsyncIterator[Bench]:
     """A chat in which both have spoken already, and nothing is asked before it is waited for."""
     async with bench(store, clock, retry_s=3600) as begun:
-        await begun.hear("hello")
+        await begun.receive("hello")
         assert await begun.say("hi") is SENT
         yield begun
 
@@ -153,7 +153,7 @@ async def test_what_never_arrived_is_sent_in_its_place(at_work: Bench) -> None:
 
 async def test_what_a_history_shows_late_is_not_sent_twice(store: Store, clock: Clock) -> None:
     async with bench(store, clock, settle_s=20, retry_s=3600) as late:
-        await late.hear("hello")
+        await late.receive("hello")
         await late.say("hi")
         late.platform.fate = "breaks"
         assert await late.say("one") is UNKNOWN
@@ -196,7 +196,7 @@ async def test_an_account_that_is_away_is_asked_when_it_is_back(at_work: Bench) 
 async def test_a_platform_that_cannot_tell_leaves_it_unknown(store: Store, clock: Clock) -> None:
     """Nothing of ours was ever seen there: its history may not show what bots say."""
     async with bench(store, clock) as fresh:
-        await fresh.hear("hello")
+        await fresh.receive("hello")
         fresh.platform.fate = "loses"
         assert await fresh.say("one") is UNKNOWN
         fresh.platform.fate = "fine"
@@ -208,15 +208,15 @@ async def test_a_platform_that_cannot_tell_leaves_it_unknown(store: Store, clock
 
 
 async def test_nobody_is_asked_where_the_operator_wants_none(store: Store, clock: Clock) -> None:
-    async with bench(store, clock, settle_s=0) as shy:
-        await shy.hear("hello")
-        await shy.say("hi")
-        shy.platform.fate = "loses"
-        assert await shy.say("one") is UNKNOWN
-        shy.platform.fate = "fine"
-        assert await shy.say("two") is SENT
-        assert shy.platform.questions == 0
-        assert await shy.state("one") is UNKNOWN
+    async with bench(store, clock, settle_s=0) as silent:
+        await silent.receive("hello")
+        await silent.say("hi")
+        silent.platform.fate = "loses"
+        assert await silent.say("one") is UNKNOWN
+        silent.platform.fate = "fine"
+        assert await silent.say("two") is SENT
+        assert silent.platform.questions == 0
+        assert await silent.state("one") is UNKNOWN
 
 
 @pytest.mark.parametrize("arrived", [True, False])
@@ -226,7 +226,7 @@ async def test_after_a_restart_the_platform_is_asked_too(
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
-        await before.hear("hello")
+        await before.receive("hello")
         await before.say("hi")
         await before.die_saying("one", arrives=arrived)
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as after:
@@ -240,7 +240,7 @@ async def test_what_people_stopped_is_not_sent_late(url: str, clock: Clock) -> N
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
-        await before.hear("hello")
+        await before.receive("hello")
         await before.say("hi")
         turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
         await store.runs.begin("r-one", GROUP, code="", turn_id=turn.turn_id)
@@ -260,7 +260,7 @@ async def test_what_was_left_unknown_does_not_come_behind_what_was_said_after_it
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
-        await before.hear("hello")
+        await before.receive("hello")
         platform.fate = "loses"
         assert await before.say("one") is UNKNOWN
         platform.fate = "fine"

@@ -427,7 +427,7 @@ async def test_a_message_of_unknown_outcome_is_shown_and_never_repeated(
                 receipts += await outbox.send(GROUP, (Text(f"{life}: go on"),))
                 lost = DeliveryState.UNKNOWN if life == "one" else DeliveryState.SENT
                 assert [each.state for each in receipts] == [lost, DeliveryState.SENT]
-                (shown,) = await outbox.desk.listed()
+                (shown,) = await outbox.admin.listed()
                 assert shown.segments == (Text("one: is it there?"),)
                 assert shown.state is DeliveryState.UNKNOWN
     texts = [call.params["text"] for call in peer.sends if "one: is" in call.params["text"]]
