@@ -33,7 +33,7 @@ async def test_a_cell_is_idle_then_runs_then_has_a_result() -> None:
         assert kitchen.begun == ["soup"]
 
 
-async def test_nothing_of_the_old_order_is_shown_under_the_new_one() -> None:
+async def test_no_old_result_is_shown_under_a_new_input() -> None:
     kitchen, dish = Kitchen(), cell("soup")
     async with scope(NOTHING):
         meal = load(kitchen.cook, dish=dish)
@@ -51,7 +51,7 @@ async def test_nothing_of_the_old_order_is_shown_under_the_new_one() -> None:
         assert of(meal) == (False, None, "")
 
 
-async def test_of_two_orders_in_a_row_only_the_last_is_cooked() -> None:
+async def test_of_two_inputs_in_a_row_only_the_last_is_run() -> None:
     kitchen, dish = Kitchen(), cell("soup")
     async with scope(NOTHING):
         meal = load(kitchen.cook, dish=dish)
@@ -62,7 +62,7 @@ async def test_of_two_orders_in_a_row_only_the_last_is_cooked() -> None:
         assert kitchen.begun == ["fish"]
 
 
-async def test_a_new_order_throws_away_what_is_on_the_stove() -> None:
+async def test_a_new_input_cancels_the_running_load() -> None:
     kitchen, dish = Kitchen(), cell("soup")
     async with scope(NOTHING):
         meal = load(kitchen.cook, dish=dish)
@@ -81,7 +81,7 @@ async def test_a_new_order_throws_away_what_is_on_the_stove() -> None:
         assert of(meal) == (False, None, "")
 
 
-async def test_a_cook_who_does_not_stop_at_once_is_waited_for_and_not_listened_to() -> None:
+async def test_a_load_that_does_not_stop_at_once_is_waited_for_and_its_result_dropped() -> None:
     dish, at_work, most = cell("soup"), 0, 0
 
     async def stubborn(dish: str) -> str:
@@ -105,7 +105,7 @@ async def test_a_cook_who_does_not_stop_at_once_is_waited_for_and_not_listened_t
     assert (most, at_work) == (1, 0)
 
 
-async def test_what_comes_of_an_order_that_was_taken_back_is_forgotten() -> None:
+async def test_the_result_for_an_input_that_was_taken_back_is_dropped() -> None:
     dish, tries = cell("soup"), 0
 
     async def sulk(dish: str) -> str:
@@ -132,7 +132,7 @@ async def test_what_comes_of_an_order_that_was_taken_back_is_forgotten() -> None
     assert tries == 3
 
 
-async def test_the_same_order_again_costs_nothing_and_a_failure_is_remembered_too() -> None:
+async def test_the_same_input_again_runs_nothing_and_a_failure_is_remembered_too() -> None:
     kitchen, dish = Kitchen(), cell("burnt toast")
     async with scope(NOTHING):
         meal = load(kitchen.cook, dish=computed(lambda: dish().strip()))
@@ -147,7 +147,7 @@ async def test_the_same_order_again_costs_nothing_and_a_failure_is_remembered_to
         assert kitchen.begun == ["burnt toast"] * 2
 
 
-async def test_true_one_and_one_point_nought_are_three_orders() -> None:
+async def test_true_1_and_1_0_are_three_inputs() -> None:
     seen: list[Any] = []
 
     async def see(what: Any) -> str:

@@ -43,7 +43,9 @@ async def test_a_command_runs_again_whenever_it_changes(
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], ["true", None], ["true", ""], [["echo", None]]])
-async def test_no_command_is_no_run(nothing: Any, resources: Resources, source: Source) -> None:
+async def test_without_a_command_nothing_runs(
+    nothing: Any, resources: Resources, source: Source
+) -> None:
     async with scope(resources):
         run = exec_(computed(lambda: nothing), files={"a": "text"})
         await settled()
@@ -74,7 +76,9 @@ async def test_steps_share_a_shell_and_the_first_that_fails_is_the_last(
     ("command", "exit_code"),
     [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), (["false", "true"], 1), (["exit 5"], 5)],
 )
-async def test_how_it_ended_is_a_result(command: Any, exit_code: int, resources: Resources) -> None:
+async def test_the_exit_code_is_a_result(
+    command: Any, exit_code: int, resources: Resources
+) -> None:
     async with scope(resources):
         state = await exec_(command).settled()
     assert state.error is None
@@ -113,7 +117,7 @@ async def test_a_value_is_never_taken_for_the_name_of_a_kind(resources: Resource
         assert (await run.settled()).result.stdout == "jsonbytesa text"
 
 
-async def test_an_empty_word_is_a_word(resources: Resources) -> None:
+async def test_an_empty_word_of_a_command_is_passed_on(resources: Resources) -> None:
     async with scope(resources):
         run = exec_([["printf", "[%s]", "", "a b"]])
         assert (await run.settled()).result.stdout == "[][a b]"

@@ -122,7 +122,7 @@ async def test_private_addresses_are_refused(pages: Pages) -> None:
     assert pages.asked == []
 
 
-async def test_it_follows_its_address(pages: Pages, fetcher: Fetcher) -> None:
+async def test_a_fetch_runs_again_when_its_address_changes(pages: Pages, fetcher: Fetcher) -> None:
     path = cell("")
     async with scope(Resources(fetcher=fetcher)):
         data = fetch_data(computed(lambda: path() and address(pages, path())), mode="text")

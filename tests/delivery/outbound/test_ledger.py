@@ -82,7 +82,7 @@ async def test_a_send_is_rows_and_lines_that_say_the_same(
     assert await store.chats.all() == [GROUP]
 
 
-async def test_what_has_no_line_has_a_row_all_the_same(
+async def test_a_send_without_a_record_has_a_row(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     async with watched(activity) as shown:
@@ -104,7 +104,7 @@ async def test_an_account_that_is_not_known_sends_under_no_name(
     assert entry.record.sender.user_id == ""
 
 
-async def test_what_a_call_is_given_and_what_becomes_of_it(
+async def test_a_call_gets_its_delivery_and_its_outcome_is_stored(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -241,7 +241,7 @@ async def test_a_row_that_nobody_holds_is_new(
 # ---- what tells the message of a call from others
 
 
-async def test_what_came_before_a_call_and_what_came_after(
+async def test_a_doubtful_call_knows_the_messages_before_and_after_it(
     ledger: DeliveryLedger, inbox: Inbox, store: Store, clock: Clock
 ) -> None:
     await inbox.accept(inbox.stamp(message(GROUP, message_id="m1")))

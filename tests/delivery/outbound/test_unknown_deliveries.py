@@ -130,7 +130,7 @@ async def at_work(store: Store, clock: Clock) -> AsyncIterator[Bench]:
         yield begun
 
 
-async def test_what_arrived_after_all_is_sent_and_known_by_its_id(at_work: Bench) -> None:
+async def test_a_delivery_found_in_the_history_becomes_sent(at_work: Bench) -> None:
     at_work.platform.fate = "mute"
     assert await at_work.say("are you there?") is UNKNOWN
     await at_work.until("are you there?", SENT)
@@ -141,7 +141,7 @@ async def test_what_arrived_after_all_is_sent_and_known_by_its_id(at_work: Bench
     assert (line.state, line.message_id) == (SENT, row.message_id)
 
 
-async def test_what_never_arrived_is_sent_in_its_place(at_work: Bench) -> None:
+async def test_a_delivery_missing_in_the_history_is_sent_again_in_its_place(at_work: Bench) -> None:
     at_work.platform.fate = "loses"
     assert await at_work.say("one") is UNKNOWN
     at_work.platform.fate = "fine"
@@ -151,7 +151,9 @@ async def test_what_never_arrived_is_sent_in_its_place(at_work: Bench) -> None:
     assert await at_work.state("one") is SENT
 
 
-async def test_what_a_history_shows_late_is_not_sent_twice(store: Store, clock: Clock) -> None:
+async def test_a_delivery_that_the_history_shows_late_is_not_sent_twice(
+    store: Store, clock: Clock
+) -> None:
     async with bench(store, clock, settle_s=20, retry_s=3600) as late:
         await late.receive("hello")
         await late.say("hi")
@@ -236,7 +238,7 @@ async def test_after_a_restart_the_platform_is_asked_too(
     assert platform.texts() == ["hello", "hi", "one", "two"]
 
 
-async def test_what_people_stopped_is_not_sent_late(url: str, clock: Clock) -> None:
+async def test_a_send_that_was_stopped_is_not_sent_later(url: str, clock: Clock) -> None:
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
