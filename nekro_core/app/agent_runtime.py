@@ -148,7 +148,7 @@ class AgentRuntime:
             )
             older.reset = sessions.reset
             tasks = await stack.enter_async_context(background_tasks())
-            admission = Admission(policies, desk, erasing)
+            admission = Admission(policies, router, erasing)
             yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
 
     async def start(self) -> None:

@@ -242,7 +242,11 @@ _LISTED_FILE = re.compile(r"(?<![\w/])[a-z]\w*(?:\.py|/)(?=\s|$)")
 _OUR_FILE = re.compile(
     r"(?<![\w/.])(?:nekro_core|tests|adapters|plugins|bench|docs)/(?:\w+/)*\w+\.(?:py|toml)\b"
 )
-MAKES_UP_PATHS = ("tests/house/", "tests/mutants/test_mutants.py", "tests/e2e/test_wheel.py")
+MAKES_UP_PATHS = (
+    *("tests/house/", "tests/mutants/test_mutants.py", "tests/e2e/test_wheel.py"),
+    "tests/cli/adapter_kit/",
+)
+"""Sources whose paths are examples, or those of a wheel or of an adapter that a test writes."""
 
 
 def listed_files(room: Path) -> list[str]:
