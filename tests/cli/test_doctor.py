@@ -30,13 +30,13 @@ async def findings(folder: Path) -> dict[str, Finding]:
 async def test_doctor_finds_nothing_on_a_healthy_machine(folder: Path, write_env) -> None:
     async with (
         ScriptedModelServer(["Hi!"], api_key=KEY) as model,
-        TranscriptionServer() as ear,
+        TranscriptionServer() as transcriber,
     ):
         write_env(
             NEKRO_LLM__BASE_URL=model.base_url,
             NEKRO_LLM__MODEL="m",
             NEKRO_LLM__API_KEY=KEY,
-            NEKRO_SPEECH__TRANSCRIBER__BASE_URL=ear.base_url,
+            NEKRO_SPEECH__TRANSCRIBER__BASE_URL=transcriber.base_url,
         )
         found = await findings(folder)
     assert [f for f in found.values() if f.ok is False] == []
@@ -48,7 +48,7 @@ async def test_doctor_finds_nothing_on_a_healthy_machine(folder: Path, write_env
     assert found["model"].seen == f"m at {model.base_url} answers"
     assert "says hello" in found["voice"].seen
     assert found["sound"].seen == "voices of every kind are decoded"
-    assert found["hearing"].seen == f"whisper-1 at {ear.base_url} listens"
+    assert found["hearing"].seen == f"whisper-1 at {transcriber.base_url} listens"
     assert found["adapters"].seen == "onebot_v11, web run with the bot"
     assert not (folder / "data").exists(), "looking changed something"
 

@@ -101,16 +101,14 @@ async def test_turns_go_with_all_that_belongs_to_them(
     )
 
 
-async def test_a_clock_that_went_wrong_takes_nothing_away(
-    store: Store, inbox: Inbox, clock: Clock
-) -> None:
+async def test_a_wrong_clock_deletes_nothing(store: Store, inbox: Inbox, clock: Clock) -> None:
     await say(inbox, 250, clock)
     clock.now += 3650 * DAY_S
     await tidying(store, clock).run_once()
     assert len(await seqs(store)) == 250
 
 
-async def test_what_is_kept_for_ever_stays(store: Store, inbox: Inbox, clock: Clock) -> None:
+async def test_zero_days_deletes_nothing(store: Store, inbox: Inbox, clock: Clock) -> None:
     await say(inbox, 250, clock)
     clock.now += 3650 * DAY_S
     await say(inbox, 1, clock)

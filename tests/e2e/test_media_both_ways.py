@@ -19,16 +19,16 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-async def ear() -> AsyncIterator[TranscriptionServer]:
+async def transcriber() -> AsyncIterator[TranscriptionServer]:
     async with TranscriptionServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 async def whole(
-    tmp_path_factory: pytest.TempPathFactory, ear: TranscriptionServer
+    tmp_path_factory: pytest.TempPathFactory, transcriber: TranscriptionServer
 ) -> AsyncIterator[WholeBot]:
-    settings = {"NEKRO_SPEECH__TRANSCRIBER__BASE_URL": ear.base_url}
+    settings = {"NEKRO_SPEECH__TRANSCRIBER__BASE_URL": transcriber.base_url}
     async with whole_bot(tmp_path_factory.mktemp("media"), **settings) as bot:
         yield bot
 
@@ -42,15 +42,15 @@ async def whole(
     ],
 )
 async def test_somebody_hums(
-    whole: WholeBot, ear: TranscriptionServer, user: int, voice: bytes
+    whole: WholeBot, transcriber: TranscriptionServer, user: int, voice: bytes
 ) -> None:
     """A person sends a voice; the bot has its words in the prompt that it answers."""
-    before = len(ear.heard)
+    before = len(transcriber.heard)
     await whole.peer.say_in_private(user, record(f"base64://{base64.b64encode(voice).decode()}"))
     await whole.peer.until(lambda: any(c.params.get("user_id") == user for c in whole.peer.sends))
     (asked,) = whole.model.asked[f"onebot_v11-private_{user}"]
     assert "> Humming.\n+ voice " in str(asked.messages[-1]["content"])
-    (heard,) = ear.heard[before:]
+    (heard,) = transcriber.heard[before:]
     assert plain_wav_seconds(heard) == pytest.approx(0.5, abs=0.1)
 
 

@@ -1,5 +1,6 @@
 """The documents of the repository agree with each other and with the code."""
 
+import ast
 import inspect
 import os
 import re
@@ -237,6 +238,29 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _SEVERAL_WORDS = re.compile(r"[^_]_+[^_]|[a-z][A-Z]|^__")
 
 
+_LISTED_FILE = re.compile(r"(?<![\w/])[a-z]\w*(?:\.py|/)(?=\s|$)")
+_OUR_FILE = re.compile(
+    r"(?<![\w/.])(?:nekro_core|tests|adapters|plugins|bench|docs)/(?:\w+/)*\w+\.(?:py|toml)\b"
+)
+MAKES_UP_PATHS = (
+    *("tests/house/", "tests/mutants/test_mutants.py", "tests/e2e/test_wheel.py"),
+    "tests/cli/adapter_kit/",
+)
+"""Sources whose paths are examples, or those of a wheel or of an adapter that a test writes."""
+
+
+def listed_files(room: Path) -> list[str]:
+    """What a package's docstring lists as its files: indented lines, the names before the text."""
+    text = ast.get_docstring(ast.parse(room.read_text("utf-8"))) or ""
+    lines = re.findall(r"^    (?=\w+(?:\.py|/)\s)(.*)", text, re.MULTILINE)
+    return [each for line in lines for each in _LISTED_FILE.findall(line)]
+
+
+ROOMS_WITH_LISTS = [
+    each for each in sorted((ROOT / "nekro_core").rglob("__init__.py")) if listed_files(each)
+]
+
+
 @pytest.fixture(scope="module")
 def names_in_code() -> set[str]:
     found: set[str] = set()
@@ -326,6 +350,22 @@ def test_names_between_backticks_in_the_code_are_those_of_the_code() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("room", ROOMS_WITH_LISTS, ids=name)
+def test_files_that_a_rooms_docstring_lists_are_there(room: Path) -> None:
+    assert [each for each in listed_files(room) if not (room.parent / each).exists()] == []
+
+
+def test_paths_that_the_code_names_exist(paths: set[str]) -> None:
+    wrong = [
+        f"{name(source)}: {path}"
+        for source in committed(".py", ".toml", ".sh", "Makefile")
+        if not name(source).startswith(MAKES_UP_PATHS)
+        for path in _OUR_FILE.findall(source.read_text("utf-8"))
+        if path not in paths
+    ]
+    assert not wrong
+
+
 def test_a_name_that_is_gone_is_found() -> None:
     known = {"KeyedQueue", "settle_s", "delivery"}
     text = "`KeyedQueue.take_turn` of `NEKRO_DELIVERY__SETTLE_S`, `__SETTLE_S`, `SETTLE_S`"
@@ -333,3 +373,9 @@ def test_a_name_that_is_gone_is_found() -> None:
     assert missing_names("NEKRO_DELIVERY__SETTLED_S", known) == ["NEKRO_DELIVERY__SETTLED_S"]
     assert missing_paths("tests/gone/", {"tests"}) == ["tests/gone"]
     assert missing_paths("data/gone", {"tests"}) == []
+
+
+def test_a_listed_file_is_read_from_a_docstring(tmp_path: Path) -> None:
+    room = tmp_path / "__init__.py"
+    room.write_text('"""A room.\n\n::\n\n    a.py  b.py\n          two\n    c/    three\n"""\n')
+    assert listed_files(room) == ["a.py", "b.py", "c/"]

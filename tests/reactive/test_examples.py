@@ -49,7 +49,7 @@ async def server() -> AsyncIterator[Server]:
         yield serving
 
 
-async def test_basic_runner(resources: Resources) -> None:
+async def test_the_basic_runner_runs(resources: Resources) -> None:
     code = cell("")
     async with scope(resources):
         run = runner(code)
@@ -74,7 +74,7 @@ async def test_basic_runner_in_a_chat(
     assert (world.outgoing.texts, world.editor.texts) == (["running ..."], ["hi\n"])
 
 
-async def test_compiler(resources: Resources) -> None:
+async def test_the_compiler_example_runs(resources: Resources) -> None:
     source = cell("def greet(name):\n    return f'hello {name}'\n")
     async with scope(resources):
         made = compiler(source)
@@ -89,7 +89,7 @@ async def test_compiler(resources: Resources) -> None:
         assert made.names() == []
 
 
-async def test_repository(resources: Resources, server: Server) -> None:
+async def test_the_repository_example_runs(resources: Resources, server: Server) -> None:
     def archive(**files: str) -> bytes:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
@@ -116,7 +116,7 @@ async def test_repository(resources: Resources, server: Server) -> None:
         assert summary() == Summary(name="cards", stars=1, lines=None)
 
 
-async def test_repl(resources: Resources, source: Source) -> None:
+async def test_the_repl_example_runs(resources: Resources, source: Source) -> None:
     image = cell("python")
     async with scope(resources):
         shell = Shell(image)
@@ -133,7 +133,7 @@ async def test_repl(resources: Resources, source: Source) -> None:
     assert source.asked_for == ["python", "other"]
 
 
-async def test_csv_pipeline(resources: Resources, server: Server) -> None:
+async def test_the_csv_pipeline_example_runs(resources: Resources, server: Server) -> None:
     server.pages = {
         "/good.csv": b"city,n\nOslo,1\nOslo,2\n<b>\"'''$(id),3\n",
         "/empty.csv": b"city,n\n",

@@ -1,4 +1,4 @@
-"""An ear behind an OpenAI-style address, against a peer that hears tones."""
+"""An transcriber behind an OpenAI-style address, against a peer that hears tones."""
 
 import pytest
 from pydantic import ValidationError
@@ -12,7 +12,7 @@ from tests.peers.listener import TranscriptionServer
 from tests.speech.fake_transcriber import FakeTranscriber
 from tests.speech.transcriber_conformance import TranscriberConformance
 
-KEY = "sk-ear-0123456789"
+KEY = "sk-transcriber-0123456789"
 
 
 def settings(base_url: str, **changes) -> TranscriberSettings:
@@ -41,7 +41,9 @@ class TestFake(TranscriberConformance):
 
 async def test_a_request_on_the_wire(sound: bytes) -> None:
     async with TranscriptionServer() as server:
-        transcriber = HttpTranscriber(settings(server.base_url, model="ear-1", language="zh"))
+        transcriber = HttpTranscriber(
+            settings(server.base_url, model="transcriber-1", language="zh")
+        )
         assert await transcriber.transcribe(sound) == Transcript(
             text="Humming.", language="english"
         )
@@ -49,7 +51,7 @@ async def test_a_request_on_the_wire(sound: bytes) -> None:
     assert server.asked == [
         {
             "path": "/v1/audio/transcriptions",
-            "model": "ear-1",
+            "model": "transcriber-1",
             "language": "zh",
             "response_format": "json",
             "file": "voice.wav",
@@ -62,7 +64,11 @@ async def test_a_request_on_the_wire(sound: bytes) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind", "words"),
     [
-        ((401, b'{"error": "bad key sk-ear-0123456789"}'), EngineUnavailable, r"401.*\*\*\*"),
+        (
+            (401, b'{"error": "bad key sk-transcriber-0123456789"}'),
+            EngineUnavailable,
+            r"401.*\*\*\*",
+        ),
         ((500, b"oops"), EngineUnavailable, "500: oops"),
         ((400, b"audio too short"), SoundUnusable, "400: audio too short"),
         ((413, b"too large"), SoundUnusable, "413"),

@@ -39,7 +39,7 @@ def test_a_second_start_is_told_who_holds_the_folder(tmp_path: Path) -> None:
         assert f'"pid": {os.getpid()}' in (folder / "nekro.lock").read_text()
 
 
-def test_an_owner_that_has_not_yet_said_its_name(tmp_path: Path) -> None:
+def test_a_lock_whose_owner_has_not_written_its_name_is_respected(tmp_path: Path) -> None:
     with DataFolderLock(tmp_path):
         (tmp_path / "nekro.lock").write_text("")
         with pytest.raises(DataFolderInUse, match="another process"):

@@ -64,25 +64,25 @@ async def test_numbers_are_never_given_again(sqlite_url: str, tmp_path: Path) ->
 
 
 async def test_those_who_listen_hear_in_the_order_of_the_calls(store: Store) -> None:
-    heard: list[Record] = []
+    received: list[Record] = []
     records = [record(store, str(number)) for number in range(500)]
     async with anyio.create_task_group() as tasks:
         for each in records:
-            tasks.start_soon(_add, store, each, heard)
-    assert heard == records
+            tasks.start_soon(_add, store, each, received)
+    assert received == records
 
 
-async def _add(store: Store, each: Record, heard: list[Record]) -> None:
-    await store.messages.add(each, unique_id=None, stored=heard.append)
+async def _add(store: Store, each: Record, received: list[Record]) -> None:
+    await store.messages.add(each, unique_id=None, stored=received.append)
 
 
 async def test_a_cancelled_writer_is_stored_and_heard_all_the_same(store: Store) -> None:
-    heard: list[Record] = []
+    received: list[Record] = []
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await store.messages.add(record(store), unique_id=None, stored=heard.append)
+        await store.messages.add(record(store), unique_id=None, stored=received.append)
     await say(store)
-    assert len(heard) == 1
+    assert len(received) == 1
     assert len(await store.messages.newest(GROUP, 10)) == 2
 
 

@@ -120,7 +120,7 @@ async def test_erasing_covers_every_table(store: Store) -> None:
     assert set(await tables(store)) <= WHAT_BECOMES.keys()
 
 
-async def test_nothing_is_left_in_any_table(store: Store) -> None:
+async def test_erasing_leaves_nothing_of_a_person_in_any_table(store: Store) -> None:
     said = await add(store, record(store, GROUP, USER, Text(WORDS), message_id="m1"))
     await add(store, record(store, PRIVATE, USER, Text(WORDS), message_id="m2"))
     quoted = ForwardedMessage(sender_id=USER, sender_name=NAME, segments=(Text(WORDS),))

@@ -67,7 +67,7 @@ async def test_two_connections_at_once_get_one_instance(store: Store) -> None:
     assert set(got) == {"onebot_v11"}
 
 
-async def test_an_operators_name_for_an_account(store: Store) -> None:
+async def test_an_operator_names_an_account(store: Store) -> None:
     assert await store.accounts.bind("onebot_v11", "20001", name="work") == "work"
     with pytest.raises(UniqueConflict, match="20001"):
         await store.accounts.bind("onebot_v11", "20002", name="work")
@@ -160,7 +160,7 @@ async def test_what_another_person_asked_is_not_dealt_with_by_a_turn(store: Stor
     assert (found.records, found.handled_seq) == ((late,), more.seq)
 
 
-async def test_the_newest_of_many_unanswered(store: Store) -> None:
+async def test_of_many_unanswered_messages_the_newest_are_given(store: Store) -> None:
     said = [await say(store, str(number)) for number in range(10)]
     (found,) = await store.turns.unanswered(since=0, limit_per_person=3)
     assert found.records == tuple(said[-3:])
@@ -183,7 +183,7 @@ async def test_one_persons_flood_drops_no_other_persons_question(store: Store) -
     assert found.records == (hers, *flood[-3:])
 
 
-async def test_steps_and_what_they_cost(store: Store) -> None:
+async def test_steps_are_stored_with_their_cost(store: Store) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1, user_id="10001")
     one = Step(
         position=0,
@@ -216,7 +216,7 @@ async def test_steps_and_what_they_cost(store: Store) -> None:
 # ---- runs
 
 
-async def test_the_code_behind_an_answer(store: Store) -> None:
+async def test_the_code_behind_an_answer_is_found(store: Store) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
     await store.runs.begin("r1", GROUP, turn_id=turn.turn_id, code="pri")
     with pytest.raises(UniqueConflict):

@@ -15,7 +15,7 @@ WILD = [
 
 
 @dataclass
-class Hands:
+class ManualClock:
     """A clock that goes on when it is told."""
 
     now: float = 100.0
@@ -26,22 +26,22 @@ class Hands:
 
 
 def test_named_groups_are_had_as_re_has_them() -> None:
-    pattern = Hands().pattern(r"^/hi(?: (?P<name>.+))?$")
+    pattern = ManualClock().pattern(r"^/hi(?: (?P<name>.+))?$")
     assert pattern.groups("/hi") == {"name": None}
     assert pattern.groups("/hi Ann") == {"name": "Ann"}
     assert pattern.groups("well /hi") is None
-    assert Hands().pattern("hi").groups("oh hi") == {}
+    assert ManualClock().pattern("hi").groups("oh hi") == {}
     with pytest.raises(PatternProblem, match="missing"):
-        Hands().pattern("(")
+        ManualClock().pattern("(")
 
 
 @pytest.mark.parametrize(("wild", "text"), WILD)
 def test_a_slow_pattern_is_given_up_reported_once_and_paused(wild: str, text: str) -> None:
-    hands = Hands()
-    pattern = hands.pattern(wild)
+    clock = ManualClock()
+    pattern = clock.pattern(wild)
     assert pattern.groups(text) is None
     assert pattern.groups(text) is None
-    assert len(hands.told) == 1
-    hands.now += REST_S + LIMIT_S
+    assert len(clock.told) == 1
+    clock.now += REST_S + LIMIT_S
     assert pattern.groups(text) is None
-    assert len(hands.told) == 2
+    assert len(clock.told) == 2

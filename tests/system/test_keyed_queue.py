@@ -27,10 +27,10 @@ class Reader:
 async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None:
     reader, done = Reader(), list[object]()
     async with anyio.create_task_group() as tasks:
-        lanes = KeyedQueue(tasks)
+        queue = KeyedQueue(tasks)
 
         async def say(number: int) -> None:
-            reading = lanes.reading("chat", lambda: reader.read(number))
+            reading = queue.reading("chat", lambda: reader.read(number))
 
             async def take() -> None:
                 try:
@@ -38,7 +38,7 @@ async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None
                 except ValueError as error:
                     done.append(str(error))
 
-            await lanes.submit("chat", take)
+            await queue.submit("chat", take)
 
         for number in range(20):
             await say(number)
@@ -46,11 +46,11 @@ async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None
         # The first one in its job, the others ahead of theirs.
         assert reader.most == READ_AHEAD + 1
         assert done == []
-        assert not lanes.reading("another chat", lambda: reader.read(0)).begun, (
-            "an idle lane reads when it is asked to"
+        assert not queue.reading("another chat", lambda: reader.read(0)).begun, (
+            "an idle key reads when it is asked to"
         )
         reader.open.set()
-        await lanes.idle()
+        await queue.idle()
     assert done == [0, 1, 2, "the third is broken", *range(4, 20)]
 
 
@@ -58,14 +58,14 @@ async def test_a_lane_has_few_places_for_fetching_and_no_other_waits_for_them() 
     at_once: dict[str, int] = {}
     most: dict[str, int] = {}
     async with anyio.create_task_group() as tasks:
-        lanes = KeyedQueue(tasks)
+        queue = KeyedQueue(tasks)
 
-        async def fetch(lane: str) -> None:
-            async with lanes.few(lane):
-                at_once[lane] = at_once.get(lane, 0) + 1
-                most[lane] = max(most.get(lane, 0), at_once[lane])
+        async def fetch(key: str) -> None:
+            async with queue.few(key):
+                at_once[key] = at_once.get(key, 0) + 1
+                most[key] = max(most.get(key, 0), at_once[key])
                 await anyio.sleep(0.01)
-                at_once[lane] -= 1
+                at_once[key] -= 1
 
         for _ in range(10):
             tasks.start_soon(fetch, "one")

@@ -23,7 +23,7 @@ class World:
 
     disk: TimerRow
     now: float = BEGIN
-    told: list[tuple[float, float]] = field(default_factory=list)
+    announced: list[tuple[float, float]] = field(default_factory=list)
     """Due time and when it was told."""
     seen: float = BEGIN
 
@@ -34,7 +34,7 @@ class World:
         self.seen = self.now
         while self.disk.state == "active" and 0 < self.disk.due <= self.now:
             due, self.disk = self.disk.due, after_firing(self.disk, self.now)
-            self.told.append((due, self.now))
+            self.announced.append((due, self.now))
 
     def restart(self) -> None:
         self.seen = self.now
@@ -78,31 +78,31 @@ def test_each_due_time_is_told_of_once(cron: str, zone: str, steps: list[tuple[s
         newest = max(newest, world.now)
         assert world.disk.state == "active"
         assert world.disk.due > world.now
-    dues = [due for due, _ in world.told]
+    dues = [due for due, _ in world.announced]
     assert len(dues) == len(set(dues))
     assert dues == sorted(dues)
-    assert all(due <= when for due, when in world.told)
+    assert all(due <= when for due, when in world.announced)
     assert all(schedule.next_after(due - 1) == due for due in dues)
     # Nothing is lost: whatever time came is told of, or came while an earlier one was late.
     for came in islice(schedule.times_after(BEGIN), 100):
         if came > newest:
             break
-        told = [pair for pair in world.told if pair[0] <= came]
-        assert told, came
-        assert max(when for _, when in told) >= came
+        announced = [pair for pair in world.announced if pair[0] <= came]
+        assert announced, came
+        assert max(when for _, when in announced) >= came
 
 
 def test_a_clock_that_was_years_ahead_does_not_silence_a_timer() -> None:
     world = World(replace(ROW, cron="0 * * * *", timezone="UTC", due=BEGIN + 10))
     world.now += 5 * 365 * DAY
     world.look()
-    assert len(world.told) == 1
+    assert len(world.announced) == 1
     world.now = BEGIN + 60
     world.look()
     assert world.disk.due <= BEGIN + 3700
     world.now += 3600
     world.look()
-    assert len(world.told) == 2
+    assert len(world.announced) == 2
 
 
 def test_once_is_once() -> None:

@@ -47,16 +47,16 @@ class Bot:
                     self.timers.start()
                 yield self
 
-    async def told(self, chat_key: ChatKey = GROUP) -> list[str]:
+    async def lines(self, chat_key: ChatKey = GROUP) -> list[str]:
         records = await self.store.messages.newest(chat_key, 500)
         assert all(record.to_bot for record in records)
         return [plain_text(record.segments) for record in records]
 
     async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
         with anyio.fail_after(30):
-            while not condition(told := await self.told()):
+            while not condition(lines := await self.lines()):
                 await anyio.sleep(0.01)
-        return told
+        return lines
 
     async def left(self, *texts: str) -> None:
         """Wait until only these timers are set: a line is there a moment before its timer goes."""
@@ -89,17 +89,17 @@ async def test_a_timer_is_told_of_when_its_time_comes(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await anyio.sleep(0.05)
-        assert await bot.told() == []
+        assert await bot.lines() == []
         bot.now = NOON + 59.9
         await anyio.sleep(0.05)
-        assert await bot.told() == []
+        assert await bot.lines() == []
         bot.now = NOON + 60
         assert await bot.until(bool) == [TEA]
         bot.now = NOON + 1000
         await anyio.sleep(0.05)
-        assert await bot.told() == [TEA]
+        assert await bot.lines() == [TEA]
         await bot.left()
-        assert await bot.told(OTHER) == []
+        assert await bot.lines(OTHER) == []
 
 
 async def test_timers_outlive_the_process_and_late_ones_say_so(bot: Bot) -> None:
@@ -109,14 +109,14 @@ async def test_timers_outlive_the_process_and_late_ones_say_so(bot: Bot) -> None
         await bot.timers.set_once(GROUP, NOON + 90_000, "tomorrow")
     bot.now = NOON + 3 * 3600 + 600
     async with bot.up():
-        first, second = await bot.until(lambda told: len(told) == 2)
+        first, second = await bot.until(lambda lines: len(lines) == 2)
         assert first.startswith(f"{TEA}\nIt was due at 2026-11-18 ")
         assert 'The recurring timer "health"' in second
         assert "2 more of its times have passed since." in second
         await bot.left("tomorrow")
     async with bot.up():
         await anyio.sleep(0.05)
-        assert len(await bot.told()) == 2
+        assert len(await bot.lines()) == 2
 
 
 async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> None:
@@ -129,14 +129,14 @@ async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> Non
         await bot.store.timers._database.write(SqlStatement(reset))
     async with bot.up():
         await anyio.sleep(0.1)
-        assert await bot.told() == [TEA]
+        assert await bot.lines() == [TEA]
 
 
 async def test_nothing_is_told_before_the_platforms_are_there(bot: Bot) -> None:
     async with bot.up(started=False):
         await bot.timers.set_once(GROUP, NOON, "tea")
         await anyio.sleep(0.05)
-        assert await bot.told() == []
+        assert await bot.lines() == []
         bot.timers.start()
         assert await bot.until(bool) == [TEA]
 
@@ -145,14 +145,14 @@ async def test_a_clock_that_is_set_is_followed(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.create(GROUP, HOURLY, "stretch")
         bot.now += 3600
-        await bot.until(lambda told: len(told) == 1)
+        await bot.until(lambda lines: len(lines) == 1)
         bot.now -= 1800  # put back: 13:00 comes again, and was told of
         await anyio.sleep(0.05)
         bot.now += 1800
         await anyio.sleep(0.05)
-        assert len(await bot.told()) == 1
+        assert len(await bot.lines()) == 1
         bot.now += 3600
-        await bot.until(lambda told: len(told) == 2)
+        await bot.until(lambda lines: len(lines) == 2)
 
 
 async def test_a_hundred_at_one_moment_come_in_their_order(bot: Bot) -> None:
@@ -160,8 +160,8 @@ async def test_a_hundred_at_one_moment_come_in_their_order(bot: Bot) -> None:
         for number in range(100):
             await bot.timers.set_once(GROUP, NOON + 1 + number / 1000, str(number))
         bot.now += 5
-        told = await bot.until(lambda told: len(told) == 100)
-        assert [text.rpartition(" ")[2] for text in told] == [str(n) for n in range(100)]
+        lines = await bot.until(lambda lines: len(lines) == 100)
+        assert [text.rpartition(" ")[2] for text in lines] == [str(n) for n in range(100)]
 
 
 async def test_the_next_temporary_timer_takes_the_place_of_the_last(bot: Bot) -> None:
@@ -185,9 +185,9 @@ async def test_a_recurring_timer_rests_changes_and_goes(bot: Bot) -> None:
         assert (paused.state, paused.due) == ("paused", 0.0)
         bot.now += 7200
         await anyio.sleep(0.05)
-        assert await bot.told() == []
+        assert await bot.lines() == []
         await bot.timers.run_now(job.timer_id)
-        assert await bot.told() == [f"The recurring timer ({job.timer_id}) is due: stretch"]
+        assert await bot.lines() == [f"The recurring timer ({job.timer_id}) is due: stretch"]
         assert bot.timers.get(job.timer_id).state == "paused"
         resumed = await bot.timers.resume(job.timer_id)
         assert resumed.due == NOON + 3 * 3600

@@ -57,7 +57,7 @@ class ContainerLauncher:
         self.total = MemoryLimit(total_bytes, total_wait_s, self.boxes.values)
         self.ender = ContainerReaper()
         self._engine = engine
-        self._crew = WorkerPool(tasks)
+        self._workers = WorkerPool(tasks)
         self._labels = labels
         self._processors = processors
         self._uploads = uploads
@@ -83,7 +83,7 @@ class ContainerLauncher:
 
     def close(self) -> None:
         """Give up what it keeps on disk, and who answers calls."""
-        self._crew.close()
+        self._workers.close()
         if self._doors is not None:
             self._doors.close()
             self._doors = None
@@ -152,7 +152,7 @@ class ContainerLauncher:
         box = self.boxes[box_id] = BoxConnection(
             box_id=box_id,
             spec=spec,
-            crew=self._crew,
+            workers=self._workers,
             uploads=uploads,
             processes=ContainerProcesses(self._engine, started.container, self.ender, free),
             clock=self._clock,

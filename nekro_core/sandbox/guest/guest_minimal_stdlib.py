@@ -105,8 +105,9 @@ def filter_calls(program: bytes) -> None:
     """Put a filter of system calls in force, on top of those that are. Raises OSError.
 
     The host builds the program (`nekro_core.system.confinement.jail_filter`). It is put in force
-    here because a box has nothing of the host's package; ``tests/sandbox/test_seccomp.py`` holds
-    this to the same result as ``docker/inside/load_guest.py``.
+    here because a box has nothing of the host's package;
+    ``tests/system/confinement/test_jail_filter.py`` holds this to the same result as
+    ``docker/inside/load_guest.py``.
     """
     length = len(program) // 8  # bytes of an instruction
     try:

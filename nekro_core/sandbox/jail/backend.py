@@ -65,7 +65,7 @@ class JailBackend:
     ) -> None:
         self._settings = settings
         self._tasks = tasks
-        self._crew = WorkerPool(tasks)
+        self._workers = WorkerPool(tasks)
         self._clock = clock
         self._user_ids = UserIds(settings.uid_start, settings.uid_count)
         self._layout: JailLayout | None = None
@@ -181,7 +181,7 @@ class JailBackend:
         with anyio.CancelScope(shield=True):
             for box, _ in tuple(self._boxes.values()):
                 await box.destroy()
-            self._crew.close()
+            self._workers.close()
             if self._layout is not None:
                 await anyio.to_thread.run_sync(self._layout.remove)
                 self._layout = None
@@ -245,7 +245,7 @@ class JailBackend:
         box = BoxConnection(
             box_id=box_id,
             spec=spec,
-            crew=self._crew,
+            workers=self._workers,
             uploads=uploads,
             processes=processes,
             clock=self._clock,

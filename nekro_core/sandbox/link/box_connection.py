@@ -84,7 +84,7 @@ class BoxConnection:
         *,
         box_id: str,
         spec: BoxSpec,
-        crew: WorkerPool,
+        workers: WorkerPool,
         uploads: Uploads,
         processes: BoxProcesses,
         clock: Callable[[], float] = time.monotonic,
@@ -108,7 +108,7 @@ class BoxConnection:
         self.run: BoxRun | None = None
         self.executor_pid = 0
         """As the box numbers it, or 0: below this process are commands and what they left."""
-        self._crew = crew
+        self._workers = workers
         self._uploads = uploads
         self._processes = processes
         self._clock = clock
@@ -202,13 +202,13 @@ class BoxConnection:
             handler=handler,
             limits=limits,
             keeps_globals=keep_globals,
-            crew=self._crew,
+            workers=self._workers,
             clock=self._clock,
             tear_down=self.lose,
             starved=self._starved,
         )
         self.run = run
-        self._crew.ready()
+        self._workers.ready()
         return run
 
     def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:

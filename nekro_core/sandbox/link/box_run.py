@@ -61,7 +61,7 @@ class BoxRun:
         handler: CallHandler,
         limits: RunLimits,
         keeps_globals: bool = False,
-        crew: WorkerPool,
+        workers: WorkerPool,
         clock: Callable[[], float],
         tear_down: Callable[[str], None],
         starved: Callable[[], bool] = lambda: False,
@@ -71,7 +71,7 @@ class BoxRun:
         self._handler = handler
         self._limits = limits
         self._keeps_globals = keeps_globals
-        self._crew = crew
+        self._workers = workers
         self._context = copy_context()
         self._clock = clock
         self._tear_down = tear_down
@@ -188,7 +188,7 @@ class BoxRun:
             self.stop(StopReason.PROTOCOL_ERROR, "the run called what it was not given")
             return
         work = partial(self._serve, number, call, self._printed)
-        self._open_calls[number] = self._crew.submit(work, self._context.copy())
+        self._open_calls[number] = self._workers.submit(work, self._context.copy())
 
     async def _serve(self, number: int, call: GuestCall, printed: int) -> None:
         try:

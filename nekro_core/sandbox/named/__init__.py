@@ -2,10 +2,11 @@
 
 ::
 
-    life.py     NamedBox: one of them, from its first use to its destruction
-    owned.py    OwnerBoxes: those of one owner, by name
-    keeper.py   NamedBoxes: all of them, and which have to sleep
-    storage.py  where their files lie while they sleep
+    named_box.py    NamedBox: one of them, from its first use to its destruction
+    owner_boxes.py  OwnerBoxes: those of one owner, by name
+    named_boxes.py  NamedBoxes: all of them, and which have to sleep
+    storage.py      where their files lie while they sleep
+    layers.py       an archive of all files, and later ones of what changed
 
 An owner is any text; this room knows no chats. ::
 

@@ -4,10 +4,11 @@
 
     words.py      words of a text in any of three languages, in one form
     lexicon.py    what words mean the same: concepts.txt, some hundreds of concepts
-    sounds.py     what a word sounds like, in katakana and in English alike
-    nearness.py   how near a wish is to a tool in meaning, by a sentence encoder
+    phonetics.py  what a word sounds like, in katakana and in English alike
+    similarity.py how near a wish is to a tool in meaning, by a sentence encoder
+    encoder_worker.py  the program in which the encoder runs
     index.py      tools searched by names, words, concepts and nearness
-    brief.py      the lines by which a prompt tells of deferred tools
+    summaries.py  the lines by which a prompt tells of deferred tools
     search.py     the deferred tools of a set, and the search over them
 
 Nothing here is particular to a tool: what ranks one is its name, its description, and the lexicon,

@@ -9,7 +9,8 @@
     connection.py     one server: connected, listed, called, connected again
     child.py          its messages over stdin and stdout of a process of its own
     remote.py         its messages over streamable HTTP
-    described.py      its tools as tools of ours
+    conversion.py     its tools as tools of ours
+    depth_limit.py    messages that are nested too deeply, cut
     results.py        what a call gave
 
 What a server sends is data of a stranger: bounded in length and number, told to the model as a

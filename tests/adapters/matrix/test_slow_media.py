@@ -63,11 +63,11 @@ async def test_a_room_waits_once_and_keeps_its_order(tmp_path: Path) -> None:
     events = [picture(number, f"slow{number}") for number in range(4)] + [picture(4, "quick")]
     began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
-        lanes = KeyedQueue(tasks)
+        queue = KeyedQueue(tasks)
         for event in events:
-            medium = intake.medium(ROOM, event, lanes)
-            await lanes.submit(ROOM, partial(intake.take, ROOM, event, medium=medium))
-        await lanes.idle()
+            medium = intake.medium(ROOM, event, queue)
+            await queue.submit(ROOM, partial(intake.take, ROOM, event, medium=medium))
+        await queue.idle()
     assert anyio.current_time() - began < 1.5
     assert [message.message_id for message in host.accepted] == ["$0", "$1", "$2", "$3", "$4"]
     kept = [message.segments[0] for message in host.accepted]

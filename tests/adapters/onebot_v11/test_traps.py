@@ -198,25 +198,25 @@ async def test_a_job_that_fails_does_not_silence_its_lane() -> None:
         raise OSError("disk full")
 
     async with anyio.create_task_group() as tasks:
-        lanes = KeyedQueue(tasks)
+        queue = KeyedQueue(tasks)
         for job in (bad, good, bad, good):
-            await lanes.submit("chat", job)
-        await lanes.idle()
+            await queue.submit("chat", job)
+        await queue.idle()
     assert done == ["good", "good"]
 
 
 async def test_lanes_hold_back_whoever_fills_them() -> None:
     gate = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        lanes = KeyedQueue(tasks, capacity=2)
+        queue = KeyedQueue(tasks, capacity=2)
         for chat in range(2):
-            await lanes.submit(chat, gate.wait)
+            await queue.submit(chat, gate.wait)
         with anyio.move_on_after(0.05) as waiting:
-            await lanes.submit(2, gate.wait)
+            await queue.submit(2, gate.wait)
         assert waiting.cancelled_caught
         gate.set()
-        await lanes.submit(2, gate.wait)
-        await lanes.idle()
+        await queue.submit(2, gate.wait)
+        await queue.idle()
 
 
 # -- calls whose outcome is not "ok" -----------------------------------------------------------

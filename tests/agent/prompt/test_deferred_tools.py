@@ -183,12 +183,12 @@ async def test_natively_what_was_not_searched_for_is_called_all_the_same(
 
 async def test_other_agents_search_too(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), tools=TOOLS) as bot:
-        desk = AgentToolService(bot.services)
-        before = [tool.name for tool in await desk.tools(LIN)]
+        service = AgentToolService(bot.services)
+        before = [tool.name for tool in await service.tools(LIN)]
         assert before[-1] == "tool_search"
-        await desk.call(LIN, "tool_search", {"query": "translate"})
-        assert [tool.name for tool in await desk.tools(LIN)] == [*before, "translate"]
-        assert "tool_search" not in [tool.name for tool in await desk.tools(None)]
+        await service.call(LIN, "tool_search", {"query": "translate"})
+        assert [tool.name for tool in await service.tools(LIN)] == [*before, "translate"]
+        assert "tool_search" not in [tool.name for tool in await service.tools(None)]
 
 
 # A plugin that may sleep.

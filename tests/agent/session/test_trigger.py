@@ -47,7 +47,7 @@ PICTURE = Image(Media(path="/x.png"))
 
 
 @pytest.mark.parametrize(
-    ("heard", "why"),
+    ("pending", "why"),
     [
         (record("hello"), ""),
         (record("hello", chat=PRIVATE), "private"),
@@ -76,8 +76,8 @@ PICTURE = Image(Media(path="/x.png"))
         (record(chat=PRIVATE), ""),
     ],
 )
-def test_each_record_is_answered_waited_for_or_left_alone(heard: Record, why: str) -> None:
-    assert trigger_reason(heard, wall=NOW, settings=SETTINGS, names=NAMES) == why
+def test_each_record_is_answered_waited_for_or_left_alone(pending: Record, why: str) -> None:
+    assert trigger_reason(pending, wall=NOW, settings=SETTINGS, names=NAMES) == why
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_an_empty_name_calls_nobody() -> None:
     assert not mentions_name(record("anything, really"), ["", " ", "\u200b"])
 
 
-def choose(*heard: PendingMessage, now: float) -> object:
-    return decide(heard, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
+def choose(*pending: PendingMessage, now: float) -> object:
+    return decide(pending, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
 
 
 def test_what_a_plugin_forced_is_answered_whatever_it_is() -> None:
@@ -159,12 +159,12 @@ def test_others_who_type_are_not_waited_for() -> None:
 
 
 def test_somebody_who_never_stops_typing_is_answered_in_the_end() -> None:
-    heard = [
+    pending = [
         PendingMessage(record("nekro"), 10.0),
         *(PendingMessage(record("..."), 10 + n / 2) for n in range(13)),
     ]
-    assert choose(*heard, now=15.9) == WaitForMore(pytest.approx(0.1), heard[0].record)
-    assert choose(*heard, now=16.05) == StartTurn(heard[0].record, "named")
+    assert choose(*pending, now=15.9) == WaitForMore(pytest.approx(0.1), pending[0].record)
+    assert choose(*pending, now=16.05) == StartTurn(pending[0].record, "named")
 
 
 def test_talk_of_others_is_left_alone() -> None:
@@ -177,13 +177,13 @@ def test_talk_of_others_is_left_alone() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["nekro", "hm"]), st.floats(0, 5)), max_size=8))
 def test_a_wait_always_ends(said: list[tuple[str, float]]) -> None:
-    heard = [
+    pending = [
         PendingMessage(record(words), at) for words, at in sorted(said, key=lambda pair: pair[1])
     ]
     now = 5.0
-    decision = choose(*heard, now=now)
+    decision = choose(*pending, now=now)
     if isinstance(decision, WaitForMore):
         assert 0 < decision.seconds <= SETTINGS.longest_wait_s
-        decision = choose(*heard, now=now + decision.seconds + 1e-6)
+        decision = choose(*pending, now=now + decision.seconds + 1e-6)
     assert not isinstance(decision, WaitForMore)
     assert isinstance(decision, StartTurn) == any(words == "nekro" for words, _ in said)

@@ -33,9 +33,9 @@ def _text(record: Record) -> str:
 
 
 async def test_a_spoken_question_is_answered(folder: Path, boxes: Shelf) -> None:
-    ear = FakeTranscriber("How late is it?")
+    transcriber = FakeTranscriber("How late is it?")
     model = ScriptedModel(["Half past nine."])
-    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+    async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
         said = await bot.ask("", segments=(await voice(bot, silk()),))
         assert said == ["Half past nine."]
         assert re.search(r"\n> How late is it\?\n\+ voice \S+\.wav ", bot.prompt())
@@ -50,7 +50,7 @@ async def test_a_spoken_question_is_answered(folder: Path, boxes: Shelf) -> None
         data = await bot.media.read(LIN, kept.media.path)
         assert data is not None
         assert plain_wav_seconds(data) == kept.media.seconds == 0.5
-        assert ear.heard == [data]
+        assert transcriber.heard == [data]
 
 
 async def test_without_a_transcriber_the_prompt_names_the_sound_file(
@@ -66,13 +66,13 @@ async def test_without_a_transcriber_the_prompt_names_the_sound_file(
 
 
 async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxes: Shelf) -> None:
-    ear = FakeTranscriber("So what do you think?")
+    transcriber = FakeTranscriber("So what do you think?")
     model = ScriptedModel(["Yes, Lin?"])
-    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+    async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
         name = bot.services.settings.names[0]
         await bot.say("", GROUP, segments=(await voice(bot, wav(), "a.wav", GROUP),))
         await bot.services.transcriber.settled(GROUP)
-        ear.text = f"Hey {name}, are you there?"
+        transcriber.text = f"Hey {name}, are you there?"
         said = await bot.ask("", GROUP, segments=(await voice(bot, wav(), "b.wav", GROUP),))
         assert said == ["Yes, Lin?"]
         assert "So what do you think?" in bot.prompt()
@@ -80,13 +80,13 @@ async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxe
 
 
 async def test_a_slow_transcriber_is_waited_for_up_to_its_limit(folder: Path, boxes: Shelf) -> None:
-    ear = FakeTranscriber("too late", go=anyio.Event())
+    transcriber = FakeTranscriber("too late", go=anyio.Event())
     model = ScriptedModel(["What did you say?", "Ah."])
-    async with running_bot(folder, boxes, model, transcriber=ear, wait_s=0.05) as bot:
+    async with running_bot(folder, boxes, model, transcriber=transcriber, wait_s=0.05) as bot:
         said = await bot.ask("", segments=(await voice(bot, wav(), "a.wav"),))
         assert said == ["What did you say?"]
         assert "too late" not in bot.prompt()
-        ear.go.set()
+        transcriber.go.set()
         with anyio.fail_after(30):
             while not _text(await newest(bot)):
                 await anyio.sleep(0.005)
@@ -97,27 +97,27 @@ async def test_a_slow_transcriber_is_waited_for_up_to_its_limit(folder: Path, bo
 
 
 async def test_what_is_written_meanwhile_is_answered_too(folder: Path, boxes: Shelf) -> None:
-    ear = FakeTranscriber("The red one.", go=anyio.Event())
+    transcriber = FakeTranscriber("The red one.", go=anyio.Event())
     model = ScriptedModel(["The red one, then."])
-    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+    async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
         async with bot.turn():
             await bot.say("", segments=(await voice(bot, wav(), "a.wav"),))
             await bot.say("quickly, please")
-            ear.go.set()
+            transcriber.go.set()
         assert bot.said() == ["The red one, then."]
         assert "> The red one." in bot.prompt()
         assert "> quickly, please" in bot.prompt()
 
 
 async def test_a_voice_left_by_a_killed_process_is_transcribed(folder: Path, boxes: Shelf) -> None:
-    ear = FakeTranscriber("still here", go=anyio.Event())
-    async with running_bot(folder, boxes, ScriptedModel([]), transcriber=ear) as bot:
+    transcriber = FakeTranscriber("still here", go=anyio.Event())
+    async with running_bot(folder, boxes, ScriptedModel([]), transcriber=transcriber) as bot:
         await bot.say("", segments=(await voice(bot, silk()),))
-        while not ear.heard:
+        while not transcriber.heard:
             await anyio.sleep(0.005)
     model = ScriptedModel(["Good to hear."])
-    ear = FakeTranscriber("still here")
-    async with running_bot(folder, boxes, model, transcriber=ear, recover=True) as bot:
+    transcriber = FakeTranscriber("still here")
+    async with running_bot(folder, boxes, model, transcriber=transcriber, recover=True) as bot:
         with anyio.fail_after(30):
             while not bot.said():
                 await anyio.sleep(0.005)
@@ -139,13 +139,13 @@ async def test_a_voice_that_cannot_be_transcribed_is_answered_without_words(
 async def test_a_voice_from_while_the_bot_was_away_is_not_transcribed(
     folder: Path, boxes: Shelf
 ) -> None:
-    ear = FakeTranscriber("said long ago")
+    transcriber = FakeTranscriber("said long ago")
     model = ScriptedModel(["I was away."])
-    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+    async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
         hours_ago = {"time": time.time() - 9_999, "from_history": True}
         await bot.say("", segments=(await voice(bot, wav(), "a.wav"),), **hours_ago)
         assert await bot.ask("and now?") == ["I was away."]
-        assert ear.heard == []
+        assert transcriber.heard == []
 
 
 async def test_words_beside_a_voice_stay(folder: Path, boxes: Shelf) -> None:

@@ -47,14 +47,14 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
 ) -> None:
     model = ScriptedModel([NOTHING])
     async with running_bot(folder, boxes, model, tools=[*TOOLS, double, think]) as bot:
-        desk = AgentToolService(bot.services)
-        assert [tool.name for tool in await desk.tools(None)] == [*EIGHT, "double", "think"]
-        in_chat = [tool.name for tool in await desk.tools(LIN)]
+        service = AgentToolService(bot.services)
+        assert [tool.name for tool in await service.tools(None)] == [*EIGHT, "double", "think"]
+        in_chat = [tool.name for tool in await service.tools(LIN)]
         assert in_chat[:9] == [*EIGHT, "send_channel_message"]
-        assert text_of(await desk.call(None, "double", {"number": 21})) == "42"
-        assert text_of(await desk.call(None, "think", {})) == "thought"
+        assert text_of(await service.call(None, "double", {"number": 21})) == "42"
+        assert text_of(await service.call(None, "think", {})) == "thought"
         assert not await bot.store.messages.newest(NO_CHAT, 5)
-        refused = await desk.call(None, "send_channel_message", {"text": "hi"})
+        refused = await service.call(None, "send_channel_message", {"text": "hi"})
         assert refused.is_error
         assert "unknown_tool" in text_of(refused)
         assert bot.said() == []
@@ -62,19 +62,19 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
 
 async def test_boxes_of_a_chat_and_of_nobody_are_two(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
-        desk = AgentToolService(bot.services)
-        written = await desk.call(LIN, "write_file", {"path": "a.txt", "content": "of Lin"})
+        service = AgentToolService(bot.services)
+        written = await service.call(LIN, "write_file", {"path": "a.txt", "content": "of Lin"})
         assert not written.is_error
-        assert '"of Lin"' in text_of(await desk.call(LIN, "read_file", {"path": "a.txt"}))
-        missing = await desk.call(None, "read_file", {"path": "a.txt"})
+        assert '"of Lin"' in text_of(await service.call(LIN, "read_file", {"path": "a.txt"}))
+        missing = await service.call(None, "read_file", {"path": "a.txt"})
         assert missing.is_error
         assert "not_found" in text_of(missing)
 
 
 async def test_calls_in_a_chat_are_written_down(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=TOOLS) as bot:
-        desk = AgentToolService(bot.services)
-        said = await desk.call(LIN, "send_channel_message", {"text": "hello"})
+        service = AgentToolService(bot.services)
+        said = await service.call(LIN, "send_channel_message", {"text": "hello"})
         assert text_of(said) == "sent"
         assert bot.said() == ["hello"]
         (record,) = [r for r in await bot.store.messages.newest(LIN, 5) if r.author is Author.BOT]
@@ -83,7 +83,7 @@ async def test_calls_in_a_chat_are_written_down(folder: Path, boxes: Shelf) -> N
         assert (run.code, run.stop) == ("send_channel_message(text='hello')", "answered")
         (made,) = await bot.store.runs.calls(record.run_id)
         assert (made.name, made.outcome) == ("send_channel_message", "ok")
-        wrong = await desk.call(LIN, "add", {"first": "x"})
+        wrong = await service.call(LIN, "add", {"first": "x"})
         assert wrong.is_error
         assert "expected int" in text_of(wrong)
 
@@ -108,9 +108,9 @@ async def test_a_call_that_nobody_waits_for_any_more_ends(folder: Path, boxes: S
         return ""
 
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=[endless]) as bot:
-        desk = AgentToolService(bot.services)
+        service = AgentToolService(bot.services)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(desk.call, LIN, "endless", {})
+            tasks.start_soon(service.call, LIN, "endless", {})
             await begun.wait()
             tasks.cancel_scope.cancel()
         run = await bot.store.runs.get(runs[0])

@@ -25,13 +25,18 @@ class Chat:
     """A chat in which people speak, and who listens."""
 
     def __init__(
-        self, store: Store, inbox: Inbox, activity: Broadcast, folder: Path, ear: FakeTranscriber
+        self,
+        store: Store,
+        inbox: Inbox,
+        activity: Broadcast,
+        folder: Path,
+        transcriber: FakeTranscriber,
     ) -> None:
-        self.store, self.inbox, self.ear = store, inbox, ear
+        self.store, self.inbox, self.transcriber = store, inbox, transcriber
         self.media = MediaStore(folder)
         settings = TranscriberSettings(wait_s=5)
         self.hearing = VoiceTranscriber(
-            store, activity, self.media, MediaConverter(), ear, settings
+            store, activity, self.media, MediaConverter(), transcriber, settings
         )
 
     async def say(self, data: bytes, **more: object) -> Record:
@@ -47,9 +52,9 @@ class Chat:
 
 @asynccontextmanager
 async def _open(
-    store: Store, inbox: Inbox, activity: Broadcast, folder: Path, ear: FakeTranscriber
+    store: Store, inbox: Inbox, activity: Broadcast, folder: Path, transcriber: FakeTranscriber
 ) -> AsyncIterator[Chat]:
-    chat = Chat(store, inbox, activity, folder, ear)
+    chat = Chat(store, inbox, activity, folder, transcriber)
     async with chat.hearing:
         yield chat
 
@@ -66,8 +71,8 @@ async def chat(
 async def slow(
     store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
 ) -> AsyncIterator[Chat]:
-    ear = FakeTranscriber("hello", go=anyio.Event())
-    async with _open(store, inbox, activity, tmp_path, ear) as chat:
+    transcriber = FakeTranscriber("hello", go=anyio.Event())
+    async with _open(store, inbox, activity, tmp_path, transcriber) as chat:
         yield chat
 
 
@@ -104,8 +109,8 @@ async def test_a_voice_recalled_during_transcription_stays_recalled(slow: Chat) 
     record = await slow.say(wav(), message_id="m1")
     slow.hearing.begin(record)
     await slow.store.messages.recall(GROUP, "m1")
-    assert slow.ear.go is not None
-    slow.ear.go.set()
+    assert slow.transcriber.go is not None
+    slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
     now = await slow.now(record)
     assert now is not None
@@ -117,8 +122,8 @@ async def test_what_was_changed_meanwhile_is_not_written_over(slow: Chat) -> Non
     record = await slow.say(wav())
     slow.hearing.begin(record)
     await slow.store.messages.reword(record, (Text("erased"),))
-    assert slow.ear.go is not None
-    slow.ear.go.set()
+    assert slow.transcriber.go is not None
+    slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
     now = await slow.now(record)
     assert now is not None
@@ -129,10 +134,10 @@ async def test_a_flood_of_voices_is_not_all_listened_to(slow: Chat) -> None:
     records = [await slow.say(wav()) for _ in range(10)]
     assert [slow.hearing.begin(record) for record in records] == [True] * 8 + [False] * 2
     assert slow.hearing.begin(records[0])  # it is worked on already
-    assert slow.ear.go is not None
-    slow.ear.go.set()
+    assert slow.transcriber.go is not None
+    slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
-    assert len(slow.ear.heard) == 8
+    assert len(slow.transcriber.heard) == 8
     assert not slow.hearing.begin(records[0])  # nor is it done twice
 
 
@@ -157,8 +162,8 @@ async def test_nothing_is_kept_that_no_record_names(slow: Chat, tmp_path: Path) 
     erased = await slow.say(silk(pcm=tone(0.3)), message_id="erased")
     assert [slow.hearing.begin(each) for each in (first, again, erased)] == [True] * 3
     await slow.store.messages.reword(erased, (Text("erased"),))
-    assert slow.ear.go is not None
-    slow.ear.go.set()
+    assert slow.transcriber.go is not None
+    slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
     kept = set()
     for record in (first, again):
@@ -188,9 +193,9 @@ async def test_a_voice_whose_file_is_gone_stays_as_it_was(chat: Chat) -> None:
 async def test_transcription_ends_with_the_bot(
     store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
 ) -> None:
-    ear = FakeTranscriber(go=anyio.Event())
+    transcriber = FakeTranscriber(go=anyio.Event())
     with anyio.fail_after(30):
-        async with _open(store, inbox, activity, tmp_path, ear) as chat:
+        async with _open(store, inbox, activity, tmp_path, transcriber) as chat:
             chat.hearing.begin(await chat.say(wav()))
-            while not ear.heard:
+            while not transcriber.heard:
                 await anyio.sleep(0.005)

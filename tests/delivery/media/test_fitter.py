@@ -55,7 +55,7 @@ class OneWordConverter(MediaConverter):
         return Picture(data=drawn("JPEG"), mime="image/jpeg")
 
 
-class Desk:
+class FitterUnderTest:
     """A fitting over a media store in a folder."""
 
     def __init__(self, folder: Path, error: Exception | None = None, address: str = "") -> None:
@@ -75,20 +75,20 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def fitter(tmp_path: Path) -> FitterUnderTest:
+    return FitterUnderTest(tmp_path)
 
 
 OGG = VoiceLimits(formats=("ogg", "mp3"))
 
 
-async def test_a_voice_of_another_format_is_converted(desk: Desk) -> None:
-    voice = await desk.fit(Voice, wav(), "hello.wav", can(voice=OGG), "hello")
+async def test_a_voice_of_another_format_is_converted(fitter: FitterUnderTest) -> None:
+    voice = await fitter.fit(Voice, wav(), "hello.wav", can(voice=OGG), "hello")
     assert isinstance(voice, Voice)
-    assert desk.converter.asked == [("audio/wav", "ogg")]
+    assert fitter.converter.asked == [("audio/wav", "ogg")]
     assert (voice.media.mime, voice.media.name) == ("audio/ogg", "hello.ogg")
     assert (voice.media.seconds, voice.text) == (0.5, "hello")
-    assert await desk.media.read(GROUP, voice.media.path) == b"OggSOpusHead"
+    assert await fitter.media.read(GROUP, voice.media.path) == b"OggSOpusHead"
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ async def test_a_voice_of_another_format_is_converted(desk: Desk) -> None:
     ],
 )
 async def test_a_voice_that_is_taken_goes_out_as_it_is(
-    desk: Desk, data: bytes, limits: VoiceLimits | None
+    fitter: FitterUnderTest, data: bytes, limits: VoiceLimits | None
 ) -> None:
-    voice = await desk.fit(Voice, data, "v", can(voice=limits))
+    voice = await fitter.fit(Voice, data, "v", can(voice=limits))
     assert isinstance(voice, Voice)
-    assert await desk.media.read(GROUP, voice.media.path) == data
-    assert desk.converter.asked == []
+    assert await fitter.media.read(GROUP, voice.media.path) == data
+    assert fitter.converter.asked == []
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_a_format_is_known_by_content_and_type(
 async def test_a_voice_that_cannot_be_one_is_a_file_with_sound(
     tmp_path: Path, limits: VoiceLimits, error: Exception | None
 ) -> None:
-    desk = Desk(tmp_path, error)
-    assert isinstance(await desk.fit(Voice, wav(), "v.wav", can(voice=limits)), File)
-    refused = await desk.fit(Voice, wav(), "v.wav", can(Voice, Text, voice=limits))
+    fitter = FitterUnderTest(tmp_path, error)
+    assert isinstance(await fitter.fit(Voice, wav(), "v.wav", can(voice=limits)), File)
+    refused = await fitter.fit(Voice, wav(), "v.wav", can(Voice, Text, voice=limits))
     assert isinstance(refused, Voice)
     assert refused.media.problem
 
@@ -151,9 +151,9 @@ async def test_a_voice_goes_as_it_is_or_as_a_file_without_the_audio_library(
     tmp_path: Path, converts: bool, kind: type
 ) -> None:
     """It goes out as it is to whoever converts by itself, else as a file with sound."""
-    desk = Desk(tmp_path, CodecMissing("pip install 'nekro-core[audio]'"))
+    fitter = FitterUnderTest(tmp_path, CodecMissing("pip install 'nekro-core[audio]'"))
     limits = VoiceLimits(formats=("ogg",), converts=converts)
-    voice = await desk.fit(Voice, wav(), "v.wav", can(voice=limits))
+    voice = await fitter.fit(Voice, wav(), "v.wav", can(voice=limits))
     assert isinstance(voice, kind)
     assert voice.media.mime == "audio/wav"
 
@@ -170,33 +170,37 @@ async def test_a_voice_goes_as_it_is_or_as_a_file_without_the_audio_library(
         pytest.param(PictureLimits(animated=False), True, id="may move"),
     ],
 )
-async def test_pictures_are_made_to_fit(desk: Desk, limits: PictureLimits, asked: bool) -> None:
-    image = await desk.fit(Image, drawn(), "cat.png", can(picture=limits))
+async def test_pictures_are_made_to_fit(
+    fitter: FitterUnderTest, limits: PictureLimits, asked: bool
+) -> None:
+    image = await fitter.fit(Image, drawn(), "cat.png", can(picture=limits))
     assert isinstance(image, Image)
-    assert desk.converter.asked == ([limits] if asked else [])
+    assert fitter.converter.asked == ([limits] if asked else [])
     name = ("image/jpeg", "cat.jpg") if asked else ("image/png", "cat.png")
     assert (image.media.mime, image.media.name) == name
 
 
 async def test_a_picture_that_cannot_fit_is_a_file(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, UnusableMedia("too much"))
+    fitter = FitterUnderTest(tmp_path, UnusableMedia("too much"))
     limits = PictureLimits(max_bytes=10)
-    assert isinstance(await desk.fit(Image, drawn(), "cat.png", can(picture=limits)), File)
+    assert isinstance(await fitter.fit(Image, drawn(), "cat.png", can(picture=limits)), File)
 
 
 @pytest.mark.parametrize("kind", [Voice, Video, Image])
-async def test_a_medium_that_a_platform_lacks_becomes_a_file(desk: Desk, kind: type) -> None:
-    assert isinstance(await desk.fit(kind, drawn(), "x.png", can(Text, File)), File)
+async def test_a_medium_that_a_platform_lacks_becomes_a_file(
+    fitter: FitterUnderTest, kind: type
+) -> None:
+    assert isinstance(await fitter.fit(kind, drawn(), "x.png", can(Text, File)), File)
 
 
 async def test_a_medium_becomes_words_where_a_platform_takes_no_file(
-    desk: Desk, tmp_path: Path
+    fitter: FitterUnderTest, tmp_path: Path
 ) -> None:
-    spoken = await desk.fit(Voice, wav(), "v.wav", can(Text), "good night")
+    spoken = await fitter.fit(Voice, wav(), "v.wav", can(Text), "good night")
     assert spoken == Text("[voice] good night")
-    silent = await desk.fit(Voice, wav(), "v.wav", can(Text))
+    silent = await fitter.fit(Voice, wav(), "v.wav", can(Text))
     assert isinstance(silent, Voice)  # the splitter says that it cannot be sent
-    linked = Desk(tmp_path, address="https://bot.example.org")
+    linked = FitterUnderTest(tmp_path, address="https://bot.example.org")
     text = await linked.fit(Image, drawn(), "cat.png", can(Text))
     assert isinstance(text, Text)
     assert text.text.startswith("cat.png: https://bot.example.org/media/")
@@ -204,16 +208,18 @@ async def test_a_medium_becomes_words_where_a_platform_takes_no_file(
 
 @pytest.mark.parametrize("kind", [File, Video])
 async def test_a_file_that_is_too_large_is_a_link(tmp_path: Path, kind: type) -> None:
-    desk = Desk(tmp_path, address="https://bot.example.org")
-    text = await desk.fit(kind, b"x" * 1_500_000, "holiday.mp4", can(file_bytes=1_000_000))
+    fitter = FitterUnderTest(tmp_path, address="https://bot.example.org")
+    text = await fitter.fit(kind, b"x" * 1_500_000, "holiday.mp4", can(file_bytes=1_000_000))
     assert isinstance(text, Text)
     assert text.text.startswith("holiday.mp4 (1.4 MiB): https://bot.example.org/media/")
-    small = await desk.fit(kind, b"x" * 1_000_000, "a.mp4", can(file_bytes=1_000_000))
+    small = await fitter.fit(kind, b"x" * 1_000_000, "a.mp4", can(file_bytes=1_000_000))
     assert isinstance(small, kind)
 
 
-async def test_a_file_that_is_too_large_is_refused_where_no_link_can_be_made(desk: Desk) -> None:
-    file = await desk.fit(File, b"x" * 2_000, "big.bin", can(file_bytes=1_000))
+async def test_a_file_that_is_too_large_is_refused_where_no_link_can_be_made(
+    fitter: FitterUnderTest,
+) -> None:
+    file = await fitter.fit(File, b"x" * 2_000, "big.bin", can(file_bytes=1_000))
     assert isinstance(file, File)
     assert "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS" in file.media.problem
 
@@ -251,6 +257,6 @@ async def test_the_outbox_sends_the_fitted_medium(
     assert [each.segments for each in recorded] == [(voice,), (link,)]
 
 
-async def test_what_has_a_problem_already_keeps_it(desk: Desk) -> None:
+async def test_what_has_a_problem_already_keeps_it(fitter: FitterUnderTest) -> None:
     lost = File(Media(name="x", problem="gone"))
-    assert await desk.fitting.fit(GROUP, (lost, Text("and more")), can(file_bytes=1)) is None
+    assert await fitter.fitting.fit(GROUP, (lost, Text("and more")), can(file_bytes=1)) is None

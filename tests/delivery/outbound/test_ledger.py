@@ -32,13 +32,13 @@ def ledger(store: Store, activity: Broadcast, clock: Clock) -> DeliveryLedger:
 @asynccontextmanager
 async def watched(activity: Broadcast) -> AsyncIterator[list[Record]]:
     """What watchers were told, once the block is over."""
-    told: list[Record] = []
+    shown: list[Record] = []
     async with activity.watch() as stream:
-        yield told
+        yield shown
         while stream.statistics().current_buffer_used:  # type: ignore[attr-defined]
             seen = await anext(stream)
             assert isinstance(seen, Recorded)
-            told.append(seen.record)
+            shown.append(seen.record)
 
 
 async def opened(
@@ -55,7 +55,7 @@ async def test_a_send_is_rows_and_lines_that_say_the_same(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     refused = Piece((Text("b"),), "too odd")
-    async with watched(activity) as told:
+    async with watched(activity) as shown:
         first, second = await opened(ledger, Text("a"), refused)
     rows = await store.deliveries.of_run("r1")
     assert rows == [first.row, second.row]
@@ -67,7 +67,7 @@ async def test_a_send_is_rows_and_lines_that_say_the_same(
         (GROUP, "", 1_000.0, 1_000.0)
     ] * 2
     lines = await store.messages.newest(GROUP, 10)
-    assert told == lines == [first.record, second.record]
+    assert shown == lines == [first.record, second.record]
     assert [line.seq for line in lines] == [row.record_seq for row in rows]
     assert [(line.author, line.sender.user_id, line.run_id, line.state) for line in lines] == [
         (Author.BOT, "bot", "r1", PENDING),
@@ -82,15 +82,15 @@ async def test_a_send_is_rows_and_lines_that_say_the_same(
     assert await store.chats.all() == [GROUP]
 
 
-async def test_what_has_no_line_has_a_row_all_the_same(
+async def test_a_send_without_a_record_has_a_row(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
-    async with watched(activity) as told:
+    async with watched(activity) as shown:
         (entry,) = await opened(ledger, Text("a"), record=False)
         ledger.show(entry)
         await ledger.decide(entry, Receipt(state=SENT, message_id="m1"))
         ledger.show(entry)
-    assert (entry.record, entry.row.record_seq, told) == (None, 0, [])
+    assert (entry.record, entry.row.record_seq, shown) == (None, 0, [])
     assert await store.messages.newest(GROUP, 10) == []
     assert (await store.deliveries.of_run("r1"))[0].state is SENT
     assert (await ledger.found(entry.row)).record is None
@@ -104,7 +104,7 @@ async def test_an_account_that_is_not_known_sends_under_no_name(
     assert entry.record.sender.user_id == ""
 
 
-async def test_what_a_call_is_given_and_what_becomes_of_it(
+async def test_a_call_gets_its_delivery_and_its_outcome_is_stored(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -120,7 +120,7 @@ async def test_what_a_call_is_given_and_what_becomes_of_it(
     assert (entry.row.state, entry.receipt) == (SENDING, None)
     assert begun <= entry.doubted <= anyio.current_time()
     assert (await store.deliveries.of_run("r1"))[0].state is SENDING
-    async with watched(activity) as told:
+    async with watched(activity) as shown:
         await ledger.decide(entry, Receipt(state=SENT, message_id="m1", reason="at last"))
         await ledger.decide(entry, Receipt(state=SENT, message_id="m1", reason="at last"))
     assert entry.receipt == Receipt(state=SENT, message_id="m1", reason="at last")
@@ -129,7 +129,7 @@ async def test_what_a_call_is_given_and_what_becomes_of_it(
     assert (entry.row.state, entry.row.message_id, entry.row.reason) == (SENT, "m1", "at last")
     (line,) = await store.messages.newest(GROUP, 10)
     assert (line.state, line.message_id) == (SENT, "m1")
-    assert told == [line], "who watches is told of changes, and once"
+    assert shown == [line], "who watches is told of changes, and once"
 
 
 async def test_a_line_whose_state_somebody_else_wrote_is_shown(
@@ -137,10 +137,10 @@ async def test_a_line_whose_state_somebody_else_wrote_is_shown(
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
     entry.row = replace(entry.row, state=UNKNOWN)
-    async with watched(activity) as told:
+    async with watched(activity) as shown:
         ledger.show(entry)
-    assert [each.state for each in told] == [UNKNOWN]
-    assert entry.record == told[0]
+    assert [each.state for each in shown] == [UNKNOWN]
+    assert entry.record == shown[0]
 
 
 async def test_a_message_that_reads_otherwise_now_is_shown_so(
@@ -148,11 +148,11 @@ async def test_a_message_that_reads_otherwise_now_is_shown_so(
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
     await ledger.decide(entry, Receipt(state=SENT, message_id="m1"))
-    async with watched(activity) as told:
+    async with watched(activity) as shown:
         await ledger.revise(GROUP, "no such message", (Text("c"),))
         await ledger.revise(GROUP, "m1", (Text("b"),))
-    assert [each.segments for each in told] == [(Text("b"),)]
-    assert (await store.messages.newest(GROUP, 10)) == told
+    assert [each.segments for each in shown] == [(Text("b"),)]
+    assert (await store.messages.newest(GROUP, 10)) == shown
 
 
 # ---- who is stopped
@@ -241,7 +241,7 @@ async def test_a_row_that_nobody_holds_is_new(
 # ---- what tells the message of a call from others
 
 
-async def test_what_came_before_a_call_and_what_came_after(
+async def test_a_doubtful_call_knows_the_messages_before_and_after_it(
     ledger: DeliveryLedger, inbox: Inbox, store: Store, clock: Clock
 ) -> None:
     await inbox.accept(inbox.stamp(message(GROUP, message_id="m1")))
@@ -286,9 +286,9 @@ async def test_what_could_not_be_written_is_told_and_written_later(
     ledger: DeliveryLedger, store: Store, activity: Broadcast, disk: FullDisk
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
-    async with watched(activity) as told:
+    async with watched(activity) as shown:
         await ledger.decide(entry, Receipt(state=SENT, message_id="m1", reason="fine"))
-    assert (entry.receipt, [each.state for each in told]) == (
+    assert (entry.receipt, [each.state for each in shown]) == (
         Receipt(state=SENT, message_id="m1", reason="fine"),
         [SENT],
     )

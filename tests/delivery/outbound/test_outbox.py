@@ -230,7 +230,7 @@ async def test_order_is_kept_in_a_chat_and_chats_do_not_wait_for_each_other(
 # ---- limits
 
 
-async def test_a_run_may_send_so_many(outbox: Outbox, adapter: FakeAdapter) -> None:
+async def test_a_run_over_its_send_limit_is_refused(outbox: Outbox, adapter: FakeAdapter) -> None:
     for _ in range(7):
         await outbox.send(GROUP, HI, run_id="r1")
     with pytest.raises(TooManySends, match="7 of 8 messages and this would be 2 more"):
@@ -243,7 +243,7 @@ async def test_a_run_may_send_so_many(outbox: Outbox, adapter: FakeAdapter) -> N
     assert (await outbox.send(GROUP, HI))[0].ok
 
 
-async def test_a_chat_that_had_enough_waits(
+async def test_a_chat_over_its_send_rate_waits(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with outbox_with(store, adapter, clock, sends_per_window=2, window_s=0.3) as outbox:
@@ -254,7 +254,7 @@ async def test_a_chat_that_had_enough_waits(
         assert (await outbox.send(OTHER, HI))[0].ok
 
 
-async def test_what_would_wait_too_long_is_dropped(
+async def test_a_send_that_would_wait_too_long_is_dropped(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with outbox_with(store, adapter, clock, sends_per_window=2, longest_wait_s=1) as outbox:
@@ -269,7 +269,9 @@ async def test_an_empty_message_is_not_sent(outbox: Outbox, segments: tuple[Text
         await outbox.send(GROUP, segments)
 
 
-async def test_a_chat_that_no_adapter_serves(outbox: Outbox, adapter: FakeAdapter) -> None:
+async def test_a_send_to_a_chat_without_an_adapter_is_rejected(
+    outbox: Outbox, adapter: FakeAdapter
+) -> None:
     (receipt,) = await outbox.send(ChatKey.parse("pigeon-group_1"), HI)
     assert receipt.state is REJECTED
     assert "no adapter serves pigeon" in receipt.reason
@@ -284,7 +286,9 @@ async def test_without_a_record_the_history_is_silent(outbox: Outbox, store: Sto
 # ---- offline, and over a restart
 
 
-async def test_who_waits_is_told_for_what(store: Store, adapter: FakeAdapter, clock: Clock) -> None:
+async def test_a_waiting_send_reports_its_reason(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
     adapter.offline = True
     async with outbox_with(store, adapter, clock, retry_s=3600) as outbox:
         reasons = [(await outbox.send(GROUP, HI))[0].reason for _ in range(2)]
@@ -318,7 +322,7 @@ async def test_what_an_offline_account_could_not_say_is_said_when_it_is_back(
     assert {line.state for line in await store.messages.newest(GROUP, 10)} == {SENT}
 
 
-async def test_who_watches_is_not_told_of_every_vain_try(
+async def test_watchers_do_not_see_every_failed_try(
     outbox: Outbox, adapter: FakeAdapter, activity: Broadcast
 ) -> None:
     adapter.offline = True
@@ -334,7 +338,7 @@ async def test_who_watches_is_not_told_of_every_vain_try(
     assert states == [PENDING, SENT]
 
 
-async def test_what_waits_for_an_adapter_that_is_added_later(
+async def test_sends_wait_for_an_adapter_that_is_added_later(
     url: str, clock: Clock, adapter: FakeAdapter
 ) -> None:
     adapters: dict[str, FakeAdapter] = {"fake": adapter}
@@ -352,7 +356,7 @@ async def test_what_waits_for_an_adapter_that_is_added_later(
                     await anyio.sleep(0.01)
 
 
-async def test_what_waited_too_long_is_not_said_any_more(
+async def test_a_send_that_waited_too_long_is_dropped(
     adapter: FakeAdapter, store: Store, clock: Clock
 ) -> None:
     async with outbox_with(store, adapter, clock, resend_for_s=0.1) as outbox:

@@ -16,7 +16,7 @@ from tests.delivery.conftest import GROUP, QUICK, Clock
 from tests.delivery.fakes import FakeAdapter
 
 ANSWERS = st.sampled_from(["sent", "rejected", "unknown", "raise", "cancel", "offline"])
-LIVES = st.lists(st.lists(ANSWERS, min_size=1, max_size=4), min_size=1, max_size=3)
+PROCESSES = st.lists(st.lists(ANSWERS, min_size=1, max_size=4), min_size=1, max_size=3)
 
 
 class Platform(FakeAdapter):
@@ -50,13 +50,13 @@ class Platform(FakeAdapter):
         return Receipt(state=DeliveryState.SENT, message_id=text.text)
 
 
-async def _live(url: str, platform: Platform, life: list[str], number: int) -> None:
+async def _live(url: str, platform: Platform, process: list[str], number: int) -> None:
     """One process: it sends one message after another, then ends."""
     async with (
         Store.open(url, clock=Clock()) as store,
         Outbox(store, {"fake": platform}, Broadcast(), QUICK, clock=Clock()) as outbox,
     ):
-        for position, answer in enumerate(life):
+        for position, answer in enumerate(process):
             platform.script = answer
             with anyio.CancelScope() as platform.cancel:
                 text = Text(f"{number}.{position}")
@@ -64,23 +64,25 @@ async def _live(url: str, platform: Platform, life: list[str], number: int) -> N
         platform.script = "offline"
 
 
-@given(lives=LIVES)
+@given(processes=PROCESSES)
 @settings(max_examples=25, deadline=None)
 async def test_every_row_ends_in_the_state_that_is_true(
-    lives: list[list[str]], empty_database: bytes
+    processes: list[list[str]], empty_database: bytes
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "nekro.sqlite3").write_bytes(empty_database)
         url = f"sqlite://{folder}/nekro.sqlite3"
         platform = Platform()
-        for number, life in enumerate(lives):
-            await _live(url, platform, life, number)
+        for number, process in enumerate(processes):
+            await _live(url, platform, process, number)
         async with Store.open(url, clock=Clock()) as store:
             rows = await store.deliveries.in_state(*DeliveryState)
-    assert len(rows) == sum(len(life) for life in lives)
+    assert len(rows) == sum(len(process) for process in processes)
     assert len(platform.handed) == len(set(platform.handed)), "nothing is handed over twice"
     order = [
-        f"{number}.{position}" for number, life in enumerate(lives) for position in range(len(life))
+        f"{number}.{position}"
+        for number, process in enumerate(processes)
+        for position in range(len(process))
     ]
     assert platform.handed == [text for text in order if text in platform.handed], "in order"
     for row, text in zip(rows, order, strict=True):

@@ -57,7 +57,7 @@ def said(adapter: FakeAdapter) -> list[str]:
     return [segment.text for (segment,) in adapter.said() if isinstance(segment, Text)]
 
 
-async def test_one_look_is_enough_for_all_that_waits(
+async def test_one_round_sends_everything_that_waits(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with away(store, adapter, clock, "one", "two", "three") as outbox:
@@ -67,7 +67,7 @@ async def test_one_look_is_enough_for_all_that_waits(
     assert said(adapter) == ["one", "two", "three"]
 
 
-async def test_without_a_nudge_it_is_looked_at_in_rounds(
+async def test_waiting_sends_are_retried_periodically(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with away(store, adapter, clock, "one", retry_s=0.02) as _:
@@ -80,7 +80,7 @@ async def test_without_a_nudge_it_is_looked_at_in_rounds(
         await until_state(store, "two", SENT)
 
 
-async def test_what_waits_in_one_chat_keeps_no_other_chat_waiting(
+async def test_a_waiting_chat_holds_no_other_chat_up(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     go_on = anyio.Event()
@@ -104,7 +104,7 @@ async def test_what_waits_in_one_chat_keeps_no_other_chat_waiting(
         await until_state(store, "one", SENT)
 
 
-async def test_who_went_away_again_is_not_asked_for_the_rest(
+async def test_retries_stop_when_the_account_goes_offline_again(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async def once(delivery: Delivery) -> Receipt:
@@ -123,7 +123,7 @@ async def test_who_went_away_again_is_not_asked_for_the_rest(
         assert len(adapter.calls) == 2
 
 
-async def test_what_is_refused_late_keeps_nobody_behind_it(
+async def test_a_rejected_retry_does_not_hold_the_next_sends(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async def refuse_first(delivery: Delivery) -> Receipt:
@@ -138,7 +138,7 @@ async def test_what_is_refused_late_keeps_nobody_behind_it(
         assert await state(store, "one") is REJECTED
 
 
-async def test_what_nobody_can_be_asked_about_keeps_nobody_behind_it(
+async def test_an_unknown_delivery_that_cannot_be_confirmed_holds_no_others(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async def unsure_first(_: Delivery) -> Receipt:
@@ -154,7 +154,7 @@ async def test_what_nobody_can_be_asked_about_keeps_nobody_behind_it(
     assert len(adapter.calls) == 2
 
 
-async def test_what_became_too_old_is_let_go_with_a_reason_and_the_rest_is_too(
+async def test_deliveries_that_became_too_old_are_dropped_with_a_reason(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with away(store, adapter, clock, "one", "two", resend_for_s=0.05) as outbox:
@@ -168,7 +168,7 @@ async def test_what_became_too_old_is_let_go_with_a_reason_and_the_rest_is_too(
     assert adapter.sent == []
 
 
-async def test_a_chat_that_had_enough_gets_what_waits_later(
+async def test_a_chat_over_its_send_rate_gets_waiting_messages_later(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     limits = {"sends_per_window": 1, "window_s": 0.2}
@@ -225,9 +225,7 @@ async def test_what_waits_for_room_when_the_bot_is_stopped_waits_on(
     assert await state(store, "two") is PENDING
 
 
-async def test_chats_in_which_nothing_goes_on_are_let_go(
-    store: Store, adapter: FakeAdapter, clock: Clock
-) -> None:
+async def test_idle_chats_are_forgotten(store: Store, adapter: FakeAdapter, clock: Clock) -> None:
     async with away(store, adapter, clock, "one", retry_s=0.01, window_s=0.05) as outbox:
         await until_state(store, "one", SENT)
         await until(lambda: len(outbox._queues) == 0)
@@ -275,7 +273,7 @@ async def doubtful(store: Store, clock: Clock) -> AsyncIterator[Bench]:
     """A chat in which both have spoken; nothing is asked by itself, and what is not there is sent
     again at once."""
     async with settling(store, clock, retry_s=3600, settle_s=1e-9) as begun:
-        await begun.hear("hello")
+        await begun.receive("hello")
         assert await begun.say("hi") is SENT
         yield begun
 
@@ -355,7 +353,7 @@ async def test_a_question_that_became_too_old_stays_open_and_lets_the_rest_go_on
     store: Store, clock: Clock
 ) -> None:
     async with settling(store, clock, Platform(), retry_s=3600, resend_for_s=0.05) as old:
-        await old.hear("hello")
+        await old.receive("hello")
         assert await old.say("hi") is SENT
         old.platform.fate = "loses"
         assert await old.say("one") is UNKNOWN

@@ -74,7 +74,7 @@ class Bench:
         self.platform = adapter.platform
         self._number = 0
 
-    async def hear(self, text: str, key: ChatKey = GROUP) -> None:
+    async def receive(self, text: str, key: ChatKey = GROUP) -> None:
         name = self.platform.show(text, own=False)
         inbox = Inbox(self.store, Broadcast())
         await inbox.accept(inbox.stamp(message(key, text, message_id=name)))
@@ -125,12 +125,12 @@ async def bench(
 async def at_work(store: Store, clock: Clock) -> AsyncIterator[Bench]:
     """A chat in which both have spoken already, and nothing is asked before it is waited for."""
     async with bench(store, clock, retry_s=3600) as begun:
-        await begun.hear("hello")
+        await begun.receive("hello")
         assert await begun.say("hi") is SENT
         yield begun
 
 
-async def test_what_arrived_after_all_is_sent_and_known_by_its_id(at_work: Bench) -> None:
+async def test_a_delivery_found_in_the_history_becomes_sent(at_work: Bench) -> None:
     at_work.platform.fate = "mute"
     assert await at_work.say("are you there?") is UNKNOWN
     await at_work.until("are you there?", SENT)
@@ -141,7 +141,7 @@ async def test_what_arrived_after_all_is_sent_and_known_by_its_id(at_work: Bench
     assert (line.state, line.message_id) == (SENT, row.message_id)
 
 
-async def test_what_never_arrived_is_sent_in_its_place(at_work: Bench) -> None:
+async def test_a_delivery_missing_in_the_history_is_sent_again_in_its_place(at_work: Bench) -> None:
     at_work.platform.fate = "loses"
     assert await at_work.say("one") is UNKNOWN
     at_work.platform.fate = "fine"
@@ -151,9 +151,11 @@ async def test_what_never_arrived_is_sent_in_its_place(at_work: Bench) -> None:
     assert await at_work.state("one") is SENT
 
 
-async def test_what_a_history_shows_late_is_not_sent_twice(store: Store, clock: Clock) -> None:
+async def test_a_delivery_that_the_history_shows_late_is_not_sent_twice(
+    store: Store, clock: Clock
+) -> None:
     async with bench(store, clock, settle_s=20, retry_s=3600) as late:
-        await late.hear("hello")
+        await late.receive("hello")
         await late.say("hi")
         late.platform.fate = "breaks"
         assert await late.say("one") is UNKNOWN
@@ -196,7 +198,7 @@ async def test_an_account_that_is_away_is_asked_when_it_is_back(at_work: Bench) 
 async def test_a_platform_that_cannot_tell_leaves_it_unknown(store: Store, clock: Clock) -> None:
     """Nothing of ours was ever seen there: its history may not show what bots say."""
     async with bench(store, clock) as fresh:
-        await fresh.hear("hello")
+        await fresh.receive("hello")
         fresh.platform.fate = "loses"
         assert await fresh.say("one") is UNKNOWN
         fresh.platform.fate = "fine"
@@ -208,15 +210,15 @@ async def test_a_platform_that_cannot_tell_leaves_it_unknown(store: Store, clock
 
 
 async def test_nobody_is_asked_where_the_operator_wants_none(store: Store, clock: Clock) -> None:
-    async with bench(store, clock, settle_s=0) as shy:
-        await shy.hear("hello")
-        await shy.say("hi")
-        shy.platform.fate = "loses"
-        assert await shy.say("one") is UNKNOWN
-        shy.platform.fate = "fine"
-        assert await shy.say("two") is SENT
-        assert shy.platform.questions == 0
-        assert await shy.state("one") is UNKNOWN
+    async with bench(store, clock, settle_s=0) as silent:
+        await silent.receive("hello")
+        await silent.say("hi")
+        silent.platform.fate = "loses"
+        assert await silent.say("one") is UNKNOWN
+        silent.platform.fate = "fine"
+        assert await silent.say("two") is SENT
+        assert silent.platform.questions == 0
+        assert await silent.state("one") is UNKNOWN
 
 
 @pytest.mark.parametrize("arrived", [True, False])
@@ -226,7 +228,7 @@ async def test_after_a_restart_the_platform_is_asked_too(
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
-        await before.hear("hello")
+        await before.receive("hello")
         await before.say("hi")
         await before.die_saying("one", arrives=arrived)
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as after:
@@ -236,11 +238,11 @@ async def test_after_a_restart_the_platform_is_asked_too(
     assert platform.texts() == ["hello", "hi", "one", "two"]
 
 
-async def test_what_people_stopped_is_not_sent_late(url: str, clock: Clock) -> None:
+async def test_a_send_that_was_stopped_is_not_sent_later(url: str, clock: Clock) -> None:
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
-        await before.hear("hello")
+        await before.receive("hello")
         await before.say("hi")
         turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
         await store.runs.begin("r-one", GROUP, code="", turn_id=turn.turn_id)
@@ -260,7 +262,7 @@ async def test_what_was_left_unknown_does_not_come_behind_what_was_said_after_it
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
-        await before.hear("hello")
+        await before.receive("hello")
         platform.fate = "loses"
         assert await before.say("one") is UNKNOWN
         platform.fate = "fine"

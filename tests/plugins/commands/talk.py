@@ -1,4 +1,4 @@
-"""A chat whose people type commands: plugins and desk are real, the platform is in memory."""
+"""A chat whose people type commands: plugins and router are real, the platform is in memory."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -38,7 +38,7 @@ class Talk:
     world: World
     plugins: PluginRegistry
     book: CommandRegistry
-    desk: CommandRouter
+    router: CommandRouter
     tasks: TaskGroup
     numbers: Any = field(default_factory=count)
 
@@ -57,14 +57,14 @@ class Talk:
         }
         return Record(**(known | more))
 
-    def hear(self, *parts: str | Segment, **more: Any) -> bool:
+    def receive(self, *parts: str | Segment, **more: Any) -> bool:
         """Whether it is taken for a command or an answer; it may still run."""
-        return self.desk.on_record(self.record(*parts, **more), self.tasks.start_soon)
+        return self.router.on_record(self.record(*parts, **more), self.tasks.start_soon)
 
     async def say(self, *parts: str | Segment, replies: int = 1, **more: Any) -> list[str]:
         """Somebody writes: what the chat gets."""
         before = len(self.texts)
-        assert self.hear(*parts, **more), f"{parts} was left to the agent"
+        assert self.receive(*parts, **more), f"{parts} was left to the agent"
         with anyio.fail_after(30):
             while len(self.texts) < before + replies:
                 await anyio.sleep(0.001)
@@ -117,7 +117,7 @@ async def talk_with(
         ) as registry,
         anyio.create_task_group() as tasks,
     ):
-        desk = CommandRouter(
+        router = CommandRouter(
             book,
             settings,
             registry.context_for,
@@ -126,5 +126,5 @@ async def talk_with(
             keeper=keeper,
             wall=wall,
         )
-        yield Talk(world, registry, book, desk, tasks)
+        yield Talk(world, registry, book, router, tasks)
         tasks.cancel_scope.cancel()

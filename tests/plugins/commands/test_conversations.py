@@ -23,14 +23,14 @@ async def test_a_command_is_run_and_answered(tmp_path: Path) -> None:
 
 async def test_what_is_no_command_is_left_to_the_agent(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
-        assert not chat.hear("echo hello")
-        assert not chat.hear("/etc/passwd, what is that?")
-        assert not chat.hear("/")
-        assert not chat.hear("/" + "x" * 5000)
-        assert not chat.hear("look: /echo hello")
-        assert not chat.hear("/echo old", from_history=True)
-        assert not chat.hear("/echo gone", recalled=True)
-        assert not chat.hear(Mention("20009", "another bot"), " /echo hello")
+        assert not chat.receive("echo hello")
+        assert not chat.receive("/etc/passwd, what is that?")
+        assert not chat.receive("/")
+        assert not chat.receive("/" + "x" * 5000)
+        assert not chat.receive("look: /echo hello")
+        assert not chat.receive("/echo old", from_history=True)
+        assert not chat.receive("/echo gone", recalled=True)
+        assert not chat.receive(Mention("20009", "another bot"), " /echo hello")
         assert chat.texts == []
 
 

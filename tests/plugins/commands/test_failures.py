@@ -21,7 +21,7 @@ async def test_a_command_that_goes_wrong_is_told_without_its_secrets(tmp_path: P
         assert await chat.say("/half", replies=2) == ["first", failed.format("/half")]
         assert await chat.say("/lost") == [failed.format("/lost")]
         assert await chat.say("/hang") == ["The command /hang took too long and was stopped."]
-        assert chat.desk.at_work == 0
+        assert chat.router.at_work == 0
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
@@ -35,19 +35,19 @@ async def test_nothing_that_is_said_is_a_command_for_another_bot(
         chat.world.journal.records = [chat.record({"en": "a", "zh": "中", "ja": "あ"}[language])]
         for line in ["/break", "/refuse", "/hang", "/lost", "/help", "/help break", "/echo"]:
             (said,) = await chat.say(line)
-            assert not chat.hear(said, by="20002"), said
+            assert not chat.receive(said, by="20002"), said
         for line in ["/sticker", "/help sticker", "/help no", "/roll-dice x", "/sticker add"]:
             (said,) = await chat.say(line)
-            assert not chat.hear(said, by="20002"), said
+            assert not chat.receive(said, by="20002"), said
 
 
 async def test_a_flood_of_commands_is_bounded(tmp_path: Path) -> None:
     settings = CommandSettings(at_once=2)
     async with talk_with(settings, tmp_path, bad=BAD, echo=ECHO) as chat:
         for _ in range(100):
-            assert chat.hear("/hang")
+            assert chat.receive("/hang")
         await anyio.wait_all_tasks_blocked()
-        assert chat.desk.at_work == 2 * 9
+        assert chat.router.at_work == 2 * 9
         other = ChatKey.parse("onebot_v11-group_2")
         assert await chat.say("/echo hi", chat=other) == ["Lin: hi"]
 
@@ -58,15 +58,15 @@ async def test_nothing_of_an_unloaded_plugin_is_left(tmp_path: Path) -> None:
         for _ in range(3):
             assert len(chat.book) == 1 + 2 + 3 + 2 + 6
             await chat.say("/delete cat")
-            chat.hear("/hang", by="10002")
+            chat.receive("/hang", by="10002")
             await anyio.wait_all_tasks_blocked()
-            assert chat.desk.at_work == 2
+            assert chat.router.at_work == 2
             await chat.plugins.disable("me.many")
             assert len(chat.book) == 1
             assert chat.book.family("sticker") is None
-            assert chat.desk.at_work == 0
-            assert not chat.hear("yes")
-            assert not chat.hear("/echo hello")
+            assert chat.router.at_work == 0
+            assert not chat.receive("yes")
+            assert not chat.receive("/echo hello")
             await chat.plugins.enable("me.many")
 
 

@@ -12,15 +12,15 @@ from tests.plugins.commands.talk import talk
 async def test_a_question_waits_for_the_persons_next_message(tmp_path: Path) -> None:
     async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
         assert await chat.say("/delete cat") == ["Delete cat?\n1. yes\n2. no"]
-        assert not chat.hear("what?", by="10002"), "somebody else was not asked"
-        assert not chat.hear("yes", chat=ChatKey.parse("onebot_v11-private_10001"))
+        assert not chat.receive("what?", by="10002"), "somebody else was not asked"
+        assert not chat.receive("yes", chat=ChatKey.parse("onebot_v11-private_10001"))
         assert await chat.say("1") == ["yes: cat (10001)"]
-        assert not chat.hear("1"), "asked once"
+        assert not chat.receive("1"), "asked once"
         await chat.say("/delete dog")
         assert await chat.say("No") == ["no: dog (10001)"]
         await chat.say("/delete dog")
         assert await chat.say("well, perhaps later") == ["well, perhaps later: dog (10001)"]
-        assert not chat.hear("/confirm yes"), "an internal command is nobody's to type"
+        assert not chat.receive("/confirm yes"), "an internal command is nobody's to type"
 
 
 async def test_what_is_no_answer_is_asked_again_within_the_same_time(tmp_path: Path) -> None:
@@ -31,14 +31,14 @@ async def test_what_is_no_answer_is_asked_again_within_the_same_time(tmp_path: P
         assert await chat.say("maybe") == [again]
         assert await chat.say("maybe") == [again]
         assert await chat.say("2") == ["no: cat (10001)"]
-        assert not chat.hear("2")
+        assert not chat.receive("2")
     async with talk(tmp_path, asking="TIME = 0.2\n" + code) as chat:
         await chat.say("/delete cat")
         await chat.say("maybe")
         with anyio.fail_after(30):
             while chat.texts[-1] != "Never mind.":
                 await anyio.sleep(0.01)
-        assert chat.desk.at_work == 0
+        assert chat.router.at_work == 0
 
 
 async def test_a_new_question_or_command_ends_the_old_one(tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ async def test_a_new_question_or_command_ends_the_old_one(tmp_path: Path) -> Non
         assert await chat.say("yes") == ["yes: dog (10001)"]
         await chat.say("/delete cat")
         await chat.say("/help")
-        assert not chat.hear("yes")
+        assert not chat.receive("yes")
         with anyio.fail_after(30):
-            while chat.desk.at_work:
+            while chat.router.at_work:
                 await anyio.sleep(0.001)
 
 
@@ -60,12 +60,12 @@ async def test_a_question_that_nobody_answers(tmp_path: Path) -> None:
             "Delete cat?\n1. yes\n2. no",
             "Never mind.",
         ]
-        assert not chat.hear("yes")
-        assert chat.desk.at_work == 0
+        assert not chat.receive("yes")
+        assert chat.router.at_work == 0
 
 
 async def test_who_has_no_id_cannot_be_asked(tmp_path: Path) -> None:
     async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
         (told,) = await chat.say("/delete cat", by="")
         assert "cannot tell who you are" in told
-        assert not chat.hear("yes", by="")
+        assert not chat.receive("yes", by="")

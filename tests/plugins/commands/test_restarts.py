@@ -37,7 +37,7 @@ class Clock:
 
 async def settled(chat: Talk) -> None:
     with anyio.fail_after(30):
-        while chat.desk.at_work > len(chat.desk._waits):
+        while chat.router.at_work > len(chat.router._waits):
             await anyio.sleep(0.001)
 
 
@@ -47,22 +47,22 @@ async def test_the_next_process_takes_the_answer(tmp_path: Path) -> None:
             await chat.say("/delete cat")
             await chat.say("/delete dog", by="10002")
         async with talk(tmp_path, keeper=store.waiting, asking=CODE) as chat:
-            assert await chat.desk.restore() == set()
-            assert not chat.hear("1", by="10003")
-            assert not chat.hear("1", seq=0), "it was said before the question"
+            assert await chat.router.restore() == set()
+            assert not chat.receive("1", by="10003")
+            assert not chat.receive("1", seq=0), "it was said before the question"
             # What was said while the bot was away comes from the platform's history.
             assert await chat.say("1", seq=9, from_history=True) == ["yes: cat (10001)"]
             assert await chat.say("2", seq=10, by="10002") == ["no: dog (10002)"]
             await settled(chat)
         async with talk(tmp_path, keeper=store.waiting, asking=CODE) as chat:
-            assert await chat.desk.restore() == set()
-            assert not chat.hear("1", seq=11)
+            assert await chat.router.restore() == set()
+            assert not chat.receive("1", seq=11)
         assert await store.waiting.all("question") == await store.waiting.all("answer") == []
 
 
 async def test_a_command_from_the_history_is_not_run(tmp_path: Path) -> None:
     async with talk(tmp_path, asking=CODE) as chat:
-        assert not chat.hear("/delete cat", from_history=True)
+        assert not chat.receive("/delete cat", from_history=True)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ async def test_a_question_whose_time_is_over_is_closed(
             await chat.say("/delete cat")
         clock.now += away_s
         async with talk(tmp_path, keeper=store.waiting, wall=clock, asking=CODE) as chat:
-            await chat.desk.restore()
+            await chat.router.restore()
             await settled(chat)
             assert chat.texts == told
             open_now = len(await store.waiting.all("question"))
@@ -88,15 +88,15 @@ async def test_an_answer_is_not_acted_on_twice(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
             await chat.say("/begin")
-            assert chat.hear("go on", seq=7)
+            assert chat.receive("go on", seq=7)
             with anyio.fail_after(30):
                 while not await store.waiting.all("answer"):
                     await anyio.sleep(0.001)
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
-            assert await chat.desk.restore() == {7}, "it may have been done"
-            assert not chat.hear("go on", seq=8)
+            assert await chat.router.restore() == {7}, "it may have been done"
+            assert not chat.receive("go on", seq=8)
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
-            assert await chat.desk.restore() == set()
+            assert await chat.router.restore() == set()
 
 
 async def test_a_question_that_cannot_be_kept_is_asked_all_the_same(tmp_path: Path) -> None:
@@ -107,6 +107,6 @@ async def test_a_question_that_cannot_be_kept_is_asked_all_the_same(tmp_path: Pa
             await chat.say("/delete cat")
             (chat.world.data_dir / "plugins" / "asking.py").unlink()
         async with talk(tmp_path, keeper=store.waiting, other=CODE) as chat:
-            await chat.desk.restore()
-            assert not chat.hear("1"), "the plugin that asked is gone"
+            await chat.router.restore()
+            assert not chat.receive("1"), "the plugin that asked is gone"
         assert await store.waiting.all("question") == []

@@ -51,8 +51,8 @@ class Book:
         self.uses.append(use)
 
 
-class Desk:
-    """A plugin's place in a bot whose model says what it is told."""
+class PluginCaller:
+    """A plugin that asks models, in a bot with a scripted one."""
 
     def __init__(self, world: World, model: ScriptedModel, own: LLMSettings = NO_MODEL) -> None:
         self.world = world
@@ -84,10 +84,10 @@ class Desk:
 async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World) -> None:
     usage = RequestUsage(prompt_tokens=50, completion_tokens=7, cached_tokens=10)
     model = ScriptedModel([ScriptedAnswer(chunks=["It ", "rains."], usage=usage)])
-    desk = Desk(world, model)
+    caller = PluginCaller(world, model)
     limits = Limits([UsageLimit(Measure.STEPS, 5), tokens := UsageLimit(Measure.TOKENS, 1000)])
     message = OpenAIChatMessage.from_text("user", "weather?")
-    with desk.inside(limits):
+    with caller.inside(limits):
         response = await gen_openai_chat_response(
             model="whatever", messages=[{"role": "system", "content": "be brief"}, message]
         )
@@ -96,7 +96,7 @@ async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World
     assert (response.token_consumption, response.use_model) == (57, model.profile.name)
     assert [each["role"] for each in response.messages] == ["system", "user", "assistant"]
     assert tokens.taken == 57
-    (use,) = desk.book.uses
+    (use,) = caller.book.uses
     assert (use.plugin, use.chat_key, use.user_id, use.run_id) == (
         "ann.weather",
         "onebot_v11-group_30003",
@@ -108,31 +108,31 @@ async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World
 
 async def test_a_turn_that_has_used_up_its_tokens_asks_no_more(world: World) -> None:
     usage = RequestUsage(prompt_tokens=90, completion_tokens=20)
-    desk = Desk(world, ScriptedModel([ScriptedAnswer(chunks=["a"], usage=usage)]))
+    caller = PluginCaller(world, ScriptedModel([ScriptedAnswer(chunks=["a"], usage=usage)]))
     limits = Limits([UsageLimit(Measure.STEPS, 5), UsageLimit(Measure.TOKENS, 100)])
-    with desk.inside(limits):
+    with caller.inside(limits):
         await gen_openai_chat_response("m", [{"role": "user", "content": "1"}])
         with pytest.raises(QuotaExceeded, match="tokens: 110 of at most 100"):
             await gen_openai_chat_response("m", [{"role": "user", "content": "2"}])
         with pytest.raises(QuotaExceeded):
             await gen_openai_embeddings("m", "x", base_url="http://127.0.0.1:9/v1")
-    assert len(desk.book.uses) == 1
+    assert len(caller.book.uses) == 1
 
 
 async def test_what_had_come_when_the_plugin_went_is_paid_for(world: World) -> None:
-    desk = Desk(world, ScriptedModel([ScriptedAnswer(chunks=["many words ", 60.0])]))
-    with desk.inside(), pytest.raises(ModelUnreachable, match=r"within 0\.2 s"):
+    caller = PluginCaller(world, ScriptedModel([ScriptedAnswer(chunks=["many words ", 60.0])]))
+    with caller.inside(), pytest.raises(ModelUnreachable, match=r"within 0\.2 s"):
         await gen_openai_chat_response("m", [{"role": "user", "content": "hi"}], max_wait_time=0.2)
-    (use,) = desk.book.uses
+    (use,) = caller.book.uses
     assert use.estimated
     assert use.completion_tokens > 0
 
 
 async def test_a_task_of_a_plugin_is_counted_for_the_plugin_alone(world: World) -> None:
-    desk = Desk(world, ScriptedModel(["yes"]))
-    with desk.inside(tool=False):
+    caller = PluginCaller(world, ScriptedModel(["yes"]))
+    with caller.inside(tool=False):
         await gen_openai_chat_response("m", [{"role": "user", "content": "hi"}])
-    (use,) = desk.book.uses
+    (use,) = caller.book.uses
     assert (use.plugin, use.chat_key, use.user_id) == ("local/weather", "", "")
 
 
@@ -142,9 +142,9 @@ async def test_outside_of_a_bot_it_says_so() -> None:
 
 
 async def test_another_endpoint_is_asked_with_everything_that_was_said(world: World) -> None:
-    desk = Desk(world, ScriptedModel([]))
+    caller = PluginCaller(world, ScriptedModel([]))
     async with ScriptedModelServer(["a cat"], api_key=KEY) as server:
-        with desk.inside():
+        with caller.inside():
             response = await gen_openai_chat_response(
                 model="seer",
                 messages=[
@@ -169,14 +169,14 @@ async def test_another_endpoint_is_asked_with_everything_that_was_said(world: Wo
                     base_url=server.base_url,
                 )
         asked = server.requests[0].body
-        await desk.models.aclose()
+        await caller.models.aclose()
     assert response.response_content == "a cat"
     assert (asked["model"], asked["temperature"], asked["top_p"]) == ("seer", 0.5, 0.9)
     assert asked["top_k"] == 3
     text, image = asked["messages"][0]["content"]
     assert text == {"type": "text", "text": "what is this?"}
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
-    assert [use.model for use in desk.book.uses] == ["seer"]
+    assert [use.model for use in caller.book.uses] == ["seer"]
 
 
 @pytest.mark.parametrize(
@@ -190,23 +190,23 @@ async def test_another_endpoint_is_asked_with_everything_that_was_said(world: Wo
 )
 async def test_messages_that_are_none_are_refused(world: World, messages: list[Any]) -> None:
     with (
-        Desk(world, ScriptedModel([])).inside(),
+        PluginCaller(world, ScriptedModel([])).inside(),
         pytest.raises(ValueError, match=r"a (message|part)"),
     ):
         await gen_openai_chat_response("m", messages)
 
 
 async def test_what_is_no_endpoint_is_refused(world: World) -> None:
-    desk = Desk(world, ScriptedModel([]))
-    with desk.inside(), pytest.raises(RequestRejected, match="no endpoint"):
+    caller = PluginCaller(world, ScriptedModel([]))
+    with caller.inside(), pytest.raises(RequestRejected, match="no endpoint"):
         await gen_openai_chat_response(
             "m", [{"role": "user", "content": "x"}], base_url="ftp://example.com"
         )
 
 
 async def test_groups_are_the_operators_models(world: World, tmp_path: Path) -> None:
-    desk = Desk(world, ScriptedModel(["hello"]))
-    with desk.inside():
+    caller = PluginCaller(world, ScriptedModel(["hello"]))
+    with caller.inside():
         draw = get_model_group_info("draw")
         assert (draw.CHAT_MODEL, draw.API_KEY, draw.MODEL_TYPE) == ("painter", KEY, "draw")
         assert draw.TEMPERATURE == 0.3
@@ -225,8 +225,8 @@ async def test_groups_are_the_operators_models(world: World, tmp_path: Path) -> 
 
 async def test_the_bots_own_endpoint_is_not_opened_twice(world: World) -> None:
     own = LLMSettings(base_url="http://127.0.0.1:9/v1", model="m", api_key=SecretStr(KEY))
-    desk = Desk(world, ScriptedModel(["mine"]), own)
-    with desk.inside():
+    caller = PluginCaller(world, ScriptedModel(["mine"]), own)
+    with caller.inside():
         group = model_groups()["default"]
         assert group.API_KEY == KEY
         answer = await gen_openai_chat_response(
@@ -243,8 +243,8 @@ def near(one: list[float], other: list[float]) -> float:
 
 
 async def test_texts_have_vectors_without_an_endpoint(world: World) -> None:
-    desk = Desk(world, ScriptedModel([]))
-    with desk.inside():
+    caller = PluginCaller(world, ScriptedModel([]))
+    with caller.inside():
         group = model_groups()["text-embedding"]
         vectors = await gen_openai_embeddings(
             model=group.CHAT_MODEL,
@@ -261,7 +261,7 @@ async def test_texts_have_vectors_without_an_endpoint(world: World) -> None:
     assert near(cat, cats) > 0.4 > abs(near(cat, angry))
     assert single == cat
     assert all(near(each, each) == pytest.approx(1) for each in (happy, nothing, cat))
-    assert desk.book.uses == []
+    assert caller.book.uses == []
 
 
 def embedded(*vectors: list[float], **more: Any) -> Answer:
@@ -270,7 +270,7 @@ def embedded(*vectors: list[float], **more: Any) -> Answer:
 
 
 async def test_an_endpoint_makes_vectors(world: World) -> None:
-    desk = Desk(world, ScriptedModel([]))
+    caller = PluginCaller(world, ScriptedModel([]))
     script = [
         embedded([1.0, 0.0], [0.0, 1.0], usage={"prompt_tokens": 12}),
         embedded([1, 2]),
@@ -280,7 +280,7 @@ async def test_an_endpoint_makes_vectors(world: World) -> None:
     ]
     async with ScriptedModelServer(script) as server:
         endpoint = {"model": "e", "api_key": KEY, "base_url": server.base_url}
-        with desk.inside():
+        with caller.inside():
             both = await gen_openai_embeddings(input=["a", "b"], dimensions=2, **endpoint)
             assert both == [[1.0, 0.0], [0.0, 1.0]]
             assert await gen_openai_embeddings(input="a", **endpoint) == [1.0, 2.0]
@@ -294,7 +294,7 @@ async def test_an_endpoint_makes_vectors(world: World) -> None:
         asked = server.requests[0]
     assert asked.path == "/v1/embeddings"
     assert (asked.body["input"], asked.body["dimensions"]) == (["a", "b"], 2)
-    assert [(use.prompt_tokens, use.estimated) for use in desk.book.uses] == [
+    assert [(use.prompt_tokens, use.estimated) for use in caller.book.uses] == [
         (12, False),
         (1, True),
     ]
@@ -322,7 +322,7 @@ def test_messages_are_built_as_plugins_build_them(tmp_path: Path) -> None:
 
 async def test_pictures_reach_a_model_that_sees(world: World) -> None:
     model = ScriptedModel(["ok"])
-    with Desk(world, model).inside():
+    with PluginCaller(world, model).inside():
         content = [
             ContentSegment.text_content("see"),
             ContentSegment.image_content("data:image/gif;base64,R0lGODlh"),

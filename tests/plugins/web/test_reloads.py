@@ -88,7 +88,7 @@ async def test_nothing_is_left_of_what_it_answered(tmp_path: Path, first: int, l
                 chat.plugins, "local/busy", first=first, last=last, use=use
             )
             assert grown == {}
-            assert chat.desk.at_work == 1
+            assert chat.router.at_work == 1
             await chat.plugins.disable("local/busy")
-            assert chat.desk.at_work == 0
+            assert chat.router.at_work == 0
         assert (len(pages), len(hooks), len(chat.book)) == (0, 0, 1)

@@ -153,7 +153,7 @@ async def played(sent: bytes) -> Play:
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
         box = BoxConnection(
-            box_id="x", spec=BoxSpec(), crew=WorkerPool(tasks), uploads=nobody, processes=nobody
+            box_id="x", spec=BoxSpec(), workers=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
         box.attach(await Channel.open(ours, box.handle, box.lose))
         play = Play(box, theirs)
@@ -202,7 +202,7 @@ async def test_a_supervisor_that_breaks_the_protocol_loses_its_box(sent: bytes, 
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
         box = BoxConnection(
-            box_id="x", spec=BoxSpec(), crew=WorkerPool(tasks), uploads=nobody, processes=nobody
+            box_id="x", spec=BoxSpec(), workers=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
         box.attach(await Channel.open(ours, box.handle, box.lose))
 
@@ -247,7 +247,7 @@ async def test_a_passed_descriptor_must_be_one_connection(what: str, words: str)
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
         box = BoxConnection(
-            box_id="x", spec=BoxSpec(), crew=WorkerPool(tasks), uploads=nobody, processes=nobody
+            box_id="x", spec=BoxSpec(), workers=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
         box.receive_descriptors(door)
         box.attach(await Channel.open(ours, box.handle, box.lose))

@@ -68,7 +68,7 @@ def test_a_supervisor_that_was_taken_over_can_lose_its_box_and_no_more(
             box = BoxConnection(
                 box_id="box",
                 spec=BoxSpec(),
-                crew=WorkerPool(tasks),
+                workers=WorkerPool(tasks),
                 uploads=processes,
                 processes=processes,
             )

@@ -55,7 +55,7 @@ def filter_calls(program: bytes) -> None:
 
     `guest_minimal_stdlib` has the same function. This copy is here because the filter must be in
     force before the supervisor's modules, which a container of the image compiled, are
-    unmarshalled. ``tests/sandbox/test_seccomp.py`` holds both to the same result.
+    unmarshalled. ``tests/system/confinement/test_jail_filter.py`` holds both to the same result.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     wanted = _Program(len(program) // _INSTRUCTION, program)
