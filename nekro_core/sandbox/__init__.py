@@ -12,7 +12,7 @@
                   a box whose supervisor is reached over a channel: the same behind every backend
     agent_requests.py  agent_work.py  pieces.py
                   what it is asked beside its run: files; commands, globs, archives
-    agent_streams.py  door.py  relayed.py
+    agent_streams.py  fd_passing.py  relayed.py
                   connections out of it: handed out as descriptors, or relayed in frames
     named/        boxes with names: many an owner, over sleep, wake and restart
     tools/        the eight tools of a model on named boxes: handle_tool_call, schemas

@@ -47,7 +47,7 @@ TEXTS = st.binary(max_size=30) | st.sampled_from(
         b'{"stop":"nonsense"}',
         b'["tool", [], {}]',
         b'{"code":"limit","message":"x"}',
-        b'{"door":false}',
+        b'{"fd_socket":false}',
         b'{"value":[1]}',
     ]
 )
@@ -68,7 +68,7 @@ def test_a_supervisor_that_was_taken_over_can_lose_its_box_and_no_more(
             box = BoxConnection(
                 box_id="box",
                 spec=BoxSpec(),
-                crew=WorkerPool(tasks),
+                workers=WorkerPool(tasks),
                 uploads=processes,
                 processes=processes,
             )

@@ -18,7 +18,7 @@ async def test_memory_is_named_where_the_kernel_took_the_whole_box(starved: bool
         names=frozenset(),
         handler=Tools().handle,
         limits=RunLimits(),
-        crew=nothing,
+        workers=nothing,
         clock=time.monotonic,
         tear_down=lambda _: None,
         starved=lambda: starved,

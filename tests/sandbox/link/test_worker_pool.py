@@ -12,7 +12,7 @@ SAID: ContextVar[str] = ContextVar("said", default="nothing")
 
 
 @pytest.fixture
-async def crew() -> AsyncIterator[WorkerPool]:
+async def workers() -> AsyncIterator[WorkerPool]:
     async with anyio.create_task_group() as tasks:
         opened = WorkerPool(tasks)
         opened.ready()
@@ -21,7 +21,7 @@ async def crew() -> AsyncIterator[WorkerPool]:
 
 
 async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(
-    crew: WorkerPool,
+    workers: WorkerPool,
 ) -> None:
     found: list[str] = []
     done = anyio.Event()
@@ -36,15 +36,15 @@ async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(
 
     for word in ("one", "two"):
         SAID.set(word)
-        crew.submit(look, copy_context())
-    crew.submit(look, copy_context())
+        workers.submit(look, copy_context())
+    workers.submit(look, copy_context())
     with anyio.fail_after(30):
         await done.wait()
     assert sorted(found) == ["left behind"] * 3 + ["one", "two", "two"]
     assert SAID.get() == "two"
 
 
-async def test_jobs_go_on_beside_each_other(crew: WorkerPool) -> None:
+async def test_jobs_go_on_beside_each_other(workers: WorkerPool) -> None:
     here, go_on = anyio.Semaphore(0), anyio.Event()
 
     async def wait_for_all() -> None:
@@ -53,7 +53,7 @@ async def test_jobs_go_on_beside_each_other(crew: WorkerPool) -> None:
         here.release()
 
     for _ in range(50):
-        crew.submit(wait_for_all, copy_context())
+        workers.submit(wait_for_all, copy_context())
     with anyio.fail_after(30):
         for _ in range(50):
             await here.acquire()
@@ -62,7 +62,7 @@ async def test_jobs_go_on_beside_each_other(crew: WorkerPool) -> None:
             await here.acquire()
 
 
-async def test_a_cancelled_job_cancels_no_other(crew: WorkerPool) -> None:
+async def test_a_cancelled_job_cancels_no_other(workers: WorkerPool) -> None:
     began, ended = anyio.Event(), list[str]()
     done = anyio.Event()
 
@@ -86,19 +86,19 @@ async def test_a_cancelled_job_cancels_no_other(crew: WorkerPool) -> None:
     async def never() -> None:
         ended.append("never")
 
-    hanging = crew.submit(hang, copy_context())
+    hanging = workers.submit(hang, copy_context())
     with anyio.fail_after(30):
         await began.wait()
     hanging.cancel()
-    job = crew.submit(careless, copy_context())
-    crew.submit(never, copy_context()).cancel()
-    crew.submit(plain, copy_context())
+    job = workers.submit(careless, copy_context())
+    workers.submit(never, copy_context()).cancel()
+    workers.submit(plain, copy_context())
     with anyio.fail_after(30):
         await done.wait()
     assert sorted(ended) == ["careless", "hang", "plain"]
 
 
-async def test_what_a_job_waits_for_can_fail_in_it(crew: WorkerPool) -> None:
+async def test_what_a_job_waits_for_can_fail_in_it(workers: WorkerPool) -> None:
     caught: list[str] = []
     done = anyio.Event()
 
@@ -110,7 +110,7 @@ async def test_what_a_job_waits_for_can_fail_in_it(crew: WorkerPool) -> None:
             caught.append("too late")
         done.set()
 
-    crew.submit(fail, copy_context())
+    workers.submit(fail, copy_context())
     with anyio.fail_after(30):
         await done.wait()
     assert caught == ["too late"]
@@ -123,12 +123,12 @@ async def test_a_closed_pool_can_be_used_again() -> None:
         done.set()
 
     async with anyio.create_task_group() as tasks:
-        crew = WorkerPool(tasks)
-        crew.ready()
+        workers = WorkerPool(tasks)
+        workers.ready()
         await anyio.sleep(0)
-        crew.close()
-        crew.ready()
-        crew.submit(do, copy_context())
+        workers.close()
+        workers.ready()
+        workers.submit(do, copy_context())
         with anyio.fail_after(30):
             await done.wait()
-        crew.close()
+        workers.close()
