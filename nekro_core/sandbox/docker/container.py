@@ -79,7 +79,7 @@ def container_config(
     processors: float,
     socket_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """A container in which nothing of ours runs yet. ``socket_folder`` has its descriptor socket."""
+    """A container in which no code of ours runs. ``socket_folder`` has its descriptor socket."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {
