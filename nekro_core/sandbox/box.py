@@ -85,7 +85,7 @@ class RunLimits:
     """Bounds of one run. Waiting for source and for the host's tools counts against none."""
 
     seconds: float = 60.0
-    """Wall time in which the guest itself has the floor."""
+    """Wall time in which code of the guest runs."""
     output_bytes: int = 256 * 1024
     """Of stdout and stderr together; the rest is dropped and the result marked."""
     calls: int = 1000
@@ -272,7 +272,7 @@ class Box(Protocol):
     ) -> CommandResult:
         """Run a command: a text through ``/bin/sh -c``, a sequence as the program and its words.
 
-        Any number at once, also while a run has the floor and from the handler of a call of that
+        Any number at once, also while a run runs code and from the handler of a call of that
         run. ``environment`` is added to the box's own; ``working_dir`` is entered by ``chdir``
         and not by the shell. It returns when the command's own process has ended and what was
         printed until then is read: what it left in the background (``server &``) does not hold it,

@@ -17,9 +17,12 @@ SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, pro
 
 @pytest.fixture(scope="session")
 async def jail() -> AsyncIterator[Backend]:
-    """The jail, opened as the bot opens it: after its own self-check."""
+    """The jail, opened as the bot opens it: after its own self-check. Its boxes together have no
+    bound but the machine: what sockets may hold is counted, and a box without its own bound on them
+    would be ended for that (see `tests.sandbox.test_total_memory`)."""
+    settings = SandboxSettings(backend=BackendName.JAIL, total_memory_mb=1024 * 1024)
     async with anyio.create_task_group() as tasks:
-        backend = await open_backend(SandboxSettings(backend=BackendName.JAIL), tasks)
+        backend = await open_backend(settings, tasks)
         yield backend
         await backend.aclose()
         tasks.cancel_scope.cancel()

@@ -52,9 +52,9 @@ def compile_guest() -> bytes:
     return pieces(program("compile_guest"), json.dumps(sources).encode())
 
 
-def begin(door: str) -> bytes:
-    """What a box's container is sent first: it connects to its door, if it has one."""
-    return pieces(program("load_guest"), door.encode())
+def begin(fd_socket: str) -> bytes:
+    """What a box's container is sent first: it connects to its descriptor socket, if it has one."""
+    return pieces(program("load_guest"), fd_socket.encode())
 
 
 def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:

@@ -77,9 +77,9 @@ def container_config(
     users: BoxUserIds,
     labels: Mapping[str, str],
     processors: float,
-    door: Path | None = None,
+    socket_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """A container in which nothing of ours runs yet. ``door`` is the folder of its socket."""
+    """A container in which no code of ours runs. ``socket_folder`` has its descriptor socket."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {
@@ -100,7 +100,7 @@ def container_config(
         "NetworkDisabled": True,
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": _host_config(image, spec, users, processors)
-        | {"Mounts": list(_mounts(image, door))},
+        | {"Mounts": list(_mounts(image, socket_folder))},
     }
 
 
@@ -137,7 +137,7 @@ def _host_config(
     }
 
 
-def _mounts(image: GuestImage, door: Path | None) -> Iterator[dict[str, Any]]:
+def _mounts(image: GuestImage, socket_folder: Path | None) -> Iterator[dict[str, Any]]:
     # An image's own volumes would be folders on the engine's disk, without a quota.
     for path in image.volumes:
         yield {
@@ -146,8 +146,13 @@ def _mounts(image: GuestImage, door: Path | None) -> Iterator[dict[str, Any]]:
             "ReadOnly": True,
             "TmpfsOptions": {"SizeBytes": 4096},
         }
-    if door is not None:
-        yield {"Type": "bind", "Source": str(door), "Target": SOCKET_FOLDER, "ReadOnly": True}
+    if socket_folder is not None:
+        yield {
+            "Type": "bind",
+            "Source": str(socket_folder),
+            "Target": SOCKET_FOLDER,
+            "ReadOnly": True,
+        }
 
 
 def _folders(image: GuestImage, spec: BoxSpec, users: BoxUserIds, quarter: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Doors of boxes where the engine shares this machine: what descriptors are passed through.
+"""The sockets through which boxes pass descriptors, where the engine runs on this machine.
 
 No descriptor crosses an engine's stream. Each box gets a folder with one listening socket mounted
 read-only; its supervisor connects before anything strange runs in the box, and then there is
@@ -19,7 +19,7 @@ from nekro_core.system.locked_temp_folder import LockedTempFolder, temp_parents
 
 SOCKET_FOLDER = "/run/nekro"
 """The folder, as a box sees it."""
-ADDRESS = f"{SOCKET_FOLDER}/door"
+ADDRESS = f"{SOCKET_FOLDER}/descriptors"
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -34,7 +34,7 @@ class DescriptorSockets:
     def open(cls, wanted: Path | None) -> "DescriptorSockets":
         """Make the folder. Raises `OSError`."""
         parents = (parent for parent in temp_parents() if os.access(parent, os.W_OK | os.X_OK))
-        folder = LockedTempFolder(wanted or next(parents, temp_parents()[-1]), "nekro-doors-")
+        folder = LockedTempFolder(wanted or next(parents, temp_parents()[-1]), "nekro-descriptors-")
         folder.path.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
         return cls(folder)
 
@@ -59,10 +59,10 @@ class DescriptorSocket:
             # By the folder's descriptor: the path of a socket has at most 107 bytes.
             place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
             try:
-                self._listener.bind(f"/proc/self/fd/{place}/door")
+                self._listener.bind(f"/proc/self/fd/{place}/descriptors")
             finally:
                 os.close(place)
-            (folder / "door").chmod(0o666)  # the box's user has an id of its own
+            (folder / "descriptors").chmod(0o666)  # the box's user has an id of its own
             self._listener.listen(1)
             self._listener.setblocking(False)
         except BaseException:
@@ -82,13 +82,13 @@ class DescriptorSocket:
         found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         if user is not None and _CREDENTIALS.unpack(found)[1] != user:
             sock.close()
-            raise BackendUnavailable("somebody else than a box's supervisor came to its door")
+            raise BackendUnavailable("another process than the supervisor connected to its box")
         return sock
 
     def close(self) -> None:
         """Listen no more. The folder stays mounted, empty, as long as the box lives."""
         self._listener.close()
-        (self.folder / "door").unlink(missing_ok=True)
+        (self.folder / "descriptors").unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Delete the folder, of a box that is gone."""

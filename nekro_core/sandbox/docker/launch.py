@@ -1,4 +1,4 @@
-"""Making a box on an engine: its container, its stream, its door, its supervisor."""
+"""Making a box on an engine: its container, stream, descriptor socket and supervisor."""
 
 import logging
 import secrets
@@ -139,7 +139,7 @@ class ContainerLauncher:
             users=users,
             labels=self._labels,
             processors=self._processors,
-            door=way.folder if way is not None else None,
+            socket_folder=way.folder if way is not None else None,
         )
         started = await self._engine.ask(start, self._engine.client, config, f"nekro-box-{box_id}")
         uploads = ContainerUploads(
@@ -170,13 +170,16 @@ class ContainerLauncher:
         image: GuestImage,
         users: BoxUserIds,
     ) -> None:
-        """Send the supervisor in, and let it through its door, before anything strange is there."""
+        """Send the supervisor in, and accept its connection to the descriptor socket. No code of
+        the AI runs in the box yet."""
         stream.send(boot.begin(fd_passing.ADDRESS if way is not None else ""))
         if way is not None:
-            door = await _arrival(way, box, None if self._engine.facts.remapped else users.code)
-            if door is None:
+            fd_socket = await _arrival(
+                way, box, None if self._engine.facts.remapped else users.code
+            )
+            if fd_socket is None:
                 return  # the box was lost, which its caller sees
-            box.receive_descriptors(door)
+            box.receive_descriptors(fd_socket)
         box.attach(stream.channel)
         limits = box_limits(box.spec, image, self._engine.facts.machine)
         stream.send(boot.go_on(self._filter, limits, image.modules))
@@ -203,7 +206,9 @@ def _open_doors(wanted: Path | None) -> DescriptorSockets | None:
     try:
         return DescriptorSockets.open(wanted)
     except OSError as error:
-        _log.info("connections of boxes are relayed, there is no folder for doors: %s", error)
+        _log.info(
+            "connections of boxes are relayed, there is no folder for descriptor sockets: %s", error
+        )
         return None
 
 

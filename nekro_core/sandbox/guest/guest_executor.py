@@ -32,21 +32,21 @@ class ExecutorProcess:
     def __init__(self, confinement: Confinement) -> None:
         """``confinement`` is what its commands enter."""
         ours, theirs = socket.socketpair()
-        our_door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        our_fd_socket, their_fd_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = confinement.fork()
         if self.pid == 0:
             try:
-                _become_executor(theirs, their_door, confinement)
+                _become_executor(theirs, their_fd_socket, confinement)
             finally:
                 os._exit(70)
         theirs.close()
-        their_door.close()
+        their_fd_socket.close()
         ours.setblocking(False)
         self.sock = ours
         self.received = bytearray()
         self.outgoing = bytearray()
         self.pending: set[int] = set()
-        self._door = our_door
+        self._fd_socket = our_fd_socket
 
     def give(self, number: int, text: bytes, body: bytes, stream: socket.socket | None) -> None:
         """Hand it some work; its stream goes first, so that it is there when the work is.
@@ -57,7 +57,7 @@ class ExecutorProcess:
             head = wire.DESCRIPTOR_HEAD.pack(number)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 # It is being killed, and the host learns that soon.
-                guest_confinement.send_descriptor(self._door, head, stream.fileno())
+                guest_confinement.send_descriptor(self._fd_socket, head, stream.fileno())
         self.pending.add(number)
         self.send(wire.frame(wire.WORK, number, text, body))
 
@@ -118,15 +118,17 @@ class ExecutorProcess:
         for number in self.pending:
             host.send(wire.WORK_DONE, number, lost)
         self.sock.close()
-        self._door.close()
+        self._fd_socket.close()
 
 
-def _become_executor(sock: socket.socket, door: socket.socket, confinement: Confinement) -> None:
+def _become_executor(
+    sock: socket.socket, fd_socket: socket.socket, confinement: Confinement
+) -> None:
     """In the forked child: let go of all that is the supervisor's, then serve it."""
     import guest_executor_loop  # what only the executor needs is not imported before
 
     os.setsid()
-    high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, door)]
+    high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, fd_socket)]
     for place, number in enumerate(high, start=3):
         os.dup2(number, place, inheritable=False)
     os.closerange(5, 1024)

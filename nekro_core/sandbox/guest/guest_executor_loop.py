@@ -38,10 +38,10 @@ class Executor:
     """The executor's loop."""
 
     def __init__(
-        self, supervisor: wire.BlockingChannel, door: socket.socket, confinement: Confinement
+        self, supervisor: wire.BlockingChannel, fd_socket: socket.socket, confinement: Confinement
     ) -> None:
         self._supervisor = supervisor
-        self._door = door
+        self._fd_socket = fd_socket
         self._confinement = confinement
         self._sending = threading.Lock()
         self._commands: dict[int, CommandProcess] = {}
@@ -111,8 +111,8 @@ class Executor:
             raise guest_files.FileError("limit", "the box does too much at once") from error
 
     def _receive_stream(self) -> socket.socket:
-        """What the supervisor sent through its door before it sent the work."""
-        _, numbers, _, _ = socket.recv_fds(self._door, wire.DESCRIPTOR_HEAD.size, 1)
+        """What the supervisor sent through the descriptor socket before it sent the work."""
+        _, numbers, _, _ = socket.recv_fds(self._fd_socket, wire.DESCRIPTOR_HEAD.size, 1)
         return socket.socket(fileno=numbers[0])
 
     def _work(

@@ -60,15 +60,15 @@ def trim() -> None:
 
 
 def restart_supervisor(
-    limits: dict[str, Any], host: wire.BlockingChannel, door: socket.socket | None
+    limits: dict[str, Any], host: wire.BlockingChannel, fd_socket: socket.socket | None
 ) -> None:
     """Become a fresh supervisor on the same channel. Returns only where that fails."""
-    told = dumps({**limits, "nice": 0, "rested": True})
-    descriptors = [host.incoming, host.outgoing] + ([door.fileno()] if door else [])
+    told = dumps({**limits, "nice": 0, "restarted": True})
+    descriptors = [host.incoming, host.outgoing] + ([fd_socket.fileno()] if fd_socket else [])
     here = os.path.dirname(os.path.abspath(__file__))
     begin = f"import sys; sys.path.insert(0, {here!r}); from guest_main import main; main()"
     words = [sys.executable, "-I", "-S", "-c", begin, told, f"{host.incoming},{host.outgoing}"]
-    words += [str(door.fileno())] if door else []
+    words += [str(fd_socket.fileno())] if fd_socket else []
     for number in descriptors:
         os.set_inheritable(number, True)
     try:

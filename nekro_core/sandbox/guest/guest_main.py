@@ -1,8 +1,8 @@
 """The supervisor of a box: stands between the host and all that runs here.
 
-`main` is called once per box, with ``sys.argv`` as LIMITS CHANNEL [DOOR]. LIMITS is JSON.
+`main` is called once per box, with ``sys.argv`` as LIMITS CHANNEL [FD_SOCKET]. LIMITS is JSON.
 CHANNEL is the number of the descriptor that is the host's channel, or two, ``0,1``, where it comes
-as pipes. DOOR is the number of a socket (SOCK_SEQPACKET) through which descriptors are passed;
+as pipes. FD_SOCKET is the number of a socket (SOCK_SEQPACKET) through which descriptors are passed;
 without it connections are relayed in frames (`guest_wire`).
 
 It is all that may talk to the host, and nothing strange ever runs in it: a run is a forked child
@@ -50,12 +50,12 @@ def main() -> None:
     if limits.get("packages"):
         sys.path.append(limits["packages"])
     host = _open_channel(sys.argv[2])
-    door = int(sys.argv[3]) if sys.argv[3:] else None
-    if door is not None:
-        os.set_inheritable(door, False)
-    ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": door is not None}
+    fd_socket = int(sys.argv[3]) if sys.argv[3:] else None
+    if fd_socket is not None:
+        os.set_inheritable(fd_socket, False)
+    ready = {"python": ".".join(map(str, sys.version_info[:3])), "fd_socket": fd_socket is not None}
     host.send(wire.READY, 1, dumps(ready).encode())
     # The host makes ready what it has to while the larger part of the supervisor is imported.
     import guest_supervisor
 
-    guest_supervisor.serve(limits, host, door, score)
+    guest_supervisor.serve(limits, host, fd_socket, score)

@@ -197,7 +197,7 @@ class RunManager:
 
     def stop_idle_executor(self) -> None:
         """End the executor, if there is one and it has nothing to do: no work, no process left by a
-        command. The next command hires another."""
+        command. The next command starts another."""
         executor = self.executor
         if executor is None or executor.pending:
             return
@@ -205,7 +205,7 @@ class RunManager:
             self.reap_executor()
 
     def end_commands(self, because: str = "") -> None:
-        """Kill the executor with all below it. It is buried at once: what the host asks for next
+        """Kill the executor with all below it. It is reaped at once: what the host asks for next
         would be lost with one that is still dying."""
         if self.executor:
             self.executor.end_commands()

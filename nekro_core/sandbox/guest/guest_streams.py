@@ -1,7 +1,7 @@
-"""Connections between the box and the host: through the door as descriptors, else relayed.
+"""Connections between the box and the host: passed as descriptors, else relayed.
 
 A socket belongs to the network namespace in which it was made, whoever holds it: the supervisor
-makes it and gives it away. See `guest_wire` for what passes where there is no door.
+makes it and gives it away. See `guest_wire` for what passes where there is no descriptor socket.
 """
 
 from __future__ import annotations
@@ -48,10 +48,12 @@ class _Relayed:
 class StreamRelay:
     """All that are open. Calls of a run go before them: `handle` moves one piece of each."""
 
-    def __init__(self, host: wire.BlockingChannel, poll: Any, door: socket.socket | None) -> None:
+    def __init__(
+        self, host: wire.BlockingChannel, poll: Any, fd_socket: socket.socket | None
+    ) -> None:
         self._host = host
         self._poll = poll
-        self._door = door
+        self._fd_socket = fd_socket
         self._relayed: dict[int, _Relayed] = {}
         self._listening: dict[int, tuple[int, socket.socket]] = {}
         self._connecting: dict[int, tuple[int, socket.socket]] = {}
@@ -131,12 +133,12 @@ class StreamRelay:
                 self._accept(*self._listening[descriptor])
 
     def _send_away(self, number: int, sock: socket.socket) -> bool:
-        if self._door is None:
+        if self._fd_socket is None:
             return False
         with sock:
             head = wire.DESCRIPTOR_HEAD.pack(number)
             try:
-                guest_confinement.send_descriptor(self._door, head, sock.fileno())
+                guest_confinement.send_descriptor(self._fd_socket, head, sock.fileno())
             except OSError as error:
                 self._refuse(number, error)
         return True

@@ -50,15 +50,15 @@ class Supervisor:
         host: wire.BlockingChannel,
         limits: dict[str, Any],
         confinement: guest_confinement.Confinement,
-        door: _socket.socket | None = None,
+        fd_socket: _socket.socket | None = None,
         meter: guest_meter.ResourceMeter | None = None,
     ) -> None:
         self.host = host
         self.limits = limits
-        self.door = door
-        self.rested = bool(limits.get("rested"))
+        self.fd_socket = fd_socket
+        self.restarted = bool(limits.get("restarted"))
         self.used = False
-        self.slim = self.rested
+        self.slim = self.restarted
         """Whether a run's process is only forked when it is wanted."""
         self.told = False
         self.look_at = 0.0
@@ -68,7 +68,7 @@ class Supervisor:
         self.poll.register(host.incoming, select.POLLIN)
         self.confinement = confinement
         self.runs = RunManager(host, self.poll, meter, self.confinement)
-        self.streams = StreamRelay(host, self.poll, door)
+        self.streams = StreamRelay(host, self.poll, fd_socket)
         self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
 
     def serve(self) -> None:
@@ -92,7 +92,7 @@ class Supervisor:
         """What happened while no run goes on; where nothing did, some idle work was done."""
         runs = self.runs
         has_spare = self.slim or runs.spare or runs.kept or runs.fork_failed
-        has_idle_work = not self.rested and (self.unloaded or not has_spare)
+        has_idle_work = not self.restarted and (self.unloaded or not has_spare)
         patience = self._poll_timeout_ms()
         events = dict(self.poll.poll(0 if has_idle_work else patience))
         if events:
@@ -105,7 +105,7 @@ class Supervisor:
         elif not self.told or runs.executor:
             self._let_go()
         else:
-            self._rest()
+            self._restart()
         return events
 
     def _idle(self) -> None:
@@ -126,9 +126,9 @@ class Supervisor:
         if not self.told:
             return _LET_GO_MS
         goes_on = self.runs.kept or self.streams.busy or self.runs.promised
-        if self.rested or not self.used or goes_on or not self.limits.get("rest"):
+        if self.restarted or not self.used or goes_on or not self.limits.get("restart_after"):
             return None
-        return self.limits["rest"] * 1000
+        return self.limits["restart_after"] * 1000
 
     def _let_go(self) -> None:
         """Have nothing ready any more, and tell the host what is still used. A box that was never
@@ -146,13 +146,13 @@ class Supervisor:
         self.look_at = time.monotonic() + _LOOK_MS / 1000
         self.host.send(wire.MEMORY, guest_idle_memory.idle_memory_kb())
 
-    def _rest(self) -> None:
+    def _restart(self) -> None:
         self.runs.dismiss_spare()
         self.used = False  # where this fails it is not tried again before the next run
         if not self.host.buffer:
             import guest_idle_memory
 
-            guest_idle_memory.restart_supervisor(self.limits, self.host, self.door)
+            guest_idle_memory.restart_supervisor(self.limits, self.host, self.fd_socket)
 
     def _handle_host(self) -> None:
         buffer = self.host.buffer
@@ -166,7 +166,7 @@ class Supervisor:
             kind, number, text, body = wire.take(buffer, *head)
             self.used = True
             if kind == wire.START:
-                self.rested = self.slim = False
+                self.restarted = self.slim = False
                 self.runs.start(number, text, body, self._take_for_the_run())
             elif kind == wire.CANCEL:
                 if self.runs.current:
@@ -321,7 +321,9 @@ class Supervisor:
             yield body
 
 
-def serve(limits: dict[str, Any], host: wire.BlockingChannel, door: int | None, score: int) -> None:
+def serve(
+    limits: dict[str, Any], host: wire.BlockingChannel, fd_socket: int | None, score: int
+) -> None:
     """Be the supervisor until the host is gone."""
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
     meter = None
@@ -329,7 +331,7 @@ def serve(limits: dict[str, Any], host: wire.BlockingChannel, door: int | None, 
         import guest_meter
 
         meter = guest_meter.ResourceMeter(limits["memory"])
-    opened = None if door is None else _socket.socket(fileno=door)
+    opened = None if fd_socket is None else _socket.socket(fileno=fd_socket)
     confinement = guest_confinement.Confinement(limits, score)
     supervisor = Supervisor(host, limits, confinement, opened, meter)
     try:

@@ -6,13 +6,13 @@ sends: one decoder alone, the host's, ever parses it.
 
 What the host asks beside its run has a number of its own, counted up: FILE is answered by
 FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. A WORK that packs or unpacks and an OPEN come with a
-*stream* of the same number. Where supervisor and host share a second socket, the door, the stream
-is a descriptor that the supervisor sends through it (`DESCRIPTOR_HEAD` beside it), and no frame of
-it ever passes here. Without a door it is relayed: the supervisor says OPENED, then each side sends
-DATA, at most `WINDOW` bytes before the other has given CREDIT (decimal, in the text) for what it
-has passed on. DATA without a body says that no more comes from this side, CLOSE (from either) that
-the stream is over for both. A relayed listener says ACCEPTED, in its text the number of a new
-stream.
+*stream* of the same number. Supervisor and host may share a second socket, the descriptor socket.
+Then the supervisor sends the stream through it as a descriptor (`DESCRIPTOR_HEAD` beside it), and
+no frame of the stream passes here. Without that socket the stream is relayed: the supervisor says
+OPENED, then each side sends DATA, at most `WINDOW` bytes before the other has given CREDIT
+(decimal, in the text) for what it has passed on. DATA without a body says that this side sends no
+more. CLOSE (from either side) ends the stream for both. A relayed listener says ACCEPTED, with the
+number of a new stream in its text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from struct import Struct
 
 HEAD = Struct("!IIII")
 DESCRIPTOR_HEAD = Struct("!I")
-"""What goes through the door beside a descriptor: the number of its stream."""
+"""What goes through the descriptor socket beside a descriptor: the number of its stream."""
 
 # From the host.
 START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN, UNWIND, DROP = range(1, 13)

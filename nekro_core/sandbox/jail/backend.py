@@ -105,12 +105,12 @@ class JailBackend:
         return tuple(sorted((await self._prepare()).templates))
 
     async def create(
-        self, spec: BoxSpec, *, defences: JailDefences = ALL, with_door: bool = True
+        self, spec: BoxSpec, *, defences: JailDefences = ALL, with_fd_socket: bool = True
     ) -> Box:
         """See `Backend.create`. Only a test of what a defence is good for gives ``defences``, and
-        only one of relayed connections makes a box without a door."""
+        only one of relayed connections makes a box without a descriptor socket."""
         try:
-            return await self._create(spec, defences, with_door=with_door)
+            return await self._create(spec, defences, with_fd_socket=with_fd_socket)
         except OSError as error:  # no descriptor, process or memory left; all else has its words
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
 
@@ -119,25 +119,25 @@ class JailBackend:
         """See `Backend.crowded`."""
         return self._total.crowded
 
-    async def _create(self, spec: BoxSpec, defences: JailDefences, *, with_door: bool) -> Box:
+    async def _create(self, spec: BoxSpec, defences: JailDefences, *, with_fd_socket: bool) -> Box:
         await self._total.admit()
         layout = await self._prepare()
         template = await self._template(layout, spec.template, own_paths=defences.own_paths)
         ours, theirs = socket.socketpair()
-        door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        fd_socket, their_fd_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         box_id = secrets.token_hex(8)
         try:
-            ends = (theirs, their_door) if with_door else (theirs,)
+            ends = (theirs, their_fd_socket) if with_fd_socket else (theirs,)
             box, processes = self._launch(
                 layout, template, box_id, defences.bounds(spec), ends, defences
             )
         except BaseException:
             ours.close()
-            door.close()
+            fd_socket.close()
             raise
         finally:
             theirs.close()
-            their_door.close()
+            their_fd_socket.close()
         self._boxes[box_id] = (box, processes)
         limited = anyio.Event()
         if defences.limits and defences.group and layout.groups is not None:
@@ -145,10 +145,10 @@ class JailBackend:
         else:
             limited.set()
         try:
-            if with_door:
-                box.receive_descriptors(door)
+            if with_fd_socket:
+                box.receive_descriptors(fd_socket)
             else:
-                door.close()
+                fd_socket.close()
             box.attach(await Channel.open(ours, box.handle, box.lose))
             with anyio.move_on_after(_READY_TIMEOUT_S):
                 await box.ready.wait()
@@ -160,7 +160,7 @@ class JailBackend:
             with anyio.CancelScope(shield=True):
                 await limited.wait()
                 await box.destroy()
-                door.close()
+                fd_socket.close()
             raise
         await limited.wait()
         complaint = processes.complaint() or box.lost_reason or "it did not answer"
@@ -213,13 +213,13 @@ class JailBackend:
         arguments = box_arguments(view, defences)
         # Through a descriptor: the command line can be read from inside as that of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
-        numbers = [end.fileno() for end in ends]  # the supervisor's ends of channel and door
-        rest_s = self._settings.rest_seconds
+        numbers = [end.fileno() for end in ends]  # the supervisor's ends
+        restart_after_s = self._settings.rest_seconds
         told = _guest_settings(
             layout,
             template,
             spec,
-            rest_s=rest_s,
+            restart_after_s=restart_after_s,
             bounded=defences.limits and defences.calls_filtered,
         )
         supervisor = (template.interpreter.executable, "-I", "-S", "-c", SUPERVISOR, told)
@@ -313,7 +313,12 @@ class JailBackend:
 
 
 def _guest_settings(
-    layout: JailLayout, template: BoxTemplate, spec: BoxSpec, *, rest_s: float, bounded: bool
+    layout: JailLayout,
+    template: BoxTemplate,
+    spec: BoxSpec,
+    *,
+    restart_after_s: float,
+    bounded: bool,
 ) -> str:
     """What the supervisor is told about its box."""
     told = {
@@ -321,7 +326,7 @@ def _guest_settings(
         "processes": spec.processes,
         "packages": template.packages,
         "preload": " ".join(template.preload),
-        "rest": rest_s,
+        "restart_after": restart_after_s,
         # A group shares the processors fairly; without one the host goes first.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,

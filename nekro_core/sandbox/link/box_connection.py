@@ -65,7 +65,7 @@ class BoxProcesses(Protocol):
 
 
 class _Ready(msgspec.Struct):
-    door: bool = False
+    fd_socket: bool = False
 
 
 class _Changes(msgspec.Struct):
@@ -116,7 +116,7 @@ class BoxConnection:
         self._total = total
         self._outside_bytes = outside_bytes
         self._channel: Channel | None = None
-        self._door: DescriptorReceiver | None = None
+        self._fd_socket: DescriptorReceiver | None = None
         self._requests = BoxRequests(self, self.lose)
         self._streams = BoxStreams(self, self.lose)
         self._work = BoxWork(self._requests, self._streams)
@@ -128,14 +128,14 @@ class BoxConnection:
         """Whether the supervisor has a run frozen, which has the same functions already."""
         self._destroyed = False
 
-    def receive_descriptors(self, door: socket.socket) -> None:
-        """Take connections as descriptors through ``door``, the other end of what its supervisor
-        has as DOOR (`guest.guest_main`); without one they are relayed over the channel.
+    def receive_descriptors(self, fd_socket: socket.socket) -> None:
+        """Take connections as descriptors from ``fd_socket``, whose other end is the supervisor's
+        FD_SOCKET (`guest.guest_main`). Without it they are relayed over the channel.
 
-        Before the channel is opened: the supervisor may say at once that it is ready, and whether
-        it has a door must agree with this.
+        Call this before `attach`. The supervisor may say at once that it is ready, and it says
+        whether it has such a socket: the box is lost where that does not agree.
         """
-        self._door = DescriptorReceiver(door, self._streams.take, self.lose)
+        self._fd_socket = DescriptorReceiver(fd_socket, self._streams.take, self.lose)
 
     def attach(self, channel: Channel) -> None:
         """Give the box its channel, before anything is asked of it."""
@@ -370,8 +370,8 @@ class BoxConnection:
         if self.run is not None:
             self.run.lost(reason)
             self._release_turn()
-        if self._door is not None:
-            self._door.close()
+        if self._fd_socket is not None:
+            self._fd_socket.close()
         self._requests.close(reason)
         self._streams.close()
         self.ready.set()
@@ -407,8 +407,8 @@ class BoxConnection:
             self.lose(f"its supervisor sent what no supervisor sends: {error}")
 
     def _handle_ready(self, text: bytes) -> None:
-        if msgspec.json.decode(text, type=_Ready).door != (self._door is not None):
-            self.lose("its supervisor and its backend do not agree on the door")
+        if msgspec.json.decode(text, type=_Ready).fd_socket != (self._fd_socket is not None):
+            self.lose("its supervisor and its backend do not agree on the descriptor socket")
         self.ready.set()
 
     def _release_turn(self) -> None:

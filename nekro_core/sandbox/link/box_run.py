@@ -1,4 +1,4 @@
-"""The host's side of one run: what it was fed, what it asks, how long it had the floor."""
+"""The host's side of one run: what it was fed, what it asks, how long its code ran."""
 
 import asyncio
 import logging
@@ -84,7 +84,7 @@ class BoxRun:
         self._stopping: _Ended | None = None
         self._printed = self._checkpoint = 0  # bytes of output
         self._used = 0.0
-        self._floor_since: float | None = None
+        self._running_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._result: RunResult | None = None
         self._over = asyncio.Event()
@@ -139,14 +139,14 @@ class BoxRun:
 
     def charge(self, processor_s: float) -> None:
         """Count processor time that was burnt while the run claimed to be waiting."""
-        if self._floor_since is None and self._stopping is None:
+        if self._running_since is None and self._stopping is None:
             self._used += processor_s
             self._check_time()
 
     @property
     def is_running_code(self) -> bool:
         """Whether it is the guest that everyone waits for."""
-        return self._floor_since is not None
+        return self._running_since is not None
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
         """Take a frame that the supervisor sent about this run."""
@@ -231,11 +231,11 @@ class BoxRun:
     def _update_guest_time(self) -> None:
         waiting = self._open_calls or (self._executed >= self._fed and not self._finishing)
         if self._result is not None or waiting:
-            if self._floor_since is not None:
-                self._used += self._clock() - self._floor_since
-                self._floor_since = None
-        elif self._floor_since is None:
-            self._floor_since = self._clock()
+            if self._running_since is not None:
+                self._used += self._clock() - self._running_since
+                self._running_since = None
+        elif self._running_since is None:
+            self._running_since = self._clock()
             if self._timer is None:
                 self._check_time()
 
@@ -244,14 +244,14 @@ class BoxRun:
         self._timer = None
         if self._result is not None or self._stopping is not None:
             return
-        now = self._clock() - self._floor_since if self._floor_since is not None else 0.0
+        now = self._clock() - self._running_since if self._running_since is not None else 0.0
         left = self._limits.seconds - self._used - now
         if left <= 0:
             self.stop(
                 StopReason.TIMEOUT,
                 f"the code ran longer than {self._limits.seconds:g} s and was stopped",
             )
-        elif self._floor_since is not None:
+        elif self._running_since is not None:
             self._set_timer(left, self._check_time)
 
     def _give_up(self) -> None:
@@ -283,9 +283,9 @@ class BoxRun:
     def _end(
         self, ended: _Ended, output: bytes, *, truncated: bool = False, kept: bool = False
     ) -> None:
-        if self._floor_since is not None:
-            self._used += self._clock() - self._floor_since
-            self._floor_since = None
+        if self._running_since is not None:
+            self._used += self._clock() - self._running_since
+            self._running_since = None
         self._result = RunResult(
             stop=ended.stop,
             output=output.decode("utf-8", "replace"),

@@ -19,7 +19,7 @@ _SORTS = ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STR
 
 class DescriptorReceiver:
     """Gives each descriptor that arrives, with the number beside it. The supervisor is not trusted:
-    what is no stream socket, alone and with its number, breaks the door."""
+    what is no stream socket, alone and with its number, ends it."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class DescriptorReceiver:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._break(f"its door broke: {error}")
+                self._break(f"its descriptor socket broke: {error}")
                 return
             if not message and not descriptors:
                 self.close()  # the supervisor is gone, which its channel tells

@@ -1,4 +1,4 @@
-"""Connections out of a box, on the host's side: through its door, or relayed in frames."""
+"""Connections out of a box, on the host's side: as descriptors, or relayed in frames."""
 
 import contextlib
 import socket
@@ -89,7 +89,7 @@ class BoxStreams:
             raise BoxLost("the box is gone: it broke the protocol") from error
 
     def take(self, number: int, sock: socket.socket) -> None:
-        """A descriptor came through the door."""
+        """A descriptor arrived."""
         opening = self._openings.get(number)
         if opening is None or opening.done.is_set():
             sock.close()  # nobody waits for it any more

@@ -225,11 +225,11 @@ class NamedBox:
                 return self.state is BoxState.SLEEPING
             if self.in_use:
                 return False
-            rested = self.idle_since
+            idle_since = self.idle_since
             saved = await self.save()
             if not saved:
                 self.idle_since = self._clock()  # the next try has as much patience as the first
-            if not saved or self._used_since(rested):
+            if not saved or self._used_since(idle_since):
                 return False
             await self._set_asleep()
             return True

@@ -30,7 +30,7 @@ class Traces:
     volumes: int
     mounts: int
     groups: int
-    doors: int
+    fd_sockets: int
     shims: int
 
     @classmethod
@@ -48,7 +48,7 @@ class Traces:
             volumes=volumes,
             mounts=sum(str(folder) in line for line in mounts),
             groups=sum(path.is_dir() for path in Path("/sys/fs/cgroup").glob("**/docker/*")),
-            doors=sum(1 for _ in (folder / "doors").rglob("*")),
+            fd_sockets=sum(1 for _ in (folder / "fd_sockets").rglob("*")),
             shims=sum(str(folder).encode() in _read(path) for path in commands),
         )
 
@@ -64,7 +64,7 @@ async def _main(count: int) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        (folder / "doors").mkdir()
+        (folder / "fd_sockets").mkdir()
         try:
             with running_engine(folder / "engine") as host:
                 await give_image(host)
@@ -75,7 +75,7 @@ async def _main(count: int) -> int:
 
 
 async def _count(host: str, folder: Path, count: int) -> int:
-    settings = SandboxSettings(docker_host=host, runtime_dir=folder / "doors")
+    settings = SandboxSettings(docker_host=host, runtime_dir=folder / "fd_sockets")
     descriptors = _descriptors()
     async with anyio.create_task_group() as tasks:
         backend = DockerBackend(settings, tasks)

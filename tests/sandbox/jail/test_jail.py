@@ -150,12 +150,12 @@ def test_a_supervisor_that_can_pass_no_descriptor_on_says_so_and_lives() -> None
     assert well == "well"
 
 
-class TestWithoutDoor(StreamConformance):
+class TestWithoutDescriptorSocket(StreamConformance):
     """Connections are relayed in frames, as they are behind an engine on another machine."""
 
     @pytest.fixture
     async def box(self, jail: JailBackend) -> AsyncIterator[Box]:
-        made = await jail.create(SMALL, with_door=False)
+        made = await jail.create(SMALL, with_fd_socket=False)
         yield made
         await made.destroy()
 

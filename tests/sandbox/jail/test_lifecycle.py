@@ -245,7 +245,7 @@ async def test_a_box_that_waits_gives_its_memory_back_and_works_on(open_folder: 
         await play(box, "open('kept', 'w').write('a file')")
         supervisor = tree(backend, box)[0]
         with anyio.fail_after(30):
-            while len(tree(backend, box)) > 1 or "rested" not in cmdline(supervisor):
+            while len(tree(backend, box)) > 1 or "restarted" not in cmdline(supervisor):
                 await anyio.sleep(0.05)
         for _ in range(2):
             assert (await play(box, "print(open('kept').read())")).output == "a file\n"

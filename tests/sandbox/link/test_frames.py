@@ -55,7 +55,7 @@ KNOWN = st.fixed_dictionaries(
         "path": st.text(max_size=5),
         "bytes": st.integers(-5, 5),
         "files": st.integers(-5, 5),
-        "door": st.booleans(),
+        "fd_socket": st.booleans(),
     },
 ).map(lambda value: json.dumps(value).encode("utf-8", "replace"))
 TEXT = JSON | KNOWN | st.binary(max_size=20) | st.integers(-9, 2**33).map(lambda n: b"%d" % n)
@@ -191,7 +191,10 @@ def test_whatever_a_supervisor_sends_only_its_own_box_can_be_lost(
         (wire.HEAD.pack(16, 0, 2**30, 0), "a frame of"),
         (wire.frame(77), "a frame of kind 77"),
         (wire.frame(wire.READY, 1, b"no json"), "no supervisor sends"),
-        (wire.frame(wire.READY, 1, b'{"door": true}'), "do not agree on the door"),
+        (
+            wire.frame(wire.READY, 1, b'{"fd_socket": true}'),
+            "do not agree on the descriptor socket",
+        ),
         (wire.frame(wire.CHUNK, 1, b"", b"x" * 6), "more of a file"),
         (wire.frame(wire.FILE_DONE, 1, b"[]"), "cannot be read"),
         (wire.frame(wire.ACCEPTED, 1, b"5"), "a number that is taken"),
@@ -232,7 +235,7 @@ async def test_a_supervisor_that_breaks_the_protocol_loses_its_box(sent: bytes, 
 )
 async def test_a_passed_descriptor_must_be_one_connection(what: str, words: str) -> None:
     ours, theirs = socket.socketpair()
-    door, agent_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    fd_socket, supervisor_fd_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one, two = socket.socketpair(
         socket.AF_UNIX, socket.SOCK_DGRAM if what == "datagram" else socket.SOCK_STREAM
     )
@@ -249,15 +252,15 @@ async def test_a_passed_descriptor_must_be_one_connection(what: str, words: str)
         box = BoxConnection(
             box_id="x", spec=BoxSpec(), workers=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
-        box.receive_descriptors(door)
+        box.receive_descriptors(fd_socket)
         box.attach(await Channel.open(ours, box.handle, box.lose))
-        socket.send_fds(agent_door, [wire.DESCRIPTOR_HEAD.pack(1)], numbers)
+        socket.send_fds(supervisor_fd_socket, [wire.DESCRIPTOR_HEAD.pack(1)], numbers)
         with pytest.raises((BoxLost, BoxConnectionError)), anyio.fail_after(30):
             await box.connect(80, timeout_s=1)
         assert words in box.lost_reason
         await box.destroy()
         tasks.cancel_scope.cancel()
-    for end in (theirs, agent_door, one, two, unconnected):
+    for end in (theirs, supervisor_fd_socket, one, two, unconnected):
         end.close()
     os.close(file)
 

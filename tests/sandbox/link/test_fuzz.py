@@ -47,7 +47,7 @@ TEXTS = st.binary(max_size=30) | st.sampled_from(
         b'{"stop":"nonsense"}',
         b'["tool", [], {}]',
         b'{"code":"limit","message":"x"}',
-        b'{"door":false}',
+        b'{"fd_socket":false}',
         b'{"value":[1]}',
     ]
 )

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from types import CodeType, FrameType
 from typing import Any
 
@@ -50,15 +51,19 @@ def watch_event_loop(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
     nothing is broken.
     """
     watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), limit_s)
-    thread = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
+    looking = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
+    logging = threading.Thread(target=watch.write_log, name="log of that watch", daemon=True)
     with _breaking(watch, break_s):
         watch.beat()
-        thread.start()
+        looking.start()
+        logging.start()
         try:
             yield
         finally:
             watch.ended.set()
-            thread.join()
+            looking.join()
+            watch.end_log()
+            logging.join()
 
 
 @contextmanager
@@ -97,6 +102,10 @@ class _Watch:
         """The beat since which the loop stands, of the incident that is logged; 0 for none."""
         self._sent_for = 0.0
         """The beat since which the loop stands that was to be broken off."""
+        self._log: SimpleQueue[tuple[str, str, tuple[object, ...]] | None] = SimpleQueue()
+        """What a thread of its own logs. The code that blocks may hold a lock of the log: then
+        neither a signal's handler nor the thread that looks may wait for it. A handler may put
+        something into a `SimpleQueue` whatever it interrupted."""
 
     def beat(self) -> None:
         """Move the hand, in the loop."""
@@ -120,7 +129,8 @@ class _Watch:
             seen, before = beaten, now
             told_of = self._told_of
             if told_of and beaten > told_of:
-                logger.warning("the event loop goes on after {:.1f} s", beaten - told_of)
+                message = "the event loop goes on after {:.1f} s"
+                self._log.put(("WARNING", message, (beaten - told_of,)))
                 self._told_of = told_of = 0.0
             elif not told_of and looks > _LOOKS:
                 # Documented, and the only way.
@@ -130,6 +140,16 @@ class _Watch:
             if told_of and self.break_s and now - max(broken_at, told_of) > self.break_s:
                 broken_at = now
                 self._send(beaten)
+
+    def write_log(self) -> None:
+        """Log what was found, in a thread, until `end_log` was called."""
+        while (line := self._log.get()) is not None:
+            level, message, values = line
+            logger.log(level, message, *values)
+
+    def end_log(self) -> None:
+        """Let `write_log` return when it has logged what is there."""
+        self._log.put(None)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """The signal's handler, in the loop's thread: raises in a plugin's code, and nowhere
@@ -155,7 +175,8 @@ class _Watch:
         seconds = time.monotonic() - beaten
         if self._told_of != beaten:  # The thread that looks had no time, or was kept from looking.
             self._tell(frame, beaten, seconds, _LOOKS)
-        logger.error("plugin {} is broken off, it blocked the loop for {:.1f} s", plugin, seconds)
+        message = "plugin {} is broken off, it blocked the loop for {:.1f} s"
+        self._log.put(("ERROR", message, (plugin, seconds)))
         raise LoopBlocked(f"it blocked the event loop for {seconds:.1f} s and was broken off")
 
     def _send(self, beaten: float) -> None:
@@ -174,13 +195,12 @@ class _Watch:
         if not who and looks <= _LOOKS * _OWN_PATIENCE:
             return
         self._told_of = beaten
-        logger.error(
+        message = (
             "{} has blocked the event loop for {:.1f} s, and with it every chat. Await what waits, "
-            "and compute in a thread (anyio.to_thread.run_sync). It stands in:\n{}",
-            who or "something",
-            seconds,
-            "\n".join(f"  {_place(each)}" for each in reversed(stack[:_SHOWN])),
+            "and compute in a thread (anyio.to_thread.run_sync). It stands in:\n{}"
         )
+        place = "\n".join(f"  {_place(each)}" for each in reversed(stack[:_SHOWN]))
+        self._log.put(("ERROR", message, (who or "something", seconds, place)))
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

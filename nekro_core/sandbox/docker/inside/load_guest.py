@@ -71,17 +71,17 @@ def link_shared() -> None:
 
 
 def main() -> None:
-    """Receive a door's address, the filter, the supervisor's limits and its modules; be the
-    supervisor."""
+    """Receive the address of the descriptor socket, the filter, the supervisor's limits and its
+    modules. Then be the supervisor."""
     link_shared()
     address = receive()
-    door = []
+    fd_socket = []
     if address:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         connection.connect(address)
-        door.append(str(connection.detach()))
+        fd_socket.append(str(connection.detach()))
     filter_calls(receive())
-    sys.argv = ["supervisor", receive().decode(), "0,1", *door]
+    sys.argv = ["supervisor", receive().decode(), "0,1", *fd_socket]
     modules = marshal.loads(receive())  # noqa: S302 - from the host
     sys.meta_path.insert(0, _Guest(modules))
     import guest_main  # type: ignore[import-not-found]  # noqa: PLC0415 - it is one of them

@@ -81,5 +81,5 @@ async def test_what_no_plugin_was_asked_for_is_shown_by_its_stack(lines: list[st
 async def test_the_watch_ends_without_leaving_a_thread() -> None:
     before = threading.active_count()
     with watch_event_loop(0.1):
-        assert threading.active_count() == before + 1
+        assert threading.active_count() == before + 2
     assert threading.active_count() == before

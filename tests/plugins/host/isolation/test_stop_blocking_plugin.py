@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -91,6 +92,29 @@ async def test_a_plugin_that_blocks_is_broken_off(
     first, second = [line for line in lines if line.startswith(("ann.a", "plugin local/a"))][:2]
     assert first.startswith(("ann.a's block (", "plugin local/a has blocked"))
     assert second.startswith("plugin local/a is broken off, it blocked the loop for ")
+
+
+async def test_a_plugin_that_blocks_while_it_logs_is_interrupted(
+    world: World, lines: list[str]
+) -> None:
+    """The signal's handler runs while this thread holds the lock of loguru's sink."""
+
+    def blocks(message: Any) -> None:
+        while message.record["message"] == "block here":
+            pass
+
+    body = 'from loguru import logger\n    logger.info("block here")'
+    world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
+    sink = logger.add(blocks, level="INFO", catch=False)
+    try:
+        with watch_event_loop(0.1, 0.3):
+            async with world.bot() as registry:
+                outcome = await called(registry, world, "block")
+    finally:
+        logger.remove(sink)
+    assert isinstance(outcome, ToolCallFailed)
+    assert "block failed with LoopBlocked: it blocked the event loop for" in outcome.message
+    assert [line for line in lines if line.startswith("plugin local/a is ")]
 
 
 async def test_the_bots_own_code_is_never_broken_off(world: World, lines: list[str]) -> None:
