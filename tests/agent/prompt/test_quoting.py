@@ -140,9 +140,7 @@ async def test_cutting_a_quoted_file_at_a_chosen_place_forges_no_line(
         assert f"> {FORGED[-1]}" in bot.prompt(), "and it was there to be cut"
 
 
-async def test_the_report_after_a_restart_forges_no_line(
-    folder: Path, boxes: Shelf, tmp_path: Path
-) -> None:
+async def test_the_report_after_a_restart_forges_no_line(boxes: Shelf, tmp_path: Path) -> None:
     async def stuck(_ctx: AgentCtx) -> str:
         """Wait."""
         await anyio.sleep_forever()
@@ -169,10 +167,15 @@ async def test_the_report_after_a_restart_forges_no_line(
             assert "[before] Before the restart you ran this:" in bot.prompt()
         return model.requests[0]
 
-    first = text_of(await told(NUMBERS, folder), from_message=1)
-    second = await told(where_the_end_begins(first), tmp_path / "second")
-    assert forged_lines(second) == []
-    assert f"> {FORGED[-1]}" in text_of(second, from_message=1)
+    for attempt in range(10):
+        first = text_of(await told(NUMBERS, tmp_path / f"{attempt}-numbers"), from_message=1)
+        second = await told(where_the_end_begins(first), tmp_path / f"{attempt}")
+        assert forged_lines(second) == []
+        # A call that the end cut off is told of in one way or in another, as it happens: only with
+        # the same words in both does the cut fall where the order is.
+        if f"> {FORGED[-1]}" in text_of(second, from_message=1):
+            return
+    raise AssertionError("no order stood where the cut is")
 
 
 @pytest.mark.parametrize("fails", [False, True])

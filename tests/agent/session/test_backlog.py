@@ -32,3 +32,15 @@ def test_a_flood_by_one_person_drops_no_other_persons_question(
     assert len(kept) == MAX_PENDING
     assert kept[0] == 1, "hers still waits"
     assert kept[1:] == [*range(MAX_PENDING + 1, 2 * MAX_PENDING)], "of his the newest"
+
+
+def test_what_was_said_of_answered_records_is_forgotten_and_of_waiting_ones_kept() -> None:
+    backlog = Backlog(lambda _: True)
+    for seq, user in ((1, "10001"), (2, "10002"), (3, "10001")):
+        backlog.add_pending(said(seq, user))
+    backlog.forced, backlog.handled = {1, 2, 3}, {1, 2}
+    backlog.drop_answered("10001", 3)
+    assert [each.record.seq for each in backlog.pending] == [2]
+    assert (backlog.forced, backlog.handled) == ({2, 3}, {2})
+    backlog.drop_answered("10002", 3)
+    assert (backlog.forced, backlog.handled) == (set(), set())

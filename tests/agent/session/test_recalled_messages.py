@@ -57,6 +57,19 @@ async def test_what_else_the_person_asked_gets_its_answer(folder: Path, boxes: S
         assert bot.said() == ["two"]
 
 
+async def test_a_recall_of_what_others_say_in_the_chat_meanwhile_ends_no_turn(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel([fence("import time\ntime.sleep(0.3)\nsend_channel_message('one')")])
+    async with running_bot(folder, boxes, model) as bot:
+        async with bot.turn(GROUP):
+            await bot.say("one", GROUP, to_bot=True)
+            await until(lambda: len(model.requests) == 1)
+            other = await bot.say("look", GROUP, user="mo")
+            await bot.inbox.recall(GROUP, other.message_id)
+        assert bot.said(GROUP) == ["one"]
+
+
 async def test_a_recall_of_another_message_ends_nothing(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(0.3)\nsend_channel_message('one')")])
     async with running_bot(folder, boxes, model) as bot:

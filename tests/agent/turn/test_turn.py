@@ -7,15 +7,21 @@ from pathlib import Path
 
 import anyio
 
+from nekro_core.llm.model import ModelProfile, PromptMessage, TextPart
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
-from tests.agent.bot import Bot, running_bot, until
+from nekro_core.policy.settings import TriggerSettings
+from tests.agent.bot import GROUP, LIN, Bot, answer, running_bot, text_of, until
 from tests.agent.conftest import Shelf
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls
 from tests.agent.session.test_store_trouble import unwritable
 
 _HELD_S = 0.5
 """How long no run can be stored. A call from a box arrives within 0.02 s."""
+
+
+def text_of_message(message: PromptMessage) -> str:
+    return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
 class RunReader:
@@ -70,3 +76,39 @@ async def test_no_native_call_is_carried_out_before_its_run_is_stored(
     async with running_bot(folder, boxes, model, tools=[reader.act], settings=TOOLS_MODE) as bot:
         assert await bot.ask("go") == ["well"]
     assert reader.was_stored == [True, True]
+
+
+async def test_a_step_is_prepared_anew_if_the_history_has_changed_since(
+    folder: Path, boxes: Shelf
+) -> None:
+    """A line of the program wakes nobody, so the turn begins with the step of before it."""
+    model = ScriptedModel([answer("well")])
+    trigger = TriggerSettings(debounce_s=0.5)
+    async with running_bot(folder, boxes, model, trigger=trigger) as bot:
+
+        async def note() -> None:
+            assert model.requests == []
+            await bot.journal.note(LIN, "The door opened.")
+
+        bot.plugins.asked.append(note)
+        assert await bot.ask("go") == ["well"]
+        assert "The door opened." in bot.prompt()
+
+
+async def test_a_small_model_is_shown_what_it_sent_in_this_turn_once(
+    folder: Path, boxes: Shelf
+) -> None:
+    profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
+    code = "send_channel_message('the answer is nine')\nprint('more')"
+    model = ScriptedModel([code, "pass"], profile=profile)
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.say("what a day", GROUP, user="mo")
+        asked = await bot.ask("what is the answer?", GROUP, to_bot=True)
+        assert asked == ["the answer is nine"]
+        (shown, *others) = [
+            text_of_message(message)
+            for message in model.requests[1].messages
+            if message.role == "assistant" and "the answer is nine" in text_of_message(message)
+        ]
+        assert (shown, others) == (code, [])
+        assert "what is the answer?" in text_of(model.requests[1])
