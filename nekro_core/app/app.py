@@ -115,7 +115,7 @@ class App:
                     settings,
                     configuration,
                     data,
-                    ways=message_io,
+                    message_io=message_io,
                     accept=host.accept,
                     boxes=boxes,
                     model=model,

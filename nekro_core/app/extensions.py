@@ -61,7 +61,7 @@ class Extensions:
         configuration: Mapping[str, Any],
         data: Path,
         *,
-        ways: MessageIO,
+        message_io: MessageIO,
         accept: Callable[[ChatMessage], Awaitable[None]],
         boxes: BoxServices,
         model: ChatModel,
@@ -72,18 +72,18 @@ class Extensions:
         ``configuration`` is what ``.env`` says, for what MCP servers are given of it. ``accept``
         takes the messages that plugins bring from platforms of their own.
         """
-        store, outbox = ways.store, ways.outbox
+        store, outbox = message_io.store, message_io.outbox
         async with AsyncExitStack() as stack:
             vectors = EmbeddedVectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
-            older = _older_host(settings, data, ways)
+            older = _older_host(settings, data, message_io)
             stack.enter_context(install_facades())
             stack.enter_context(use_host(older))
             services = await stack.enter_async_context(
                 _open_services(
                     settings,
                     data,
-                    ways=ways,
+                    message_io=message_io,
                     boxes=boxes,
                     model=model,
                     vectors=vectors,
@@ -101,10 +101,10 @@ class Extensions:
                         persona=settings.nekro_agent.persona,
                     ),
                     GatewayPorts(
-                        adapters=ways.adapters,
+                        adapters=message_io.adapters,
                         inbound=accept,
                         on_online=outbox.retry_now,
-                        received_media=ways.media,
+                        received_media=message_io.media,
                     ),
                     tool_s=settings.nekro_plugin.tool_s,
                     is_operator=partial(_is_operator, store, settings),
@@ -153,14 +153,14 @@ async def _open_services(
     settings: Settings,
     data: Path,
     *,
-    ways: MessageIO,
+    message_io: MessageIO,
     boxes: BoxServices,
     model: ChatModel,
     vectors: EmbeddedVectorStore,
     older: NekroAgentServices,
     wall: Callable[[], float],
 ) -> AsyncIterator[Services]:
-    store, bounds = ways.store, settings.nekro_plugin
+    store, bounds = message_io.store, settings.nekro_plugin
     async with AsyncExitStack() as stack:
         speaker = open_speaker(settings.nekro_speech)
         stack.push_async_callback(speaker.aclose)
@@ -171,21 +171,21 @@ async def _open_services(
         packages = bounds.shelf(data)
         stack.enter_context(packages.on_path())
         yield Services(
-            outgoing=ways.outbox,
-            journal=ways.journal,
-            media=PluginMediaKeeper(ways.media, boxes.network),
+            outgoing=message_io.outbox,
+            journal=message_io.journal,
+            media=PluginMediaKeeper(message_io.media, boxes.network),
             plugin_data=store.plugin_data,
             speaker=speaker,
             data_dir=data,
             adapter_of=store.accounts.adapter_of,
             may_send_elsewhere=bounds.may_send_elsewhere,
             shared_bytes=bounds.shared_bytes,
-            editor=ways.outbox,
-            pictures=ways.converter,
+            editor=message_io.outbox,
+            pictures=message_io.converter,
             boxes=boxes.for_plugins,
             pool_of=boxes.of_chats.pool,
             model=models.own,
-            fetcher=PluginFetcher(ways.fetcher, boxes.network),
+            fetcher=PluginFetcher(message_io.fetcher, boxes.network),
             packages=packages,
             extensions={
                 NekroAgentHost: older,
@@ -193,21 +193,21 @@ async def _open_services(
                     settings.nekro_llm, settings.nekro_models, embedded=model.profile.name
                 ),
             },
-            timers=ways.timers,
+            timers=message_io.timers,
             models=models,
             vectors=vectors,
             tasks=TaskRunner(RunningTaskRecords(store.waiting, wall=wall)),
         )
 
 
-def _older_host(settings: Settings, data: Path, ways: MessageIO) -> NekroAgentServices:
+def _older_host(settings: Settings, data: Path, message_io: MessageIO) -> NekroAgentServices:
     return NekroAgentServices(
-        store=ways.store,
+        store=message_io.store,
         llm=settings.nekro_llm,
         agent=settings.nekro_agent,
         trigger=settings.nekro_trigger,
         command=settings.commands,
-        adapters=ways.adapters,
+        adapters=message_io.adapters,
         data_dir=data,
         run_seconds=settings.nekro_sandbox.limits.seconds,
     )

@@ -1,4 +1,4 @@
-"""What the bot's accounts are called: the operator's names in ``data/accounts.toml``.
+"""Gives the bot's accounts their instances, by the operator's names in ``data/accounts.toml``.
 
 ::
 
@@ -6,8 +6,8 @@
     20002 = "mei"            # the instance in its chats' keys: mei-group_30003
 
 A name is for an account that has no chats yet, or takes an instance over from an account that is
-gone, with its chats. What became of it stands in ``data/accounts.list.json``, through which
-``nekro accounts`` talks to a bot that runs.
+gone, with its chats. The outcome is written to ``data/accounts.list.json``, where
+``nekro accounts`` reads it while the bot runs.
 """
 
 import tomllib

@@ -1,5 +1,5 @@
-"""What an adapter does between its ``start`` and its ``aclose``, in tasks of its own: it also hands
-messages over until the store takes them."""
+"""Owns an adapter's tasks between ``start`` and ``aclose``, and retries messages that the store did
+not take."""
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,10 +23,10 @@ async def accept_patiently(
     *,
     pauses: Sequence[float] = RETRY_S,
 ) -> None:
-    """Hand a message over, until the store can be written again: its chat waits meanwhile, and when
-    a lane is full the platform is not listened to. To pass it over would lose it, since later ones
-    say how far the history is known. Another error is raised when the pauses are through: a message
-    that cannot be stored must not silence its chat.
+    """Hand a message over, again and again until the store can be written. Its chat waits, and when
+    the chat's queue is full the platform is not read. To skip the message would lose it, since
+    later ones say how far the history is known. Any other error is raised after the last
+    pause: a message that cannot be stored must not silence its chat.
 
     Args:
         accept: What takes the message, `Host.accept` for one.

@@ -1,4 +1,4 @@
-"""Old rows and old media go, a little at a time and never on a message's way."""
+"""Deletes old rows and old media, in small slices beside the messages."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ class ExpiringMedia(Protocol):
     """What is needed of `nekro_core.delivery.media.store.MediaStore`."""
 
     async def tidy(self, now: float) -> int:
-        """Let old files go; how many those were."""
+        """Delete old files; returns how many."""
 
 
 class RetentionStep(Protocol):

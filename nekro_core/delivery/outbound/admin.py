@@ -1,4 +1,4 @@
-"""What an operator sees of the messages that go out, and may do about them."""
+"""Lists outgoing messages for the operator, sends them again and drops them."""
 
 from collections.abc import Collection
 
@@ -25,7 +25,7 @@ _LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState
 
 
 class OutboxAdmin:
-    """Made by `Outbox`, which must be open."""
+    """Implements `OutboxActions`. Made by `Outbox`, which must be open."""
 
     def __init__(
         self, store: Store, ledger: DeliveryLedger, queues: ChatQueues, retries: RetryQueue

@@ -1,4 +1,4 @@
-"""Whether a message of ours is among those that a platform shows. Pure."""
+"""Finds a message of ours among those that a platform shows. Does no I/O."""
 
 import unicodedata
 from collections import Counter

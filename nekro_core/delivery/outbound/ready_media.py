@@ -1,5 +1,4 @@
-"""Make sure that what is sent is still there when it is sent late, or looked at tomorrow, and that
-the platform takes it."""
+"""Keeps outgoing media, so that a late send still finds them, and makes them fit the platform."""
 
 import msgspec
 
@@ -28,8 +27,8 @@ async def ready_media(
     segments: Segments,
     adapter: Adapter | None,
 ) -> Segments | None:
-    """The segments with their media kept, and fitted to the platform; nothing where they can stay
-    as they are."""
+    """The segments with their media kept, and fitted to the platform; None where they can stay as
+    they are."""
     kept = await keep_media(media, chat_key, segments)
     if fitting is None or adapter is None or kept is None:
         return kept
