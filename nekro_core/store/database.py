@@ -10,7 +10,7 @@ SQL has ``?`` for values and uses only what SQLite and PostgreSQL both understan
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,6 +40,20 @@ class SqlStatement(NamedTuple):
 
     sql: str | InsertStatement
     values: tuple[Value, ...] = ()
+
+
+def upsert(
+    table: str, row: Mapping[str, Value], *, key: Collection[str], fixed: Collection[str] = ()
+) -> SqlStatement:
+    """Insert a row, or update the one with the same ``key``, except its ``fixed`` columns. Names of
+    tables and columns are our own constants."""
+    changed = (each for each in row if each not in key and each not in fixed)
+    return SqlStatement(
+        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) "
+        f"ON CONFLICT ({', '.join(key)}) DO UPDATE "
+        f"SET {', '.join(f'{each} = excluded.{each}' for each in changed)}",
+        tuple(row.values()),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -202,4 +216,4 @@ def _storable(text: str, no_nul: bool) -> str:
     return text.replace("\0", "\ufffd") if no_nul else text
 
 
-__all__ = ["Database", "InsertStatement", "Row", "Rows", "SqlStatement", "Value"]
+__all__ = ["Database", "InsertStatement", "Row", "Rows", "SqlStatement", "Value", "upsert"]

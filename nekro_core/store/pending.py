@@ -4,11 +4,9 @@ from collections.abc import Awaitable
 
 from loguru import logger
 
-from nekro_core.store.database import Database, SqlStatement
+from nekro_core.store.database import Database, SqlStatement, upsert
 from nekro_core.store.models import MAX_ID
 from nekro_core.store.values import WaitingRow
-
-_COLUMNS = "kind, name, plugin, chat_key, user_id, data, created, until"
 
 
 class WaitingRepository:
@@ -22,21 +20,19 @@ class WaitingRepository:
         """Insert a row or replace the one with its key. It is queued before this returns and need
         not be awaited."""
         return self._database.write(
-            SqlStatement(
-                f"INSERT INTO waiting ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (kind, name) DO UPDATE SET plugin = excluded.plugin, "
-                "chat_key = excluded.chat_key, user_id = excluded.user_id, data = excluded.data, "
-                "created = excluded.created, until = excluded.until",
-                (
-                    row.kind,
-                    row.name[:MAX_ID],
-                    row.plugin,
-                    row.chat_key,
-                    row.user_id,
-                    row.data,
-                    row.created,
-                    row.until,
-                ),
+            upsert(
+                "waiting",
+                {
+                    "kind": row.kind,
+                    "name": row.name[:MAX_ID],
+                    "plugin": row.plugin,
+                    "chat_key": row.chat_key,
+                    "user_id": row.user_id,
+                    "data": row.data,
+                    "created": row.created,
+                    "until": row.until,
+                },
+                key=("kind", "name"),
             ),
             failed=lambda: logger.error("a restart would forget {} {}", row.kind, row.name),
         )
@@ -54,9 +50,7 @@ class WaitingRepository:
 
     async def all(self, kind: str) -> list[WaitingRow]:
         """All rows of a kind, oldest first."""
-        rows = await self._database.read(
-            f"SELECT {_COLUMNS} FROM waiting WHERE kind = ? ORDER BY id", kind
-        )
+        rows = await self._database.read("SELECT * FROM waiting WHERE kind = ? ORDER BY id", kind)
         return [
             WaitingRow(
                 kind=row["kind"],

@@ -1,13 +1,8 @@
 """Timers, which wake chats."""
 
 from nekro_core.chat import ChatKey
-from nekro_core.store.database import Database, Row, SqlStatement
+from nekro_core.store.database import Database, Row, SqlStatement, upsert
 from nekro_core.store.values import TimerRow
-
-_COLUMNS = (
-    "timer_id, chat_key, kind, state, text, title, cron, timezone, workdays, due, told_due, "
-    "record_seq, created"
-)
 
 
 class TimerRepository:
@@ -18,7 +13,7 @@ class TimerRepository:
 
     async def all(self) -> list[TimerRow]:
         """All rows, oldest first."""
-        rows = await self._database.read(f"SELECT {_COLUMNS} FROM timers ORDER BY id")
+        rows = await self._database.read("SELECT * FROM timers ORDER BY id")
         return [_row_of(row) for row in rows]
 
     async def put(self, row: TimerRow) -> None:
@@ -32,27 +27,25 @@ class TimerRepository:
     @staticmethod
     def kept(row: TimerRow) -> SqlStatement:
         """The statement that inserts or replaces a row."""
-        return SqlStatement(
-            f"INSERT INTO timers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (timer_id) DO UPDATE SET state = excluded.state, text = excluded.text, "
-            "title = excluded.title, cron = excluded.cron, timezone = excluded.timezone, "
-            "workdays = excluded.workdays, due = excluded.due, told_due = excluded.told_due, "
-            "record_seq = excluded.record_seq",
-            (
-                row.timer_id,
-                str(row.chat_key),
-                row.kind,
-                row.state,
-                row.text,
-                row.title,
-                row.cron,
-                row.timezone,
-                row.workdays,
-                row.due,
-                row.told_due,
-                row.record_seq,
-                row.created,
-            ),
+        return upsert(
+            "timers",
+            {
+                "timer_id": row.timer_id,
+                "chat_key": str(row.chat_key),
+                "kind": row.kind,
+                "state": row.state,
+                "text": row.text,
+                "title": row.title,
+                "cron": row.cron,
+                "timezone": row.timezone,
+                "workdays": row.workdays,
+                "due": row.due,
+                "told_due": row.told_due,
+                "record_seq": row.record_seq,
+                "created": row.created,
+            },
+            key=("timer_id",),
+            fixed=("chat_key", "kind", "created"),
         )
 
     @staticmethod

@@ -37,15 +37,11 @@ class RateWindow:
         Returns:
             Seconds, 0 where one more may happen now.
         """
-        times = self._times
-        return max(
-            (
-                times[-count] + seconds - now
-                for count, seconds in self._bounds
-                if len(times) >= count and times[-count] > now - seconds
-            ),
-            default=0.0,
-        )
+        times, wait_s = self._times, 0.0
+        for count, seconds in self._bounds:
+            if len(times) >= count:
+                wait_s = max(wait_s, times[-count] + seconds - now)
+        return wait_s
 
     def count(self, now: float) -> int:
         """How many lie within the longest bound; no more than the largest count are known.
