@@ -1,1 +1,1 @@
-"""One folder a platform. Loaded by path as `nekro_builtin.adapters.*`; see docs/decisions."""
+"""Holds one folder for each adapter. They are imported as `nekro_builtin.adapters.*`."""

@@ -1,4 +1,4 @@
-"""The adapter itself: one watcher a mailbox, and the way out."""
+"""Connects mailboxes: one task watches each mailbox, and `send` posts mails."""
 
 import hashlib
 import imaplib

@@ -1,4 +1,4 @@
-"""Which mails no person wrote to us, and nobody may answer.
+"""Recognizes automatic mails, which must not be answered.
 
 RFC 3834: an automatic responder never answers automatic mail, or two of them write to each other
 until a disk is full.

@@ -1,4 +1,4 @@
-"""A delivery as a mail."""
+"""Writes a delivery as a mail."""
 
 import email.policy
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The words of an HTML mail, as a person sees them."""
+"""Extracts the visible text of an HTML mail."""
 
 import re
 from collections import Counter

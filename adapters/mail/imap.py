@@ -1,4 +1,4 @@
-"""Reading a mailbox, in a worker thread: the standard library's client waits.
+"""Reads a mailbox, in a worker thread: the standard library's client blocks.
 
 Raises `imaplib.IMAP4.error` for what the server refuses, `OSError` for a connection that fails.
 """

@@ -1,4 +1,4 @@
-"""From a mail to `Host.accept`: whose mail is accepted, and in which chat."""
+"""Hands mails to `Host.accept`: decides whose mail is accepted, and which chat it belongs to."""
 
 import re
 from functools import partial

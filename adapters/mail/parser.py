@@ -1,4 +1,4 @@
-"""A mail's bytes as what somebody wrote. Never raises: what cannot be read is said."""
+"""Parses a mail's bytes. Never raises: a `Mail` says what could not be read."""
 
 import email
 import email.policy

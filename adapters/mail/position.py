@@ -1,4 +1,4 @@
-"""How far a mailbox has been read. Written down once a mail is stored."""
+"""Remembers how far a mailbox has been read. Written once a mail is stored."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What somebody wrote, without the mail that they answer below or above it."""
+"""Removes the quoted mail from an answer."""
 
 import re
 

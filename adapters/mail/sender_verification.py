@@ -1,4 +1,4 @@
-"""Whether the provider found a mail's sender to be genuine: RFC 8601.
+"""Tells whether the provider verified a mail's sender (RFC 8601).
 
 Only the topmost header of the provider's own name is looked at: it writes above what came, and
 whoever sent the mail may have written any number of such headers below.

@@ -1,4 +1,4 @@
-"""What an operator sets of a mailbox."""
+"""Reads the settings of mailboxes."""
 
 import fnmatch
 import json

@@ -1,4 +1,4 @@
-"""Posting a mail, in a worker thread, and what became of it.
+"""Posts a mail, in a worker thread, and tells what became of it.
 
 A post fails with `NotPosted`, it surely never left and may later; with `PostRefused`, the server's
 clear no; or with `PostOutcomeUnknown`, the mail was handed over and nobody said that it was taken.

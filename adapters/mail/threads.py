@@ -1,4 +1,4 @@
-"""Which mails belong together, and what must be known of them to answer.
+"""Groups mails into threads, and stores what an answer needs to know of a thread.
 
 The thread stands in each Message-ID of ours, so a program that repeats only the last id (Outlook)
 finds back as well as one that repeats all.

@@ -1,4 +1,4 @@
-"""One account: it logs in, follows from where it was, and begins again after a loss."""
+"""Runs one account: it logs in, continues from its last position, reconnects after a failure."""
 
 import hashlib
 import time

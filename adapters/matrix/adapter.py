@@ -1,4 +1,4 @@
-"""The adapter itself: what the bot asks for, put together from the parts beside it."""
+"""Implements `Adapter` for Matrix with the modules beside it."""
 
 import hashlib
 import json

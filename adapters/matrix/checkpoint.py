@@ -1,4 +1,4 @@
-"""Where to go on after a restart: never past an event that has not been taken in."""
+"""Stores where to continue after a restart: never past an event that is not stored."""
 
 import json
 from collections import deque

@@ -1,4 +1,4 @@
-"""The sync loop of one connection: what happens, in order and without a gap."""
+"""Runs the sync loop of one connection: all events, in order and without a gap."""
 
 import json
 from collections.abc import Mapping

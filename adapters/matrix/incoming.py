@@ -1,4 +1,4 @@
-"""Matrix events, read into our segments. Tolerant: other people's servers and programs write them,
+"""Reads Matrix events into our segments. Tolerant: other people's servers and programs write them,
 and a server checks next to nothing of what stands in a message."""
 
 import json

@@ -1,4 +1,4 @@
-"""From a room's events to `Host.accept`, in the server's order within each room."""
+"""Hands a room's events to `Host.accept`, in the server's order within each room."""
 
 import time
 from collections.abc import Awaitable, Callable

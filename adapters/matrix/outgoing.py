@@ -1,4 +1,4 @@
-"""A `Delivery` as the content of the one event that carries it.
+"""Writes a `Delivery` as the content of one event.
 
 NoneBot's own message class is not used: its formatted text loses line ends beside a mention, a
 medium loses the text beside it, and a message that mentions nobody does not say so, which lets

@@ -1,4 +1,4 @@
-"""What is known of rooms: who is called what, who may what, which are private, what was said."""
+"""Caches what is known of rooms: names, permissions, which are private, recent messages."""
 
 from collections import OrderedDict
 from collections.abc import Mapping

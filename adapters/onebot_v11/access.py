@@ -1,4 +1,4 @@
-"""Who may connect: the access token, and the check that nobody gets around it."""
+"""Checks that nobody connects without the access token."""
 
 import hmac
 

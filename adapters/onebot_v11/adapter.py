@@ -1,4 +1,4 @@
-"""The adapter itself: what the bot asks for, put together from the parts beside it."""
+"""Implements `Adapter` for OneBot v11 with the modules beside it."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""One WebSocket to one account: calls out, answers and events in.
+"""Speaks with one account over one WebSocket: calls go out, answers and events come in.
 
 Calls fail in one of three ways, and a sender needs to know which::
 

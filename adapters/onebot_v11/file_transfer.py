@@ -1,4 +1,4 @@
-"""How a file gets to the implementation: inside the call, in pieces before it, or fetched from us.
+"""Transfers a file to the implementation: inside the call, in pieces before it, or by a link.
 
 In pieces is NapCat's ``upload_file_stream`` (NapCatQQ,
 ``packages/napcat-onebot/action/stream/UploadFileStream.ts``): pieces by number, then

@@ -1,4 +1,4 @@
-"""What was said while we were away, asked for at every (re)connect."""
+"""Fetches the messages that were missed, at every (re)connect."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""OneBot v11 segments and events, read into ours. Tolerant: implementations differ."""
+"""Reads OneBot v11 segments and events into ours. Tolerant: implementations differ."""
 
 import json
 import re

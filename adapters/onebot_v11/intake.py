@@ -1,4 +1,4 @@
-"""From frames to `Host.accept`, in the order of arrival within each chat.
+"""Hands frames to `Host.accept`, in the order of arrival within each chat.
 
 NoneBot starts a task for each event and asks the network before a handler sees the event, so two
 messages can change places (measured: 12 before 11). Here a frame enters the queue of its chat when

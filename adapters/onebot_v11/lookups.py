@@ -1,4 +1,4 @@
-"""What has to be asked for before a message is complete: media, quoted messages, bundles."""
+"""Fetches what completes a message: media, quoted messages, bundles."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext

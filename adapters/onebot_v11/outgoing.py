@@ -1,4 +1,4 @@
-"""A `Delivery` as the one call that carries it."""
+"""Writes a `Delivery` as one call."""
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping

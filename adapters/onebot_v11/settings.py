@@ -1,4 +1,4 @@
-"""What an operator may set, under the names that NoneBot's users know."""
+"""Reads the settings, under the names that NoneBot's users know."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The adapter of one platform: a stock NoneBot adapter, an intake and a way out."""
+"""Implements `Adapter` for one platform on a stock NoneBot adapter."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

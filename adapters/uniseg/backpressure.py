@@ -1,4 +1,4 @@
-"""Sockets and routes of a stock adapter that are not read while what they brought has no place.
+"""Stops reading the sockets and routes of a stock adapter while too many events wait.
 
 A stock adapter starts a task for each event and reads on: while the store is slow its tasks would
 grow without end. Not read, a socket fills, and TCP slows the platform.

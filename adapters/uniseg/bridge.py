@@ -1,4 +1,4 @@
-"""One platform's part of uniseg: messages out of their platform's form and into it.
+"""Converts messages from and to a platform's form, by uniseg.
 
 Only the parts that keep their promise are used: the builder, the exporter and the address of an
 event. Choosing an account, splitting, falling back to text and sending are ours.

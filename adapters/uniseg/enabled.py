@@ -1,4 +1,4 @@
-"""What makes the adapter of each platform. A platform that nobody wants is not imported."""
+"""Makes the factory of each platform. A platform that nobody wants is not imported."""
 
 import tomllib
 import warnings

@@ -1,4 +1,4 @@
-"""From a stock adapter's events to `Host.accept`, in the order of arrival within each chat."""
+"""Hands a stock adapter's events to `Host.accept`, in the order of arrival within each chat."""
 
 import math
 import time

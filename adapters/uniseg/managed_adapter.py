@@ -1,4 +1,4 @@
-"""A NoneBot adapter that we start and end, and whose events we get first.
+"""Starts and ends a NoneBot adapter, and gets its events first.
 
 NoneBot would start it before the bot can take anything in, and let it ask the network about a
 message before anybody sees that the message came.

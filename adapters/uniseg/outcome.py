@@ -1,4 +1,4 @@
-"""What became of a call, from what a NoneBot adapter raised."""
+"""Tells what became of a call by the error that a NoneBot adapter raised."""
 
 import httpx
 from nonebot.exception import ActionFailed, ApiNotAvailable, NetworkError

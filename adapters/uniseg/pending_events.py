@@ -1,4 +1,4 @@
-"""How much of what an account brought is not stored yet.
+"""Counts the events of an account that are not stored yet.
 
 A platform that keeps what nobody has confirmed (Telegram's updates, Satori's sequence) is told to
 forget it only once it is stored here: whatever ends the bot before then, nothing is lost.

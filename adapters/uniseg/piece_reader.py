@@ -1,4 +1,4 @@
-"""uniseg's pieces of a received message as our segments."""
+"""Reads uniseg's pieces of a received message into our segments."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext

@@ -1,4 +1,4 @@
-"""Our segments as uniseg's, for one platform call."""
+"""Writes our segments as uniseg's, for one platform call."""
 
 from collections.abc import Mapping
 

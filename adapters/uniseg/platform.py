@@ -1,4 +1,4 @@
-"""What one platform is like, beyond what uniseg knows of it."""
+"""Describes one platform, beyond what uniseg knows of it."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property

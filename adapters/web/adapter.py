@@ -1,4 +1,4 @@
-"""The web chat as one platform among the others."""
+"""Implements `Adapter` for the web chat."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Pictures, voices and files that come with a post."""
+"""Checks the pictures, voices and files of a post."""
 
 import base64
 import binascii

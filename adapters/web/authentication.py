@@ -1,4 +1,4 @@
-"""Who may come in: the secrets, the sessions, the one-time links, and what is tried too often."""
+"""Authenticates by token, session or one-time link, and limits failed attempts."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Reading a request's body without letting it become larger than it may."""
+"""Reads a request's body up to a limit."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""How the API says no: one error, and the route that turns it into an answer."""
+"""Defines the one error of the API, and the route that turns it into an answer."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any

@@ -1,4 +1,4 @@
-"""What stands before every route and socket: whose name is called, from which page, and who.
+"""Checks every request before its route: the host, the origin and the login.
 
 DNS rebinding lets a stranger's page reach a server on loopback under the stranger's own name, so
 the ``Host`` header is checked for all of the application. ``Origin`` and login are checked for what

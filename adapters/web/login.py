@@ -1,4 +1,4 @@
-"""``/`` and ``/login``: from a one-time link or the token to a session."""
+"""Serves ``/`` and ``/login``: turns a one-time link or the token into a session."""
 
 from collections import deque
 from urllib.parse import parse_qs

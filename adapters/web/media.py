@@ -1,4 +1,4 @@
-"""Handing out pictures, voices and files so that a browser shows or plays, but never runs them."""
+"""Serves pictures, voices and files so that a browser shows or plays, but never runs them."""
 
 import re
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""Finding in a text who is addressed."""
+"""Finds who is mentioned in a text."""
 
 import re
 from collections.abc import Iterable, Mapping

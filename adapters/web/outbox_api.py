@@ -1,4 +1,4 @@
-"""What goes out, over HTTP: looked at, sent again, let go. Described in docs/http-api.md."""
+"""Lists, resends and drops outgoing messages over HTTP. Described in docs/http-api.md."""
 
 from fastapi import APIRouter
 

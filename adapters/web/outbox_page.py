@@ -1,4 +1,4 @@
-"""The operator's page of what goes out: ``/ui/outbox``."""
+"""Serves the operator's page of outgoing messages, ``/ui/outbox``."""
 
 from datetime import UTC, datetime
 from html import escape

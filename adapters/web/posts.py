@@ -1,4 +1,4 @@
-"""A posted message: checked, and handed to the bot in order."""
+"""Checks a posted message and hands it to the bot, in order."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Names of rooms and speakers, and the chat keys that they make."""
+"""Checks the names of rooms and speakers, and makes chat keys of them."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""The adapter's settings, by NoneBot's names: ``WEB_ALLOWED_HOSTS``, ``WEB_BOT_NAME``, ..."""
+"""Reads the adapter's settings, by NoneBot's names: ``WEB_ALLOWED_HOSTS``, ``WEB_BOT_NAME``, ..."""
 
 import json
 from collections.abc import Mapping

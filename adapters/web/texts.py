@@ -1,4 +1,4 @@
-"""What the page says, in the languages of the catalogue."""
+"""Reads the texts of the page, in the languages of the catalogue."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -1,4 +1,4 @@
-"""How records and runs look to a browser or a script: plain JSON, no path of this machine."""
+"""Shows records and runs as JSON, without paths of this machine."""
 
 from typing import Any, assert_never
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""The way out to Satori, whose server may be asked later what became of a message."""
+"""Sends deliveries to Satori, and asks its server later what became of one."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""The way out to Telegram."""
+"""Sends deliveries to Telegram."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Calls to the Bot API, and what became of them.
+"""Makes calls to the Bot API, and tells what became of them.
 
 NoneBot's adapter makes a new connection for each call, waits for ever and does not tell a refusal
 from an accident; its plugins go on using it, we do not.

@@ -1,4 +1,4 @@
-"""What comes from Telegram."""
+"""Reads events of Telegram."""
 
 from typing import Any, cast
 

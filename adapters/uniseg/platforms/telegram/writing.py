@@ -1,4 +1,4 @@
-"""A delivery as the one call that carries it."""
+"""Writes a delivery as one call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
