@@ -1,4 +1,4 @@
-"""What a child answered, read as a stranger's: it may be anybody by then."""
+"""Reads the answer of a child. A hostile file may control the child, so nothing is trusted."""
 
 import json
 from typing import Any

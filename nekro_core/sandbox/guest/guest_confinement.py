@@ -1,4 +1,4 @@
-"""What the supervisor does to itself before any strange code runs below it.
+"""The limits that the supervisor sets on itself before any code of the AI runs below it.
 
 The host has already taken away namespaces, capabilities and system calls. Here come the limits that
 a process sets on itself. The supervisor is process 1 of its namespace, so the kernel lets no signal

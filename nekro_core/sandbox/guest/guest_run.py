@@ -1,4 +1,4 @@
-"""The supervisor's side of one run: a process, its socket, and the pipe that it prints into."""
+"""The supervisor's side of one run: its process, its socket, and its output pipe."""
 
 from __future__ import annotations
 

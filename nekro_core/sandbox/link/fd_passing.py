@@ -1,4 +1,4 @@
-"""The host's end of the socket through which a supervisor hands out descriptors.
+"""The host's end of the socket through which a supervisor passes descriptors.
 
 Where supervisor and host are on one kernel, a connection out of a box is the connection itself:
 made by the supervisor in the box's own network, passed to the host, and from then on nobody's
