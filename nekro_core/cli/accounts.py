@@ -1,4 +1,4 @@
-"""``nekro accounts``: lists the bot's accounts and renames them."""
+"""``nekro accounts``: lists the bot's accounts and names their instances."""
 
 import argparse
 import sys
