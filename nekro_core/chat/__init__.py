@@ -1,4 +1,4 @@
-"""The values that every other room speaks in. No I/O, nothing imported from above."""
+"""The values of a message that every other room uses. No I/O."""
 
 from nekro_core.chat.delivery import Delivery, DeliveryState, Receipt
 from nekro_core.chat.key import MAX_KEY_LENGTH, ChatKey, ChatKeyError, ChatKind

@@ -1,4 +1,4 @@
-"""What goes out, and what became of it."""
+"""An outgoing message, and the result of sending it."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""HTML of strangers, made fit for the standard library's parser. Pure."""
+"""Cleans HTML of strangers, so that the standard library's parser can read it. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the store keeps of a conversation, in the order in which it was heard."""
+"""The record of a conversation: what the store keeps, in the order of arrival."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Values without a person who is to be forgotten. Pure."""
+"""Removes a person from stored values, for a request to be forgotten. Pure."""
 
 import json
 import re

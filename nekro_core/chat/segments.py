@@ -1,4 +1,4 @@
-"""The pieces that a message is made of, the same for every platform.
+"""The pieces of a message, which are the same for every platform.
 
 They are stored and sent as JSON with a ``type`` tag, so a field may be added with a default but
 never renamed: old rows must stay readable.

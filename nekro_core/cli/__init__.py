@@ -1,4 +1,4 @@
-"""The command ``nekro``. What a command needs is imported once it is known which one it is."""
+"""The command ``nekro``. It imports what a command needs once it knows which one it runs."""
 
 import argparse
 import gc

@@ -1,4 +1,4 @@
-"""``nekro accounts``: which accounts the bot has, and what they are called."""
+"""``nekro accounts``: lists the bot's accounts and names their instances."""
 
 import argparse
 import sys

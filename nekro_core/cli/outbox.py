@@ -1,4 +1,4 @@
-"""``nekro outbox``: what did not go out, and what nobody knows of.
+"""``nekro outbox``: lists messages that were not sent, or whose delivery is unknown.
 
 Through the running bot where one runs, else in the database, which is then nobody's.
 """

@@ -1,23 +1,23 @@
-"""Sound and pictures made into other sound and pictures, where a hostile file can do no harm.
+"""Recognizes, checks and converts sound and pictures. A hostile file can do no harm.
 
 ::
 
-    limits.py          what a platform takes of voices and pictures
-    converter.py       MediaConverter: bytes in, bytes of another kind out
-    plain_wav.py       telling 16-bit mono WAV from the rest without unpacking anything
-    sniff.py           the type of bytes, by what they hold
-    confined_process.py  a child process for each file: bounded in time, memory and what it may
-    touch child.py           the child's side of it
-    child_answer.py    what it answers, read as a stranger's
-    self_check.py      what it could reach on this machine, tried
-    sound_worker.py    the child that decodes and encodes sound
-    fork_server.py     a child for each picture, forked from a process that has all loaded
-    fork_loop.py       that process
-    picture_worker.py  its program, and pictures made smaller
-    picture_jobs.py    whether a stranger's picture is one, and a copy that a model may see
-    errors.py          why bytes were not converted
+    limits.py            which voices, pictures and files a platform accepts
+    sniff.py             the type of a file, read from its bytes
+    plain_wav.py         the length of a 16-bit mono WAV, read from its header
+    converter.py         MediaConverter: bytes of one type in, bytes of another type out
+    picture_jobs.py      checks a stranger's picture, and makes a copy for a model
+    confined_process.py  one child process for each file, with limits on time and memory
+    child.py             the code in such a child that reads a request and writes the answer
+    child_answer.py      reads that answer, and trusts none of it
+    sound_worker.py      the child that decodes and encodes sound
+    fork_server.py       one child for each picture, forked from a process that has loaded all
+    fork_loop.py         the loop of that process
+    picture_worker.py    its program, which decodes and scales pictures
+    self_check.py        tries what a decoder could reach on this machine if it was taken over
+    errors.py            why bytes were not converted
 
-Decoders are where strangers' bytes meet C code: of 600 SILK files with a few bytes changed, one
-library crashed over 57. So none of them runs in the bot's own process
+Decoders are C code that reads strangers' bytes. Of 600 SILK files with a few bytes changed, one
+library crashed over 57. So no decoder runs in the bot's own process
 (docs/decisions/0026-media.md).
 """

@@ -1,4 +1,4 @@
-"""The child's side of `nekro_core.media.confined_process`: one request, one answer."""
+"""The code in a confined child that reads one request and writes one answer."""
 
 import json
 import os

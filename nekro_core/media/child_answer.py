@@ -1,4 +1,4 @@
-"""What a child answered, read as a stranger's: it may be anybody by then."""
+"""Reads the answer of a child. A hostile file may control the child, so nothing is trusted."""
 
 import json
 from typing import Any
@@ -11,8 +11,9 @@ _MOST_WORDS = 300
 
 
 def read_answer(answer: bytes) -> tuple[dict[str, Any], bytes]:
-    """Its fields and its bytes. Raises `UnusableMedia`, also for half an answer, and
-    `CodecMissing`."""
+    """Return the answer's fields and the bytes after them.
+
+    Raises `UnusableMedia`, also for an incomplete answer, and `CodecMissing`."""
     head, _, made = answer.partition(b"\n")
     fields = _fields(head)
     if fields is None or fields.get("length") != len(made) or len(answer) > MOST_OUT:

@@ -1,4 +1,4 @@
-"""A child process for each file: what it holds of one chat is gone before the next is looked at."""
+"""Runs one child process for each file, so that no file of one chat is there for the next."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Bytes in, bytes of another kind out."""
+"""Converts bytes of one media type to another."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Why bytes were not converted.
+"""Errors of this room: why bytes were not converted.
 
 ::
 

@@ -1,4 +1,4 @@
-"""A child for each file that costs milliseconds: forked from a process that has all loaded."""
+"""Forks a child for each file from a process that has loaded its libraries."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is asked of a stranger's picture: whether it is one, and a copy that a model may see."""
+"""Checks whether a stranger's bytes are a picture, and makes a copy that a model may see."""
 
 import io
 import warnings

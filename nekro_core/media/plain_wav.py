@@ -1,4 +1,4 @@
-"""Whether bytes are a WAV file as every platform and program takes it, told from its header."""
+"""Reads from its header whether a file is a WAV that every platform and program plays."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What bytes are, by what they hold. Names and declared types are claims of strangers."""
+"""Recognizes a file's type by its bytes. Names and declared types may be false."""
 
 from typing import Final
 

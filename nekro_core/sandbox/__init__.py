@@ -1,23 +1,23 @@
-"""Isolated boxes that run code and keep files. A library: it knows nothing of chats.
+"""Isolated boxes that run code and keep files. This room is a library: it knows nothing of chats.
 
 ::
 
-    box.py        the contract: Backend makes Boxes, a Box executes Runs
-    results.py    what a box gives back of commands, files, archives, connections
-    settings.py   SandboxSettings
-    backends.py   open_backend: the first backend that passes its own self-check
-    check.py      what a self-check reads back from inside a box
-    pool.py       BoxPool: boxes that are ready before anyone asks
-    supply.py     BoxSupply: boxes while the backend still proves itself, and words where it fails
-    memory_limit.py  what all boxes may use together
-    uploads.py    what the host puts into a box for reading only
-    hop_headers.py  which headers of HTTP pass a proxy
-    link/         a box whose supervisor is reached over a channel: the same behind every backend
-    jail/         what makes boxes with bubblewrap
-    docker/       what makes boxes with a Docker engine
-    guest/        what runs inside: the supervisor, and the processes it forks for runs
-    named/        boxes with names: several for one owner, over sleep, wake and restart
-    tools/        the eight tools of a model on named boxes: handle_tool_call, schemas
-    preview/      servers in boxes, shown in a browser
-    egress/       what boxes may reach, through the host alone
+    box.py           the contract: a Backend makes Boxes, a Box executes Runs
+    results.py       the values that a box returns for commands, files, archives, connections
+    settings.py      SandboxSettings
+    backends.py      open_backend: the first backend that passes its self-check
+    check.py         the self-check, which reads from inside a box what confines it
+    pool.py          BoxPool: a few boxes that are made before they are needed
+    supply.py        boxes for callers that come before the backend is ready
+    memory_limit.py  the memory that all boxes of a backend may use together
+    uploads.py       files that the host writes into a box and the box's code only reads
+    hop_headers.py   which HTTP headers a proxy passes on
+    link/            the connection between the main process and a box
+    jail/            boxes made with bubblewrap
+    docker/          boxes made with a Docker engine
+    guest/           the code inside a box: the supervisor, and the processes that it forks
+    named/           boxes that have names and outlive a restart
+    tools/           eight tools for a model that uses named boxes
+    preview/         servers in boxes, shown in a browser
+    egress/          the network addresses that a box may reach, through the host alone
 """

@@ -1,4 +1,4 @@
-"""Choosing what makes boxes on this machine. It fails closed: a backend proves itself first."""
+"""Chooses the backend that makes boxes. Each backend must pass its self-check first."""
 
 import time
 from collections.abc import Callable

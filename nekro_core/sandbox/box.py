@@ -1,4 +1,4 @@
-"""The contract between whoever wants code run and whatever isolates it.
+"""The contract between a caller that wants code run and a backend that isolates it.
 
 A *backend* makes *boxes*; a box keeps files and executes *runs*, one at a time. A run is fed whole
 top-level statements while they become known, calls functions of the host, and ends with a

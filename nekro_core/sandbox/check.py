@@ -1,4 +1,4 @@
-"""Reading back from inside a box what confines it. The same for every backend.
+"""Reads from inside a box what confines it. The check is the same for every backend.
 
 The probe is an ordinary run: it looks, tries what must fail, and reports through a tool call.
 """

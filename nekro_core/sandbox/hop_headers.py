@@ -1,4 +1,4 @@
-"""Headers of HTTP that pass a proxy, and those that are for one connection alone."""
+"""Which HTTP headers a proxy passes on, and which are for one connection alone."""
 
 from collections.abc import Iterable
 

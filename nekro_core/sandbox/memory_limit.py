@@ -1,4 +1,4 @@
-"""What all boxes of a backend may use together, and who waits or ends where that is reached.
+"""The memory that all boxes of a backend may use together, and what happens at the limit.
 
 Each box has bounds of its own; many boxes that each keep to them can still take the machine. The
 limits of all cannot simply be reserved: a box that may use 900 MB mostly uses 20. So what they do

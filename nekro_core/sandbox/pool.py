@@ -1,4 +1,4 @@
-"""A few boxes that are ready before anyone asks, so that nobody waits for an interpreter."""
+"""Keeps a few boxes ready, so that nobody waits until an interpreter has started."""
 
 import logging
 from collections import deque

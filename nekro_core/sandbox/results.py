@@ -1,4 +1,4 @@
-"""What a box gives back of commands, files, archives and connections."""
+"""The values that a box returns for commands, files, archives and connections."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What the host puts into a box for reading only: the files below ``/app/uploads``."""
+"""Files below ``/app/uploads``: the host writes them into a box, its code only reads them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

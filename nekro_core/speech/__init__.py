@@ -1,1 +1,1 @@
-"""Voices behind one protocol."""
+"""Turns text into voice and voice into text, with one interface for several engines."""

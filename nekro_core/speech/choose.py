@@ -1,4 +1,4 @@
-"""From settings to a speaker."""
+"""Builds the voice engine that the settings name."""
 
 from collections.abc import Sequence
 

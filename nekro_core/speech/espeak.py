@@ -1,4 +1,4 @@
-"""espeak-ng: small, offline, any language; not pretty."""
+"""The voice engine espeak-ng: small, offline, for any language. It does not sound natural."""
 
 import difflib
 from collections.abc import Sequence

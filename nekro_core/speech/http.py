@@ -1,4 +1,4 @@
-"""Any voice behind an OpenAI-style ``/audio/speech`` address."""
+"""A voice engine behind an OpenAI-style ``/audio/speech`` address."""
 
 import httpx
 

@@ -1,4 +1,4 @@
-"""Any ear behind an OpenAI-style ``/audio/transcriptions`` address.
+"""Transcribes voices with an OpenAI-style ``/audio/transcriptions`` address.
 
 Source: https://platform.openai.com/docs/api-reference/audio/createTranscription; whisper.cpp's
 server, faster-whisper-server, LocalAI, vLLM and SiliconFlow answer the same.

@@ -1,4 +1,4 @@
-"""Kanji to kana, for engines that cannot read Japanese.
+"""Converts kanji to kana, for engines that cannot read Japanese.
 
 espeak-ng spells a kanji as "Chinese letter", and kana beside it too. MeCab with the IPA dictionary
 knows the readings, and where は is "wa" and へ is "e". It guesses names and some counters wrong.

@@ -1,4 +1,4 @@
-"""Piper: offline and natural, for the languages of its voices."""
+"""The voice engine Piper: offline and natural, for the languages of its voices."""
 
 import importlib
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""The contract of a voice: text in, sound out.
+"""The interface of a voice engine: text in, sound out.
 
 Errors::
 

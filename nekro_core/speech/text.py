@@ -1,4 +1,4 @@
-"""What of a text can be spoken, and in which language."""
+"""Removes from a text what cannot be spoken, and recognizes its language."""
 
 import re
 import unicodedata

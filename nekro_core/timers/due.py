@@ -1,4 +1,4 @@
-"""What becomes of a timer whose time has come. Pure: a row and the time in, a row or words out."""
+"""What happens to a timer that is due. Pure: takes a row and the time, returns a row or words."""
 
 from dataclasses import replace
 from datetime import datetime

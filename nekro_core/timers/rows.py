@@ -1,4 +1,4 @@
-"""Timers in memory and in the store, and the order in which they come."""
+"""The timers in memory and in the store, in the order in which they are due."""
 
 from heapq import heappop, heappush
 

@@ -1,4 +1,4 @@
-"""Waiting for timers, and telling of those that are due.
+"""Waits for timers, and reports those that are due.
 
 A timer that is due is a system line in its chat, which the chat's agent answers. The line, and the
 row that knows of it, are written in one transaction, and the line has a unique key made of timer

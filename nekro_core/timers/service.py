@@ -1,4 +1,4 @@
-"""What the rest of the bot asks of timers: set, list, change and forget them."""
+"""What other rooms can do with timers: set, list, change and forget them."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable

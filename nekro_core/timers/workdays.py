@@ -1,4 +1,4 @@
-"""Which days a recurring timer is meant for."""
+"""The days on which a recurring timer is due."""
 
 import importlib
 from datetime import date

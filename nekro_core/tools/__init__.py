@@ -1,1 +1,1 @@
-"""Tools: from a function to what the model sees, and from a call back to the function."""
+"""Turns a function into a tool that a model can call, and a call into one of the function."""

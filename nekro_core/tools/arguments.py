@@ -1,4 +1,4 @@
-"""Arguments as they came from a box, checked and converted to what a handler's annotations say."""
+"""Checks the arguments of a call from a box, and converts them to the annotated types."""
 
 import difflib
 import reprlib

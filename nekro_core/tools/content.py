@@ -1,4 +1,4 @@
-"""Content for a model's eyes and ears: OpenAI-style parts, checked before they cost anything.
+"""Pictures and sound for a model: OpenAI-style parts, checked before they are sent.
 
 Source: the ``content`` array of the Chat Completions API (``text``, ``image_url``,
 ``input_audio``).

@@ -1,4 +1,4 @@
-"""From a function to a `Tool`: its signature, its types and its docstring, read once at load.
+"""Builds a `Tool` from a function's signature, types and docstring, once when it is loaded.
 
 A function that cannot be a tool is refused, one that could be documented better is taken with a
 warning; both say file, line and what to write.

@@ -1,4 +1,4 @@
-"""Worked examples out of a docstring's ``Example:`` section.
+"""Reads worked examples from a docstring's ``Example:`` section.
 
 The convention: a line ``# User: what a person says``, then the code that answers it, up to the
 next such line. What stands before the first one is an example for readers only.

@@ -1,4 +1,4 @@
-"""Under which names the model's code finds a tool, and what happens when two want the same one."""
+"""The names by which the model's code finds a tool, and what happens if two want the same one."""
 
 import builtins
 import difflib

@@ -1,4 +1,4 @@
-"""Tools as they are offered outside of the bot, and what a call from there comes to."""
+"""Tools that programs outside of the bot may call, and the results of such calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What became of a call: the value that a handler returned, checked against its tool's kind."""
+"""The outcome of a call: the value that a handler returned, checked against its tool's kind."""
 
 import inspect
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is wrong with a plugin, for its operator and its author to read."""
+"""A fault of a plugin, with a message for its operator and its author."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""A tool as Python: the signature, types and docstring that the model reads."""
+"""Writes a tool as a Python stub: the signature, types and docstring that the model reads."""
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence

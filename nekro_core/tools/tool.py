@@ -1,4 +1,4 @@
-"""What a tool is: one description from which stub, schema and validation are made."""
+"""The description of a tool. Its stub, its schema and its validation are made from it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext

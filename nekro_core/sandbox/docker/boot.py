@@ -1,4 +1,4 @@
-"""How the supervisor's code reaches a container: through the stream that is attached to it.
+"""Sends the supervisor's code into a container, through the stream that is attached to it.
 
 Nothing is mounted and no file is written, so it works with an engine on another machine and on a
 read-only root. The command line holds a few lines that take pieces off standard input, each behind

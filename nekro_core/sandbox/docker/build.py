@@ -1,4 +1,4 @@
-"""Making images for boxes: from a registry's, from a folder, or from what this machine has."""
+"""Makes images for boxes: from a registry's image, from a folder, or from this machine's files."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What a box's container is told to be, in the engine's own terms.
+"""The configuration of a box's container, in the engine's own terms.
 
 Everything that confines it stands here. Source of the names: the Engine API, "Create a container".
 """

@@ -1,4 +1,4 @@
-"""Which image a name means, and what Python it holds.
+"""Finds the image that a name means, and the Python in it.
 
 A box may be made from ``python`` (the default, made by ``nekro sandbox image``), from others made
 that way, and from images that the operator named in ``NEKRO_SANDBOX__IMAGES``. Not from whatever

@@ -1,4 +1,4 @@
-"""Making a box on an engine: its container, stream, descriptor socket and supervisor."""
+"""Makes a box on an engine: its container, stream, descriptor socket and supervisor."""
 
 import logging
 import secrets

@@ -1,4 +1,4 @@
-"""Containers whose bot is gone: found by their labels, and removed.
+"""Finds containers whose bot is gone by their labels, and removes them.
 
 A box's container ends by itself when its bot's connection does. What is left is what was made and
 never started, or belongs to an engine or a machine that died as well. A label says in which place

@@ -1,4 +1,4 @@
-"""A box's container from its start to its end."""
+"""Starts a box's container and ends it."""
 
 import asyncio
 import logging

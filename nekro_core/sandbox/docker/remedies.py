@@ -1,4 +1,4 @@
-"""What to do about the reasons for which an engine cannot be used."""
+"""What the operator can do when an engine cannot be used."""
 
 _REMEDIES = {
     ("permission denied", "errno 13"): (

@@ -1,4 +1,4 @@
-"""Files that a box's code can read and never write, on any engine.
+"""Writes files that a box's code can read and never write, on any engine.
 
 A box's code and its supervisor share a user id, so no permission bit holds between them; a mount
 that is read-only inside needs a folder of the engine's own machine, which a bot that is elsewhere

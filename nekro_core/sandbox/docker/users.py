@@ -1,4 +1,4 @@
-"""User ids of boxes: two for each, which no other living box of this process has."""
+"""User ids of boxes: each box has two, which no other living box of this process has."""
 
 import secrets
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Running the reply's statements as they are fed, as one program called ``__main__``."""
+"""Runs the statements of a reply, as they arrive, as one program called ``__main__``."""
 
 from __future__ import annotations
 import __future__

@@ -1,4 +1,4 @@
-"""Commands: programs that the host has run in the box, what they print, and their end.
+"""Runs the host's commands in the box: starts them, collects what they print, ends them.
 
 Each is a session of its own and adopts the orphans below it while it lives, so that its whole tree
 can be found and ended, daemons too. What it leaves in the background when it ends by itself is the

@@ -1,8 +1,9 @@
-"""What the supervisor does to itself before any strange code runs below it.
+"""The limits that the supervisor sets on itself before any code of the AI runs below it.
 
-The host has already taken away namespaces, capabilities and system calls. Here come the limits that
-a process sets on itself. The supervisor is process 1 of its namespace, so the kernel lets no signal
-from inside end or stop it, and it is not dumpable, so nobody of its own user id looks into it.
+The host has already restricted namespaces, capabilities and system calls. This module sets the
+limits that a process sets on itself. The supervisor is process 1 of its namespace, so the kernel
+lets no signal from inside end or stop it, and it is not dumpable, so no process of its own user id
+can read its memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the executor does: commands as its children, globs and archives as threads of its own.
+"""The executor's loop: it runs commands as child processes, globs and archives as threads.
 
 The commands' orphans become its children too, since it adopts them. That is what tells them from
 the processes of a run when the run ends: nobody can move below the executor.

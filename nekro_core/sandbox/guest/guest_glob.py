@@ -1,4 +1,4 @@
-"""Finding files by pattern, without a shell: a walk that never leaves the folder it began in."""
+"""Finds files by pattern, without a shell. The walk never leaves the folder it began in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a box uses while nobody uses it, and giving it back.
+"""Measures what an unused box uses, and gives memory back.
 
 Half a second after its last use a box has no process but the supervisor's. After a longer time the
 supervisor starts itself anew, which takes a third of its memory away: its process, limits, filter

@@ -1,4 +1,4 @@
-"""The supervisor of a box: stands between the host and all that runs here.
+"""Starts the supervisor of a box, which is between the host and all code that runs here.
 
 `main` is called once per box, with ``sys.argv`` as LIMITS CHANNEL [FD_SOCKET]. LIMITS is JSON.
 CHANNEL is the number of the descriptor that is the host's channel, or two, ``0,1``, where it comes

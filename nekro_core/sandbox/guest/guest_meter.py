@@ -1,4 +1,4 @@
-"""What the processes of this box use, for backends whose host cannot look at them from outside.
+"""Measures the processes of this box, for backends whose host cannot see them.
 
 The supervisor sees them all: they are below it in its own namespace of process ids. What bounds
 their memory there is the kernel; here it is learnt that the kernel had to kill for it. (Adding up

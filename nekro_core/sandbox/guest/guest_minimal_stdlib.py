@@ -1,4 +1,4 @@
-"""A little of the standard library without what it imports: a cold start waits for every module.
+"""Small replacements for modules of the standard library that are slow to import.
 
 `contextlib`, `json` and `ctypes` bring `collections`, `enum`, `functools` and `re` with them, which
 together cost as much again as the interpreter's own start. Once a box has nothing to do the

@@ -1,4 +1,4 @@
-"""What a run finds of its box besides files: the host's variables, and packages from pip."""
+"""Gives a run the host's environment variables and the packages from pip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of the box: who is below whom, and how to end some of them and not others."""
+"""Lists the processes of the box as a tree, and kills some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of a box, one after another: fed, listened to, counted, and ended for good."""
+"""Runs one run after another: starts it, passes its calls on, limits it, ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sockets of a network namespace may hold: memory that no process has mapped.
+"""Bounds the memory in sockets of a network namespace, which no process has mapped.
 
 Where a cgroup counts it the kernel keeps it within the box's limit (version 1 leaves TCP out);
 elsewhere nobody does. What can be seen without a privilege is how many sockets there are, those

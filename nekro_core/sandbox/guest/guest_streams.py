@@ -1,7 +1,8 @@
 """Connections between the box and the host: passed as descriptors, else relayed.
 
-A socket belongs to the network namespace in which it was made, whoever holds it: the supervisor
-makes it and gives it away. See `guest_wire` for what passes where there is no descriptor socket.
+A socket belongs to the network namespace in which it was made, also in another process. So the
+supervisor makes the socket and passes it on. See `guest_wire` for what passes where there is no
+descriptor socket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The home folder as a tar archive, for what outlives the box on the host's disk."""
+"""Packs the home folder as a tar archive, which the host keeps on its disk."""
 
 from __future__ import annotations
 

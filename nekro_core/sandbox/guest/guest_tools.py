@@ -1,4 +1,4 @@
-"""The host's functions as a run sees them: a call blocks its thread until the answer is there."""
+"""The host's functions for a run: a call blocks its thread until the answer arrives."""
 
 from __future__ import annotations
 

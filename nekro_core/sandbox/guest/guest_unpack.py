@@ -1,4 +1,4 @@
-"""Files on their way into a box. What arrives may have been made by anyone who wrote another box.
+"""Unpacks files on their way into a box. Another box may have written them: trust nothing.
 
 Everything is laid out under a name of its own beside the target and renamed when it is whole, so
 that nothing half is ever seen and a failure leaves nothing. No folder is entered through a link.

@@ -1,4 +1,4 @@
-"""Values on their way: arguments out as plain data, results in by pickle.
+"""Converts values: arguments to plain data, results from pickles.
 
 Out: JSON in which bytes, and texts over 4 KiB, stand as ``{"$b": [offset, length]}`` and
 ``{"$t": ...}`` into the raw body. A dict whose only key starts with ``$`` is written as

@@ -1,4 +1,4 @@
-"""Where on this machine a group with limits can be made, and who is in one.
+"""Finds where on this machine a cgroup with limits can be made, and who is in one.
 
 Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``, `man 5 proc` for the files.
 """

@@ -1,4 +1,4 @@
-"""Limits that the kernel keeps for the whole tree of a box: memory, processes, processor share.
+"""Cgroups: the kernel limits memory, processes and processor share of a box's whole tree.
 
 A group is made where this process may make one: version 2 in a part of the tree that is delegated
 to it (systemd's ``Delegate=yes``) or, as root, in any whose controllers are passed on; version 1 as

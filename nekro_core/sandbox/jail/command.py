@@ -1,4 +1,4 @@
-"""How bubblewrap is told to make a box: the whole view that a guest has of a machine."""
+"""The arguments of bubblewrap for a box: all that a guest sees of the machine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a box is defended by, each by name, so that a test can show what it is good for.
+"""The defences of a box, each with a name, so that a test can switch one off.
 
 A test of an attack runs once more with the defence switched off and must then see the attack
 succeed: else it would pass whatever the box did. No setting leads here; everything is on unless

@@ -1,4 +1,4 @@
-"""Which Python runs inside: one that the box's user can reach, with its whole standard library."""
+"""Finds a Python for boxes that their user can read, with its whole standard library."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What every box of one backend shares, found and laid out once: interpreter, launcher, images."""
+"""What all boxes of one backend share: interpreter, launcher, images. Found once."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The processes of one box: started by the main thread, watched by descriptor, ended for good."""
+"""Starts, watches and ends the processes of one box."""
 
 import asyncio
 import contextlib

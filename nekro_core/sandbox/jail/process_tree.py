@@ -1,4 +1,4 @@
-"""What the kernel tells of a tree of processes: who is in it, what memory and time it uses."""
+"""Reads from the kernel which processes a tree has, and their memory and time."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What to do about the reasons for which a kernel or its keeper refuses boxes."""
+"""What the operator can do when the kernel or its administrator refuses boxes."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What boxes need on the host's disk while a backend is open, where their users can reach it.
+"""The files on the host's disk that boxes need while a backend is open.
 
 ::
 

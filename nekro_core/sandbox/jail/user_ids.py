@@ -1,4 +1,4 @@
-"""User ids for boxes where the host is root: one each, so that no box can touch another's."""
+"""User ids for boxes of a root host: one each, so that no box can touch another's files."""
 
 import secrets
 from pathlib import Path

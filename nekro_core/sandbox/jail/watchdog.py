@@ -1,4 +1,4 @@
-"""Bounds that hold for the whole tree of a box, by looking at it ten times a second.
+"""Limits the whole process tree of each box, which it measures ten times a second.
 
 ``RLIMIT_DATA`` is per process: four children of 200 MB each pass a limit of 256. A cgroup would do
 this in the kernel; where one can be made it takes this class's place.

@@ -1,4 +1,4 @@
-"""An archive on its way from one box to another, through this process and never held by it."""
+"""Streams an archive from one box to another without holding it in memory."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""A box whose supervisor is reached over a channel: the same behind every backend."""
+"""A box that is reached over a channel to its supervisor. Every backend uses it."""
 
 import socket
 import time

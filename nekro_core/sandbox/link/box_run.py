@@ -1,4 +1,4 @@
-"""The host's side of one run: what it was fed, what it asks, how long its code ran."""
+"""The host's side of one run: feeds it source, answers its calls, counts its time."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Reading what a guest sends: a call's arguments as plain data, within limits, or an error.
+"""Decodes a call that a guest sends: arguments as plain data, within limits.
 
 Strict on purpose: no duplicate keys, no NaN or infinity, whole numbers of 64 bits, bounded depth,
 and every piece of the body referred to must lie inside it. Nothing is unpickled.

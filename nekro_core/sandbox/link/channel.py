@@ -1,4 +1,4 @@
-"""The host's end of a box's channel: frames in by callback, frames out without waiting."""
+"""The host's end of a box's channel. Frames arrive by callback and are sent without waiting."""
 
 import asyncio
 import socket

@@ -1,8 +1,7 @@
-"""The host's end of the socket through which a supervisor hands out descriptors.
+"""The host's end of the socket through which a supervisor passes descriptors.
 
-Where supervisor and host are on one kernel, a connection out of a box is the connection itself:
-made by the supervisor in the box's own network, passed to the host, and from then on nobody's
-between the two.
+Where supervisor and host run on one kernel, the supervisor opens a connection in the box's network
+and passes its descriptor to the host. From then on the host uses the connection directly.
 """
 
 import asyncio
@@ -18,8 +17,10 @@ _SORTS = ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STR
 
 
 class DescriptorReceiver:
-    """Gives each descriptor that arrives, with the number beside it. The supervisor is not trusted:
-    what is no stream socket, alone and with its number, ends it."""
+    """Calls ``on_socket`` for each descriptor that arrives, with the number that came beside it.
+
+    The supervisor is not trusted. It may send one stream socket with its number at a time; anything
+    else calls ``on_broken``, and nothing more is received."""
 
     def __init__(
         self,
@@ -53,10 +54,10 @@ class DescriptorReceiver:
                 self._break(f"its descriptor socket broke: {error}")
                 return
             if not message and not descriptors:
-                self.close()  # the supervisor is gone, which its channel tells
+                self.close()  # the supervisor is gone, and its channel says so
                 return
             if not self._take(message, descriptors):
-                self._break("its supervisor handed out what is no connection")
+                self._break("its supervisor passed a descriptor that is not a connection")
                 return
 
     def _take(self, message: bytes, descriptors: list[int]) -> bool:

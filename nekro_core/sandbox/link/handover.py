@@ -1,4 +1,4 @@
-"""Values into a box: pickles that a guest without our packages can read.
+"""Pickles values for a guest that has none of our packages.
 
 What the guest can import (the standard library, and what its template lists) goes as it is.
 Anything else arrives as plain data: an enum as its value, a subclass of ``str`` or ``dict`` as

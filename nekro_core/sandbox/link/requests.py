@@ -1,4 +1,4 @@
-"""What a box is asked beside its run: numbered requests, each answered once, any number at once."""
+"""Requests to a box beside its run: each has a number and one answer; many may be open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

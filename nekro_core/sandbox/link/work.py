@@ -1,4 +1,4 @@
-"""Commands, globs and archives of a box: what its supervisor hands on to its executor."""
+"""Commands, globs and archives: the supervisor hands them to its executor."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""Tasks that answer the calls of runs, and go from call to call.
+"""Tasks that answer the calls of runs, one call after another.
 
 A call arrives in a callback of the event loop, where anyio can begin no task unless it started the
 loop itself, and a web server starts its own. And beginning one takes longer than most calls.

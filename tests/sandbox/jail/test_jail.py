@@ -17,6 +17,7 @@ from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conformance import BackendConformance
+from tests.sandbox.conformance_globals import cell
 from tests.sandbox.conformance_streams import StreamConformance
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.run_code import Tools, play
@@ -101,6 +102,29 @@ async def test_a_process_without_descriptors_is_told_so_and_lives(jail: Backend)
         for descriptor in held:
             os.close(descriptor)
     await (await jail.create(SMALL)).destroy()
+
+
+STOPS_LATE = """
+import ctypes, os, threading, time
+libc = ctypes.CDLL(None)
+actions = ctypes.create_string_buffer(256)
+libc.posix_spawn_file_actions_init(actions)
+libc.posix_spawn_file_actions_addopen(actions, 0, b"fifo", os.O_RDONLY, 0)
+words = (ctypes.c_char_p * 2)(b"/bin/true", None)
+spawn = (ctypes.byref(ctypes.c_int()), b"/bin/true", actions, None, words, None)
+threading.Thread(target=libc.posix_spawn, args=spawn, daemon=True).start()
+time.sleep(0.1)
+x = 1
+"""
+"""A thread waits until its child has opened the pipe, and cannot be stopped before."""
+
+
+async def test_globals_are_kept_of_a_run_that_takes_a_while_to_stop(box: Box) -> None:
+    """As where it waits for a processor of a busy machine."""
+    await box.execute("mkfifo fifo; (sleep 0.4; echo > fifo) >/dev/null 2>&1 &")
+    result = await cell(box, STOPS_LATE)
+    assert (result.stop, result.globals_kept) == (StopReason.FINISHED, True), result
+    assert (await cell(box, "print(x)")).output == "1\n"
 
 
 NO_MORE_DESCRIPTORS = """

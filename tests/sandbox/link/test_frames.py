@@ -226,10 +226,10 @@ async def test_a_supervisor_that_breaks_the_protocol_loses_its_box(sent: bytes, 
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("file", "what is no connection"),
-        ("pair", "what is no connection"),
-        ("nothing", "what is no connection"),
-        ("datagram", "what is no connection"),
+        ("file", "not a connection"),
+        ("pair", "not a connection"),
+        ("nothing", "not a connection"),
+        ("datagram", "not a connection"),
         ("unconnected", "what is not connected"),
     ],
 )
