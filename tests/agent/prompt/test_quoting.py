@@ -1,9 +1,9 @@
 """No line of a prompt begins as the program's own do, but the program's own: however it is cut."""
 
 import re
+from collections.abc import AsyncIterator
 from datetime import UTC
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -141,28 +141,18 @@ async def test_cutting_a_quoted_file_at_a_chosen_place_forges_no_line(
 
 
 async def test_the_report_after_a_restart_forges_no_line(boxes: Shelf, tmp_path: Path) -> None:
-    async def stuck(_ctx: AgentCtx) -> str:
-        """Wait."""
+    async def silent() -> AsyncIterator[str]:
         await anyio.sleep_forever()
-        return ""
+        yield ""
 
     async def told(text: str, where: Path) -> ChatRequest:
-        model = ScriptedModel([fence(f"print({text[:900]!r})"), fence("stuck()")])
+        model = ScriptedModel([fence(f"print({text[:900]!r})"), silent()])
         settings = observing(900)
-        async with running_bot(where, boxes, model, tools=[stuck], settings=settings) as bot:
+        async with running_bot(where, boxes, model, settings=settings) as bot:
             await bot.say("go")
             await until(lambda: len(model.requests) == 2)
-            runs: list[Any] = []
-            while len(runs) < 2:
-                (turn,) = await bot.turns()
-                runs = await bot.store.runs.of_turn(turn.turn_id)
-                await anyio.sleep(0.01)
-            while not await bot.store.runs.calls(runs[1].run_id):
-                await anyio.sleep(0.01)
         model = ScriptedModel([answer("done")])
-        async with running_bot(
-            where, boxes, model, tools=[stuck], settings=settings, recover=True
-        ) as bot:
+        async with running_bot(where, boxes, model, settings=settings, recover=True) as bot:
             await until(lambda: bot.said() == ["done"])
             assert "[before] Before the restart you ran this:" in bot.prompt()
         return model.requests[0]
