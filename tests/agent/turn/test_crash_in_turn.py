@@ -13,6 +13,7 @@ from nekro_core.delivery.adapter import PlatformMessage
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import LIN, fence, running_bot, text_of
 from tests.agent.conftest import Shelf
 from tests.delivery.fakes import message
@@ -123,7 +124,9 @@ async def test_a_kill_at_any_moment_of_a_turn_leads_to_one_answer(
 async def test_what_was_asked_behind_a_turn_that_is_closed_is_answered(
     folder: Path, boxes: Shelf
 ) -> None:
-    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+    # It waits for more words, so that it begins no turn of its own.
+    waits = TriggerSettings(debounce_s=60)
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=waits) as bot:
         asked = await bot.accept(message(LIN, "ask one", message_id="1", time=time.time()))
         assert asked is not None
         turn = await bot.store.turns.begin(LIN, trigger_seq=asked.seq, through_seq=asked.seq)
