@@ -1,9 +1,10 @@
-"""uvicorn's HTTP with bounds on what somebody may send before anything knows who it is.
+"""Bounds what a client may send over uvicorn's HTTP before the bot knows who it is.
 
-uvicorn 0.54 on httptools keeps a header of any length in memory, waits for its end for ever, and
-takes connections until the process has no file descriptor left for anything else. Its limit of 5 s
-between two requests ends with any byte: after an answer that came before the whole body, or with an
-empty line, somebody could hold a connection for ever, and all of them for nobody else to come in.
+uvicorn 0.54 with httptools keeps a header of any length in memory and waits for its end for ever.
+It accepts connections until the process has no file descriptor left for anything else. Its limit of
+5 s between two requests is lifted by any byte. So a client could hold a connection for ever with an
+empty line, or with the rest of a body that was answered early. With all connections held, nobody
+else could connect.
 """
 
 import asyncio
@@ -17,25 +18,29 @@ _TOO_LARGE = b"HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\nconnection: close\
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """To be named as ``http`` in `uvicorn.Config`. A WebSocket's request is bounded like any."""
+    """Pass this class as ``http`` to `uvicorn.Config`. The request that opens a WebSocket has the
+    same bounds as any other."""
 
     most_head_bytes: ClassVar[int] = 64 * 1024
-    """Address and headers of one request; also what may come without being a part of a body."""
+    """The most bytes of a request's address and headers, and of other bytes outside a body."""
     head_s: ClassVar[float] = 10.0
-    """Seconds in which a request's address and headers must be there: the first one's from the
-    beginning of the connection, a later one's from the first byte after the answer before."""
+    """Seconds in which a request's address and headers must arrive. For the first request they
+    count from the beginning of the connection, for a later one from the first byte after the
+    previous answer."""
     untaken_s: ClassVar[float] = 120.0
-    """How long a client may leave its answer untaken. Whoever reads nothing would otherwise keep a
-    connection, and what is to be sent over it, for ever; WebSockets included."""
+    """How many seconds a client may leave sent data unread, also on a WebSocket. Without this
+    bound, a client that reads nothing would keep a connection and its unsent data for ever."""
     most_backslashes: ClassVar[int] = 500
-    """In the cookies of one request; over it, cookies that have any are left out. Python's own
-    reader takes time by their square (CVE-2024-7592, mended in 3.11.10 and 3.12.6): 60,000 held
-    everything up for 10 to 24 s, on any address that a framework answers. Some servers write a
-    comma as ``\\054``."""
+    """The most backslashes in the cookies of one request. If there are more, cookies that have a
+    backslash are left out. The time that Python's cookie parser takes grows with the square of
+    their number (CVE-2024-7592, fixed in 3.11.10 and 3.12.6): 60,000 blocked the event loop for 10
+    to 24 s, at any address that a framework answers. Some backslashes are legitimate: some servers
+    write a comma as ``\\054``."""
     most_connections: ClassVar[int] = 512
-    """At once, those of pages and platforms included. A page needs two or three; a process may
-    often open 1,024 files, and the database and the boxes need theirs. One more takes the place of
-    the one that has asked nothing for longest; where all are asking, it is refused."""
+    """The most connections at one time, including those of pages and platforms. A page needs two or
+    three. A process may often open only 1,024 files, and the database and the boxes need some of
+    them. When this number is reached, a new connection replaces the one that has been idle for the
+    longest time. If none is idle, the new one is refused."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -43,12 +48,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._backslashes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self.idle_since: float | None = None
-        """Since when nobody asks anything, on the loop's clock; None while a request is here."""
+        """When the connection became idle, on the loop's clock; None while a request is handled."""
 
-    def connection_made(  # type: ignore[override]  # as the parent: transports of sockets only
+    def connection_made(  # type: ignore[override]  # like the parent: socket transports only
         self, transport: asyncio.Transport
     ) -> None:
-        """Asyncio: somebody came."""
+        """Asyncio calls this when a client has connected."""
         super().connection_made(transport)
         _bound_untaken(transport, self.untaken_s)
         self.idle_since = self.loop.time()
@@ -76,12 +81,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Asyncio: it is over."""
+        """Asyncio calls this when the connection has ended."""
         self._head_is_there()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Asyncio: some bytes came. What the parser makes nothing of, it keeps."""
+        """Asyncio calls this for received bytes. The parser keeps an unfinished head in memory."""
         self._unread += len(data)
         super().data_received(data)
         if self._unread > self.most_head_bytes and not self.transport.is_closing():
@@ -91,24 +96,24 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._wait_for_head()
 
     def _is_between_requests(self) -> bool:
-        """Whether the last one has its answer. A WebSocket's connection is no longer ours."""
+        """Whether the last request is answered and no other waits; False for a WebSocket."""
         answered = bool(self.cycle) and self.cycle.response_complete
         return answered and not self.pipeline and self in self.connections
 
     def on_response_complete(self) -> None:
-        """uvicorn: the answer is written."""
+        """uvicorn calls this when an answer is written."""
         super().on_response_complete()
         if self._is_between_requests():
             self.idle_since = self.loop.time()
 
     def on_message_begin(self) -> None:
-        """httptools: a request begins."""
+        """httptools calls this when a request begins."""
         self._unread = self._backslashes = 0
         self._wait_for_head()
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """httptools: one header."""
+        """httptools calls this for each header."""
         if name.lower() == b"cookie":
             self._backslashes += value.count(b"\\")
             if self._backslashes > self.most_backslashes:
@@ -116,14 +121,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """httptools: all but the body is there."""
+        """httptools calls this when all headers of a request have arrived."""
         self._unread = 0
         self._head_is_there()
         self.idle_since = None
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """httptools: a piece of the body, which whoever reads it bounds."""
+        """httptools calls this for a piece of the body. The reader of the body bounds its size."""
         self._unread = 0
         super().on_body(body)
 

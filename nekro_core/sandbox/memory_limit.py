@@ -1,13 +1,15 @@
 """The memory that all boxes of a backend may use together, and what happens at the limit.
 
-Each box has bounds of its own; many boxes that each keep to them can still take the machine. The
-limits of all cannot simply be reserved: a box that may use 900 MB mostly uses 20. So what they do
-use is measured, and the sum is bounded:
+Each box has its own limit. But many boxes together can use up the machine's memory although each
+keeps to its limit. Reserving the full limit of each box would waste memory: a box that may use
+900 MB usually uses 20. So the memory that the boxes really use is measured, and the sum is limited:
 
-- From `_CROWDED` of the limit on new work waits, for so long and then with an error, and whoever
-  keeps boxes ends the one unused longest (`MemoryLimit.crowded`).
-- Each box at work has an equal share of the limit for certain. Only over the limit itself is work
-  ended, that of the box with most, and only where it has more than this share; one of them must.
+- When the sum is above `_CROWDED` of the limit, new work waits. If no memory becomes free in time,
+  it fails with an error. Meanwhile the code that keeps the boxes ends idle ones, the one
+  unused longest first (`MemoryLimit.crowded`).
+- When the sum is above the limit itself, the work of one box is ended: of the box at work that uses
+  most, and only if it uses more than its share. All boxes at work have equal shares of the limit,
+  so the work of a box that keeps to its share is never ended here.
 """
 
 import logging
@@ -24,18 +26,21 @@ _log = logging.getLogger(__name__)
 LOOK_S = 0.1
 _CROWDED = 0.8
 _LEAST = 64 * 1024 * 1024
-"""Share that each box at work has at least: with more of them than that, new ones wait."""
+"""The smallest share of a box at work. If one more box at work would make the shares smaller than
+this, it has to wait."""
 _MIB = 1024 * 1024
 
 
 def half_of_machine(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Half of this machine's memory in bytes: the bot, its database and its neighbours need some,
-    and the kernel's caches too. 2 GB where it is not told."""
+    """Half of this machine's memory in bytes, or 2 GB if the kernel does not report it.
+
+    The bot, its database, other programs and the kernel's caches need the other half.
+    """
     return meminfo_bytes("MemTotal", meminfo) // 2 or 2 * 1024 * _MIB
 
 
 def meminfo_bytes(field: str, meminfo: Path) -> int:
-    """A field of the kernel's ``/proc/meminfo`` in bytes; 0 where it is not told. proc(5)."""
+    """A field of ``/proc/meminfo`` in bytes, or 0 if the kernel does not report it; see proc(5)."""
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         return int(lines[field].split()[0]) * 1024
@@ -44,21 +49,21 @@ def meminfo_bytes(field: str, meminfo: Path) -> int:
 
 
 class MeasuredBox(Protocol):
-    """A box as it is seen here."""
+    """The part of a box that `MemoryLimit` needs."""
 
     used_bytes: int
-    """When it was looked at last: its processes, its files and its sockets."""
+    """The memory of its processes, files and sockets when it was last measured."""
 
     @property
     def busy(self) -> bool:
-        """Whether something strange may run in it."""
+        """Whether code of the guest may run in it."""
 
     def end_work(self, because: str) -> None:
-        """End its run and its commands for their memory."""
+        """End its run and its commands, because they use too much memory."""
 
 
 class MemoryLimit:
-    """The bound on ``boxes``. Whoever measures them calls `look` after each time."""
+    """Limits the memory of ``boxes``. The code that measures them calls `look` each time after."""
 
     def __init__(
         self, limit: int, wait_s: float, boxes: Callable[[], Collection[MeasuredBox]]
@@ -71,12 +76,12 @@ class MemoryLimit:
 
     @property
     def used(self) -> int:
-        """Bytes, when the boxes were measured last."""
+        """The bytes that all boxes together used when they were last measured."""
         return sum(box.used_bytes for box in self._boxes())
 
     @property
     def crowded(self) -> bool:
-        """Whether there is no room for more work: idle boxes should go."""
+        """Whether there is no memory for more work, so that idle boxes should be ended."""
         boxes = self._boxes()
         if (len(boxes) + 1) * _LEAST > self.limit:
             working = sum(box.busy for box in boxes)
@@ -95,7 +100,7 @@ class MemoryLimit:
             return
         with anyio.move_on_after(self._wait_s):
             async with self._turn:
-                while self.crowded:  # noqa: ASYNC110 - what boxes use is measured, nobody tells
+                while self.crowded:  # noqa: ASYNC110 - use is measured, no event tells
                     await anyio.sleep(LOOK_S)
                 return
         raise BoxesFull(
@@ -104,13 +109,13 @@ class MemoryLimit:
         )
 
     async def watch(self) -> None:
-        """Until cancelled, for boxes that tell themselves what they use."""
+        """Call `look` regularly, until cancelled. For boxes that report their use themselves."""
         while True:
             self.look()
             await anyio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """End work where the sum is over the limit."""
+        """If all boxes together are over the limit, end the work of the box that uses most."""
         used = self.used
         if used <= self.limit:
             return
@@ -119,10 +124,10 @@ class MemoryLimit:
             return
         greediest = max(working, key=lambda box: box.used_bytes)
         if greediest.used_bytes <= self.limit / len(working):
-            return  # it is idle ones that have it: they are about to go
+            return  # idle boxes use the rest, and they are ended soon
         because = (
             f"all sandboxes together used more than {self.limit // _MIB} MB; "
-            f"this one had most, {greediest.used_bytes // _MIB} MB, and was stopped"
+            f"this one used the most, {greediest.used_bytes // _MIB} MB, and was stopped"
         )
         _log.warning("%s", because)
         greediest.end_work(because)

@@ -12,20 +12,21 @@ from nekro_core.speech.speaker import Speaker, Speech, Transcriber, VoiceInfo, V
 
 
 class FallbackSpeaker:
-    """A `Speaker` of several: the first that has the voice, or one for the text's language, speaks.
+    """A `Speaker` that tries several others in order.
 
-    Only `VoiceUnknown` passes a text on. An engine that is broken says so rather than being
-    replaced unnoticed.
+    The next speaker is tried only after `VoiceUnknown`: the one before does not have the wanted
+    voice, or no voice for the text's language. Any other error is raised, so that nobody overlooks
+    a broken engine.
     """
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:
         if not speakers:
-            raise ValueError("a chain needs at least one speaker")
+            raise ValueError("FallbackSpeaker needs at least one speaker")
         self._speakers = tuple(speakers)
         self.name = "+".join(speaker.name for speaker in speakers)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """Those of all, in order."""
+        """The voices of all speakers, in the order of the speakers."""
         return tuple([info for speaker in self._speakers for info in await speaker.voices()])
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
@@ -38,18 +39,18 @@ class FallbackSpeaker:
         return await self._speakers[-1].speak(text, voice=voice, speed=speed)
 
     async def aclose(self) -> None:
-        """Close all."""
+        """Close all speakers."""
         for speaker in self._speakers:
             await speaker.aclose()
 
 
 def open_transcriber(settings: TranscriberSettings) -> Transcriber | None:
-    """The ear that ``settings`` describe, or none."""
+    """The transcriber that ``settings`` describe, or None if they name no address."""
     return HttpTranscriber(settings) if settings.base_url else None
 
 
 def open_speaker(settings: SpeechSettings) -> Speaker:
-    """The speaker that ``settings`` describe. Nothing is started before somebody speaks."""
+    """The speaker that ``settings`` describe. It starts no engine before it is used."""
     voice = settings.voice or None
     match settings.engine:
         case "espeak":

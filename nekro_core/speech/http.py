@@ -1,4 +1,4 @@
-"""A voice engine behind an OpenAI-style ``/audio/speech`` address."""
+"""Asks a voice engine over HTTP, at an ``/audio/speech`` address in OpenAI's style."""
 
 import httpx
 
@@ -8,16 +8,16 @@ from nekro_core.speech.text import clean_text
 from nekro_core.speech.wav import NotWav, read_wav, write_wav
 
 _VOICES = ("alloy", "echo", "fable", "nova", "onyx", "shimmer")
-"""What OpenAI's first speech model had and most servers imitate."""
+"""The voices of OpenAI's first speech model. Most servers accept the same names."""
 _MOST_BYTES = 100_000_000
 
 
 class HttpSpeaker:
     """A `Speaker` that asks an endpoint for WAV.
 
-    Which voices there are is the endpoint's affair, and most cannot list them: any name is passed
-    on, and a refusal that names the voice comes back as `VoiceUnknown`. Engines like these speak
-    whatever language the text is in.
+    The endpoint decides which voices exist, and most endpoints cannot list them. So any name is
+    sent, and if the endpoint refuses the request with a text about the voice, `VoiceUnknown` is
+    raised. Such engines speak the language that the text is written in.
     """
 
     name = "http"
@@ -51,7 +51,7 @@ class HttpSpeaker:
             status, data = await self._post(body)
         except httpx.HTTPError as error:
             raise EngineUnavailable(
-                f"the voice at {host} does not answer: {str(error) or type(error).__name__}"
+                f"the voice engine at {host} does not answer: {str(error) or type(error).__name__}"
             ) from error
         if status != httpx.codes.OK:
             said = data[:300].decode("utf-8", "replace")
@@ -59,11 +59,13 @@ class HttpSpeaker:
                 said = said.replace(self._key, "***")
             if status in (400, 404, 422) and "voice" in said.lower():
                 raise VoiceUnknown(f"no voice {chosen!r} at {host}: {said}")
-            raise EngineUnavailable(f"the voice at {host} answers {status}: {said}")
+            raise EngineUnavailable(f"the voice engine at {host} answers {status}: {said}")
         try:
             sound = read_wav(data)
         except NotWav as error:
-            raise EngineUnavailable(f"the voice at {host} sent no WAV: {error}") from error
+            raise EngineUnavailable(
+                f"the voice engine at {host} did not send a WAV file: {error}"
+            ) from error
         return Speech(wav=write_wav(sound), seconds=sound.seconds, voice=chosen)
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Pictures and sound for a model: OpenAI-style parts, checked before they are sent.
+"""Reads and checks the content parts in OpenAI's style (text, pictures, sound) for a model.
 
 Source: the ``content`` array of the Chat Completions API (``text``, ``image_url``,
 ``input_audio``).
@@ -15,7 +15,8 @@ from nekro_core.system.errors import NekroError
 
 MAX_PARTS = 32
 MAX_MEDIUM_BYTES = 20 * 1024 * 1024
-"""Of one decoded picture or sound: what the large providers accept in one request."""
+"""The most bytes that one decoded picture or sound may have. The large providers accept that much
+in one request."""
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?P<rest>[^,]*),", re.ASCII)
 _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
@@ -27,7 +28,8 @@ _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
 
 
 class ContentError(NekroError, ValueError):
-    """A part is not what models take. Says which part, what came and what was expected."""
+    """A part that models do not accept. The message says which part it is, what was given and what
+    was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def _image(url: str) -> ImageContent:
     for signature, mime in _SIGNATURES:
         if signature.match(data):
             return ImageContent(data=data, mime=mime)
-    raise ContentError("image_url: the data is no PNG, JPEG, GIF or WebP picture")
+    raise ContentError("image_url: the data is not a PNG, JPEG, GIF or WebP picture")
 
 
 def _audio(sound: Mapping[str, Any]) -> AudioContent:
@@ -136,7 +138,7 @@ def _audio(sound: Mapping[str, Any]) -> AudioContent:
     match sound.get("format"):
         case "wav":
             if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-                raise ContentError("input_audio: the data is no WAV file")
+                raise ContentError("input_audio: the data is not a WAV file")
             return AudioContent(data=data, format="wav")
         case "mp3":
             return AudioContent(data=data, format="mp3")

@@ -1,4 +1,4 @@
-"""Words, pictures and files to the chat, and a look at what is there."""
+"""Sends text, pictures and files to the chat, and reads its messages and pictures."""
 
 from nekro_core.api.chat import (
     EVERYONE,
@@ -41,7 +41,7 @@ async def send_channel_message(
 
     Args:
         text: What to say, as plain text in the language of the person who asks.
-        mention: User id or name, or several, of people to mention at the beginning.
+        mention: User id or name of a person to mention at the beginning, or a list of several.
         reply_to: Message id of the message that this answers.
 
     Returns:
@@ -125,7 +125,7 @@ async def send_channel_message(
     if len(people) > _MAX_MENTIONS:
         raise ToolFailure(f"{len(people)} mentions: at most {_MAX_MENTIONS}")
     if EVERYONE in people:
-        raise ToolFailure("everybody cannot be mentioned: name the user ids of those you mean")
+        raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     segments: list[Segment] = [Reply(await _ctx.known_message(reply_to))] if reply_to else []
     segments += [await _ctx.known_person(each) for each in people]
     segments.append(Text(f" {text}" if people else text))
@@ -171,7 +171,7 @@ async def send_file(_ctx: AgentCtx, path: str, name: str | None = None) -> str:
     SandboxMethodType.MULTIMODAL_AGENT, "view_image", "Look at pictures.", needs_chat=False
 )
 async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, object]]:
-    """Look at one or several pictures yourself. Ends this run; you see them in the next step.
+    """Look at pictures yourself. The call ends this run; you see the pictures in the next step.
 
     Args:
         path: A file of the box, one that the chat sent, or an http(s) address; or a list of them.
@@ -184,7 +184,7 @@ async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, ob
     """
     paths = [path] if isinstance(path, str) else path
     if not 0 < len(paths) <= _MAX_PICTURES:
-        raise ToolFailure(f"{len(paths)} pictures: between 1 and {_MAX_PICTURES}")
+        raise ToolFailure(f"{len(paths)} pictures: give 1 to {_MAX_PICTURES}")
     parts: list[dict[str, object]] = []
     for each in paths:
         picture = await _ctx.fs.fetch(each)
@@ -207,7 +207,7 @@ async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, obj
 
     Returns:
         For each message a dict with message_id, author ("person", "bot" is you, "system" is the
-        program), user_id, name, time (seconds since 1970) and text. People choose their names.
+        program), user_id, name, time (seconds since 1970) and text. A person may choose any name.
 
     Example:
         for message in recent_messages(50):
@@ -233,5 +233,8 @@ def _told(receipts: tuple[Receipt, ...]) -> str:
     if DeliveryState.UNKNOWN in states:
         return "nobody knows whether it arrived: do not send it again"
     if DeliveryState.PENDING in states:
-        return "the account is offline: it is sent when it is back, do not send it again"
+        return (
+            "the account is offline: the message is sent when the account is back, "
+            "do not send it again"
+        )
     return "sent"

@@ -130,7 +130,7 @@ async def test_nobody_calls_everybody_by_having_said_so_before(
     world.journal.records += [*TALK, said(78, "10001", "Lin", *said_before)]
     outcome = await run(world, tools, "send_channel_message", "hi", mention=written)
     assert isinstance(outcome, ToolCallFailed)
-    assert "everybody cannot be mentioned" in outcome.message
+    assert "you cannot mention everybody" in outcome.message
     outcome = await run(world, tools, "send_channel_message", "hi", mention="Tom")
     assert isinstance(outcome, ToolCallFailed)
     assert ", all" not in outcome.message
@@ -142,8 +142,8 @@ async def test_nobody_calls_everybody_by_having_said_so_before(
     [
         (("",), {}, "text is empty"),
         (("x" * 20_001,), {}, "at most 20000"),
-        (("x",), {"mention": "all"}, "everybody cannot be mentioned"),
-        (("x",), {"mention": ["1", "all"]}, "everybody cannot be mentioned"),
+        (("x",), {"mention": "all"}, "you cannot mention everybody"),
+        (("x",), {"mention": ["1", "all"]}, "you cannot mention everybody"),
         (("x",), {"mention": [str(n) for n in range(10_000)]}, "10000 mentions: at most 20"),
         (("x",), {"mention": {"id": 1}}, "argument 'mention': expected str | list[str] | None"),
         ((), {}, "missing 'text'"),
@@ -251,7 +251,7 @@ async def test_view_image_takes_one_to_six_pictures(
 ) -> None:
     outcome = await run(world, tools, "view_image", paths)
     assert isinstance(outcome, ToolCallFailed)
-    assert "between 1 and 6" in outcome.message
+    assert "give 1 to 6" in outcome.message
 
 
 async def test_the_history_of_the_chat_is_read(world: World, tools: ToolSet) -> None:

@@ -1,4 +1,4 @@
-"""A look into a bot's database from beside it, whichever kind it is."""
+"""Reads the database of a bot under test, in SQLite or in PostgreSQL."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ _OTHERS = (
 
 
 class StoreLook:
-    """Reads what the bot has committed. ``url`` is empty for the file under ``data``. An async
-    context manager."""
+    """Reads what the bot has committed. If ``url`` is empty, this reads the SQLite file in
+    ``data``. Use it as an async context manager."""
 
     def __init__(self, data: Path, url: str = "") -> None:
         self._path = data / "nekro.sqlite3"
@@ -35,9 +35,9 @@ class StoreLook:
             await self._server.close()
 
     async def settled(self) -> None:
-        """Wait until nobody else writes there. A server finishes what a killed process had asked it
-        for: before that, a call's row may look as if nobody had begun it. A file has no such
-        thing: what a dead process did not write, nobody writes."""
+        """Wait until no other client is connected to the server. The server finishes the statements
+        of a killed process. Until then the row of a call may look as if the call had not begun.
+        With SQLite there is nothing to wait for: nobody writes for a dead process."""
         with anyio.fail_after(30):
             while self._server is not None and await self.column(_OTHERS):
                 await anyio.sleep(0.01)

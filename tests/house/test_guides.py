@@ -1,4 +1,4 @@
-"""Guides in three languages have one and the same code, which is run where the English one is."""
+"""A guide in three languages has the same code in each, so a test of the English code is enough."""
 
 import json
 import re
@@ -19,14 +19,14 @@ def page(guide: str, language: str) -> str:
 
 
 def programs(text: str) -> list[tuple[str, str]]:
-    """The blocks of code. What is written by people, texts and comments of a configuration, may be
+    """The code blocks of a page. A TOML block is left empty, because its texts and comments may be
     in the page's language."""
     blocks = _BLOCK.findall(text)
     return [(kind, "" if kind == "toml" else block) for kind, block in blocks]
 
 
 def outline(text: str) -> list[str]:
-    """Headings' levels, and how many rows and points there are below each."""
+    """The level of each heading, and the number of table rows and list points below it."""
     prose = _BLOCK.sub("", text)
     sections = re.split(r"^(#+) .*$", prose, flags=re.MULTILINE)
     counts = [
@@ -47,7 +47,7 @@ def test_the_code_and_the_outline_are_the_same(guide: str, language: str) -> Non
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("guide", GUIDES)
-def test_each_names_the_others_and_its_links_lead_somewhere(guide: str, language: str) -> None:
+def test_each_page_links_its_translations_and_its_links_exist(guide: str, language: str) -> None:
     text = page(guide, language)
     names = [
         f"**{name}**" if each == language else f"[{name}]({guide}{each}.md)"

@@ -46,8 +46,8 @@ async def test_a_request_on_the_wire() -> None:
     [
         ((401, f"bad key {KEY}".encode()), "401"),
         ((500, b"oops"), "oops"),
-        ((200, b"ID3 an mp3 file"), "no WAV"),
-        ((200, b""), "no WAV"),
+        ((200, b"ID3 an mp3 file"), "did not send a WAV file"),
+        ((200, b""), "did not send a WAV file"),
     ],
 )
 async def test_what_is_no_sound_is_an_error(answer, says: str) -> None:

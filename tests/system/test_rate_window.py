@@ -1,4 +1,4 @@
-"""So often within so long: the window says when one more may happen."""
+"""`RateWindow` bounds how often something happens, and says when it may happen again."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def test_a_full_window_opens_when_its_oldest_entry_has_left() -> None:
     assert window.wait_s(10.0) == 3.0
 
 
-def test_the_bound_that_takes_longest_counts() -> None:
+def test_the_bound_with_the_longest_wait_decides() -> None:
     window = RateWindow((2, 10.0), (3, 100.0))
     for now in (0.0, 1.0):
         window.take(now)
@@ -38,7 +38,7 @@ def test_a_count_of_zero_sets_no_bound() -> None:
 
 
 @pytest.mark.parametrize(("now", "count"), [(3.0, 2), (9.9, 2), (10.0, 1), (13.0, 0)])
-def test_what_lies_too_far_back_is_not_counted(now: float, count: int) -> None:
+def test_entries_older_than_the_longest_bound_are_not_counted(now: float, count: int) -> None:
     window = RateWindow((5, 10.0), (2, 1.0))
     assert window.count(0.0) == 0
     for at in (0.0, 3.0):
@@ -47,7 +47,7 @@ def test_what_lies_too_far_back_is_not_counted(now: float, count: int) -> None:
 
 
 @given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 5), st.integers(1, 40))
-def test_who_waits_as_told_is_never_over_the_bound(
+def test_a_caller_that_waits_as_told_stays_within_the_bound(
     pauses: list[int], count: int, seconds: int
 ) -> None:
     window, now, taken = RateWindow((count, float(seconds))), 0.0, list[float]()
@@ -62,7 +62,7 @@ def test_who_waits_as_told_is_never_over_the_bound(
 
 
 def test_entries_beyond_the_bound_are_counted_too() -> None:
-    """An operator's own retry is not held back, but what follows it is."""
+    """An operator's own retry does not wait, but it makes later entries wait."""
     window = RateWindow((2, 10.0))
     for now in (0.0, 1.0, 2.0, 3.0):
         window.take(now)

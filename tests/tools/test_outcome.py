@@ -127,8 +127,8 @@ def test_parts(value: Any, parts: Any) -> None:
         ([image("data:image/png,abc")], "expected data:image/"),
         ([image("data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUA...")], "does not decode"),
         ([image("data:image/png;base64,")], "there is no data"),
-        ([image("data:image/png;base64,PGh0bWw+")], "no PNG, JPEG, GIF or WebP"),
-        ([audio(b"not a wav file")], "no WAV file"),
+        ([image("data:image/png;base64,PGh0bWw+")], "not a PNG, JPEG, GIF or WebP"),
+        ([audio(b"not a wav file")], "not a WAV file"),
         ([audio(WAV, "ogg")], "format 'ogg'"),
     ],
 )

@@ -1,7 +1,8 @@
-"""Who was erased, and when: what they said before is not taken in again.
+"""Remembers who was erased and when, so that their old messages are not stored again.
 
-An account that comes back asks its platform for what it missed, and would bring back what was
-erased a minute ago. Only a digest is kept, made with a secret of this bot, and for a month.
+When an account comes online again, its adapter asks the platform for missed messages. These may
+include messages that were erased a minute ago. A mark is a digest of the person's id, made with a
+secret of this bot. Once a mark is 30 days old, the next erasure of anybody deletes it.
 """
 
 import hashlib
@@ -16,13 +17,13 @@ from loguru import logger
 from nekro_core.system.atomic_files import write_whole
 
 RETENTION_S = 30 * 86_400.0
-"""No platform's history is asked for what is older."""
+"""How long a mark is kept at least, in seconds."""
 FILE_NAME = "erased.json"
 
 
 class ErasureMarks:
-    """A small file, and the same in memory. ``secret`` is asked for when there is something to
-    mark. Without a path it is kept in memory alone."""
+    """Keeps the marks in memory and in a small file; without a path, in memory only. ``secret`` is
+    called once, when the first digest is made."""
 
     def __init__(
         self, path: Path | None, secret: Callable[[], str], wall: Callable[[], float]
@@ -33,14 +34,14 @@ class ErasureMarks:
         self._marks = self._read()
 
     def add(self, adapter: str, user_id: str) -> None:
-        """This person is erased now. Raises `OSError`."""
+        """Mark a person as erased now. Raises `OSError`."""
         now = self._wall()
         self._marks = {each: at for each, at in self._marks.items() if at > now - RETENTION_S}
         self._marks[self._digest(adapter, user_id)] = now
         self._write()
 
     def was_erased(self, adapter: str, user_id: str, said: float) -> bool:
-        """Whether what this person said then was erased."""
+        """Whether this person was erased at or after ``said``, the time of a message."""
         if not self._marks:
             return False
         return said <= self._marks.get(self._digest(adapter, user_id), 0.0)

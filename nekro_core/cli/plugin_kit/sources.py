@@ -1,4 +1,4 @@
-"""Where a plugin comes from: a folder, a file, a zip, or a git repository."""
+"""Fetches the files of a plugin from a folder, a file, a zip, or a git repository."""
 
 import re
 from dataclasses import dataclass
@@ -15,32 +15,35 @@ Kind = Literal["folder", "file", "zip", "git"]
 _GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
 _PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
-"""Of an address: over HTTP a name alone may be a token, over ssh it is a name."""
+"""The secret part of an address. Over HTTP, a user name without a password may be a token, so it is
+secret too. Over ssh it is only a name."""
 _NO_PLUGIN = frozenset({"setup.py", "conftest.py", "noxfile.py", "bot.py"})
 
 
 class SourceRefused(NekroError):
-    """Nothing can be installed from there; says why and what is expected."""
+    """Nothing can be installed from this source. The message says why and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSource:
-    """``address`` without the branch or tag that stood behind its ``#``."""
+    """``ref`` is the branch or tag that followed the ``#``. It is no longer in ``address``."""
 
     kind: Kind
     address: str
     ref: str = ""
 
     def __str__(self) -> str:
-        """As people are shown it: a password or a token in the address is not."""
+        """The source as people see it. A password or token in the address is hidden."""
         shown = _PASSWORD.sub(r"\1***@", self.address) if self.kind == "git" else self.address
         return f"{shown}#{self.ref}" if self.ref else shown
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPlugin:
-    """A plugin's own copy of the files, not yet among the bot's plugins. ``name`` is what it is
-    imported as, ``commit`` git's."""
+    """A plugin whose files are on this machine but not installed yet.
+
+    It will be imported as ``name``. ``commit`` is git's commit id, or empty for other sources.
+    """
 
     path: Path
     name: str
@@ -48,12 +51,12 @@ class FetchedPlugin:
 
 
 def parse(text: str) -> PluginSource:
-    """What an operator wrote. Paths become absolute. Raises `SourceRefused`."""
+    """Parse a source that an operator wrote. Paths become absolute. Raises `SourceRefused`."""
     if _GIT.match(text):
         address, _, ref = text.partition("#")
         address = address.removeprefix("git+")
         if ref.startswith("-") or not re.fullmatch(r"[\w./-]*", ref):
-            raise SourceRefused(f"{ref!r} is no branch or tag")
+            raise SourceRefused(f"{ref!r} is not a branch or tag")
         return PluginSource("git", address, ref)
     path = Path(text).expanduser().absolute()
     if path.is_dir():
@@ -64,7 +67,7 @@ def parse(text: str) -> PluginSource:
         return PluginSource("file", str(path))
     raise SourceRefused(
         f"{text!r}: expected a folder, a .py, a .zip, or a git address "
-        "(https://host/name.git, git+file:///folder, with #branch behind it if need be)"
+        "(https://host/name.git or git+file:///folder, and #branch at its end to choose a branch)"
     )
 
 
@@ -96,13 +99,13 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
 
 
 def list_checked(folder: Path) -> None:
-    """Refuse a folder without files; an archive may hold folders alone."""
+    """Refuse a zip whose unpacking did not make ``folder``, because the zip contains no file."""
     if not folder.is_dir():
         raise FilesRefused("there is no file in it")
 
 
 def _plugin_in(folder: Path) -> Path:
-    """The plugin of a folder: itself, or the only one in it."""
+    """The folder if it is a plugin, or else the only plugin in it."""
     if _is_plugin(folder):
         return folder
     inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and _is_plugin(each)]
@@ -128,12 +131,15 @@ def _is_plugin(folder: Path) -> bool:
 
 
 def _name(plugin: Path, otherwise: str) -> str:
-    """What it calls itself, else what its place is called, as far as that can be imported."""
+    """The name to import the plugin as: the one that its files state, or else ``otherwise``.
+
+    Characters that a module name cannot have become "_".
+    """
     key = inspect_plugin(plugin).key
     for wanted in (key.rpartition(".")[2], otherwise):
         name = re.sub(r"[^A-Za-z0-9_]", "_", wanted)
         if _NAME.match(name):
             return name
     raise SourceRefused(
-        f"{otherwise!r} cannot be a plugin's name: letters, digits and '_', a letter first"
+        f"{otherwise!r} cannot be a plugin's name: expected letters, digits and '_', a letter first"
     )

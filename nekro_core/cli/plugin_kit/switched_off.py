@@ -1,4 +1,4 @@
-"""A plugin is off while its files change, so its own code has ended before it is replaced."""
+"""Switches a plugin off while its files change, so that its code ends before it is replaced."""
 
 import time
 from collections.abc import Iterator
@@ -9,12 +9,15 @@ from nekro_core.plugins.host.switches import FILE_NAME, LIST_NAME, PluginSwitche
 from nekro_core.store import data_folder_in_use
 
 _FOLLOWS_S = 15.0
-"""How long a running bot may take to switch a plugin off: its look, its cleanup, its tasks."""
+"""How long a running bot may take to read the choice, clean the plugin up and end its tasks."""
 
 
 @contextmanager
 def switched_off(data_dir: Path, item: str, key: str) -> Iterator[None]:
-    """Off within it, where a bot runs; then as it was before."""
+    """Switch a plugin off for a ``with`` block, and afterwards back to what it was.
+
+    If a bot runs, the block begins when the bot has switched the plugin off, or after 15 s.
+    """
     choices = PluginSwitches(data_dir)
     wanted = choices.wanted(item)
     choices.choose(item, key, wanted=False)
@@ -26,7 +29,7 @@ def switched_off(data_dir: Path, item: str, key: str) -> Iterator[None]:
 
 
 def _await_end(data_dir: Path, item: str) -> None:
-    """Wait until a bot that runs has read the choice and written its list after it."""
+    """Wait until a running bot has read the choice and then listed the plugin as off."""
     chosen = (data_dir / FILE_NAME).stat().st_mtime_ns
     until = time.monotonic() + _FOLLOWS_S
     while data_folder_in_use(data_dir) and time.monotonic() < until:

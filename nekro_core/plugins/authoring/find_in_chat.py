@@ -24,7 +24,7 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
     if wanted not in people:  # ids of some platforms begin with the sign
         wanted = wanted.removeprefix("@").strip()
     if wanted == EVERYONE:  # also where a person has written it, or called everybody
-        raise ToolFailure("everybody cannot be mentioned: name the user ids of those you mean")
+        raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     if wanted and wanted in people:
         return Mention(wanted, people[wanted])
     named = [each for each, name in people.items() if name.casefold() == wanted.casefold() and name]

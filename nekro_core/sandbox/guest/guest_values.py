@@ -1,9 +1,11 @@
-"""Converts values: arguments to plain data, results from pickles.
+"""Converts the arguments of a call to plain data, and reads its result from a pickle.
 
-Out: JSON in which bytes, and texts over 4 KiB, stand as ``{"$b": [offset, length]}`` and
-``{"$t": ...}`` into the raw body. A dict whose only key starts with ``$`` is written as
-``{"$d": [[key, value]]}``. In: an unpickler that makes a plain `ObjectView` of what cannot be
-imported. It runs in the run's own process: a guest can only hurt itself with it.
+Arguments become JSON and a raw body. Bytes and texts of more than 4096 characters lie in the body.
+The JSON says where, as ``{"$b": [offset, length]}`` for bytes and ``{"$t": [offset, length]}`` for
+text. A dict whose only key starts with ``$`` is written as ``{"$d": [[key, value]]}``.
+
+In a result, an object whose class cannot be imported becomes a plain `ObjectView`. The pickle is
+loaded in the run's own process, so a guest can only harm itself with it.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def _plain(value: Any, body: _Body, depth: int) -> Any:
     if value is None or kind is bool or (kind is str and len(value) <= _LONG_TEXT):
         return value
     if depth > _DEPTH:
-        raise ValueError(f"what is handed to a tool may be nested {_DEPTH} deep at most")
+        raise ValueError(f"what is handed to a tool may be nested at most {_DEPTH} levels deep")
     if _is(value, "enum", "Enum"):
         return _plain(value.value, body, depth + 1)
     if isinstance(value, (str, int, float, bytes, bytearray, memoryview)):
@@ -79,7 +81,9 @@ def _key(key: Any) -> str:
     if isinstance(key, (str, int, float)):
         return str(key)
     found = type(key).__name__
-    raise TypeError(f"a key of a dict that is handed to a tool must be text, not {found}")
+    raise TypeError(
+        f"a key of a dict that is handed to a tool must be text or a number, not {found}"
+    )
 
 
 def _plain_object(value: Any, body: _Body, depth: int) -> Any:
@@ -100,12 +104,12 @@ def _plain_object(value: Any, body: _Body, depth: int) -> Any:
         return _plain(value.tolist(), body, depth + 1)
     raise TypeError(
         f"{type(value).__name__} cannot be handed to a tool; "
-        "pass text, a number, bytes, None, or a list or dict of such"
+        "pass text, a number, bytes, None, or a list or dict of these"
     )
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Whether it is such an instance, without importing what the code itself has not imported."""
+    """Whether ``value`` is an instance of this class. If its module is not imported, it is not."""
     cls = getattr(sys.modules.get(module), name, None)
     return isinstance(cls, type) and isinstance(value, cls)
 
@@ -123,7 +127,7 @@ def encode_call(
     if len(text) > TEXT_LIMIT or body.length + len(text) > limit:
         raise ValueError(
             f"the arguments of {name}() are {body.length + len(text)} bytes; "
-            f"at most {limit} are carried, {TEXT_LIMIT} of them as structure"
+            f"at most {limit} are allowed, {TEXT_LIMIT} without bytes and long texts"
         )
     return text, b"".join(body.parts)
 
@@ -134,8 +138,8 @@ class ObjectView:
     Its fields are attributes and also keys: ``member.name`` and ``member["name"]``.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Self is of Python 3.11
-        """Note what its class would have been called with."""
+    def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Python 3.11 has Self
+        """Store the arguments that the missing class would have been called with."""
         view = object.__new__(cls)
         if args:
             view.__dict__["args"] = args
@@ -143,7 +147,7 @@ class ObjectView:
         return view
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take anything: the constructor's arguments were noted when it was made."""
+        """Accept any arguments: `__new__` has stored them already."""
 
     def __setstate__(self, state: Any) -> None:
         for part in state if isinstance(state, tuple) else (state,):
@@ -171,19 +175,19 @@ class ObjectView:
         return iter(self.__dict__)
 
     def keys(self) -> Any:
-        """The names of its fields: with them ``dict(view)`` works."""
+        """The names of the fields; ``dict(view)`` needs this method."""
         return self.__dict__.keys()
 
     def __getattr__(self, name: str) -> Any:
         fields = ", ".join(vars(self)) or "no fields"
-        raise AttributeError(f"{type(self).__name__} has {fields}; not {name!r}")
+        raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {fields}")
 
 
 _classes: dict[tuple[str, str], type[ObjectView]] = {}
 
 
 def view_class(module: str, name: str) -> type[ObjectView]:
-    """The `ObjectView` class that stands for a class of the host; always the same one."""
+    """The `ObjectView` class that stands for a class of the host. Each class has one."""
     found = _classes.get((module, name))
     if found is None:
         short = name.rpartition(".")[2]
@@ -193,7 +197,7 @@ def view_class(module: str, name: str) -> type[ObjectView]:
 
 
 def make_view(module: str, name: str) -> ObjectView:
-    """What the host's pickles call for an object that the guest cannot import."""
+    """The host's pickles call this for an object whose class the guest cannot import."""
     return view_class(module, name)()
 
 
@@ -201,7 +205,8 @@ _loaders: list[Any] = []
 
 
 def _make_loader() -> Any:
-    from pickle import Unpickler  # with what it imports it is the longest wait of a cold start
+    # Late, because with its own imports this one is the longest wait of a cold start.
+    from pickle import Unpickler
 
     class Loader(Unpickler):
         def find_class(self, module: str, name: str) -> Any:
@@ -212,7 +217,7 @@ def _make_loader() -> Any:
                 try:
                     return super().find_class(home, name)
                 except (ImportError, AttributeError):
-                    # Another Python version may keep it one package higher (pathlib._local).
+                    # Another Python version may have it in the parent package (pathlib._local).
                     home, dot, _ = home.rpartition(".")
                     if not dot:
                         return view_class(module, name)
@@ -221,7 +226,7 @@ def _make_loader() -> Any:
 
 
 def load(body: bytes) -> Any:
-    """The value of an answer."""
+    """Unpickle the value that is the answer to a call."""
     if not _loaders:
         _loaders.append(_make_loader())
     return _loaders[0](io.BytesIO(body)).load()

@@ -1,9 +1,10 @@
-"""Cgroups: the kernel limits memory, processes and processor share of a box's whole tree.
+"""Makes a cgroup for each box. With it the kernel limits the memory, the number of processes and
+the processor share of all processes of the box together.
 
-A group is made where this process may make one: version 2 in a part of the tree that is delegated
-to it (systemd's ``Delegate=yes``) or, as root, in any whose controllers are passed on; version 1 as
-root. Elsewhere the watchdog alone bounds the tree. Sources: the kernel's ``cgroup-v2.rst`` and
-``cgroup-v1/memory.rst``.
+This process can make a group of version 2 in a part of the tree that is delegated to it (systemd's
+``Delegate=yes``). As root it can also make one in any part that passes its controllers on. A group
+of version 1 needs root. If no group can be made, only the watchdog limits the box. Sources: the
+kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
 """
 
 import contextlib
@@ -25,13 +26,15 @@ from nekro_core.sandbox.jail.cgroup_trees import (
 
 _PREFIX = "nekro-boxes-"
 _MARGIN = 32 * 1024 * 1024
-"""What supervisor, launcher and interpreter use themselves; as the watchdog's."""
+"""The memory that supervisor, launcher and interpreter need themselves. The watchdog adds the
+same."""
 _HELPERS = 3
-"""Processes that are none of the guest's: launcher, supervisor, and the run that is forked
-ahead."""
+"""Processes that do not count as the guest's: the launcher, the supervisor, and the process that is
+forked in advance for the next run."""
 _SHARES = 512
 _WEIGHT = 50
-"""Half of what everything else has, in the units of version 1 and of version 2."""
+"""Half of the processor share that a group has by default: `_SHARES` in the unit of version 1,
+`_WEIGHT` in that of version 2."""
 _TRIES = 20
 
 
@@ -54,12 +57,13 @@ class BoxCgroup:
                         (folder / "cgroup.procs").write_text(str(pid))
 
     def starved(self) -> bool:
-        """Whether the kernel killed something in it for memory since this was last asked."""
+        """Whether the kernel killed a process of the group since the last call because memory ran
+        out."""
         before, self._killed = self._killed, self._kills()
         return self._killed > before
 
     def remove(self) -> None:
-        """Delete it; its processes are gone or just going."""
+        """Delete the group. A folder that the kernel still refuses to delete stays."""
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -76,7 +80,8 @@ class BoxCgroup:
 
 @dataclass(frozen=True, slots=True)
 class CgroupManager:
-    """The folders under which one backend makes its boxes' groups, each locked while it lives."""
+    """The folders in which one backend makes the groups of its boxes. While the backend is open,
+    it holds a lock on each of these folders."""
 
     version: int
     controllers: frozenset[str]
@@ -85,8 +90,8 @@ class CgroupManager:
 
     @classmethod
     def open(cls, hierarchies: Iterable[CgroupHierarchy], together: int = 0) -> "CgroupManager":
-        """Make the folders, and remove those of processes that are gone. ``together`` is what all
-        boxes may use; 0 is no bound. Raises `OSError`."""
+        """Make the folders, and remove those that ended processes left. ``together`` is how many
+        bytes of memory all boxes together may use; 0 means no limit. Raises `OSError`."""
         name = f"{_PREFIX}{secrets.token_hex(6)}"
         roots = tuple((one.folder / name, one) for one in hierarchies)
         version = max(one.version for _, one in roots)
@@ -146,9 +151,13 @@ class CgroupManager:
 
 
 def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
-    """A quarter more than the bound that is kept by measuring, which ends the right one: this holds
-    between two looks, and takes whoever has most. It also counts what boxes read of the host's
-    disk, which the kernel drops first."""
+    """Have the kernel limit the memory of all boxes together, a quarter above `MemoryLimit.limit`.
+
+    `MemoryLimit` chooses better what to end, but it acts only after a measurement. This limit holds
+    between two measurements, and at this limit the kernel kills the process that uses most.
+    The kernel also counts its cache of the files that boxes read from the host's disk, but it
+    drops that cache before it kills anything.
+    """
     if together and "memory" in hierarchy.controllers:
         name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
         with contextlib.suppress(OSError):
@@ -156,7 +165,11 @@ def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
 
 
 def _make_room(hierarchy: CgroupHierarchy) -> None:
-    """Version 2: a group that passes controllers on may have no process of its own."""
+    """Version 2: have the group pass its controllers on to child groups.
+
+    Such a group must not contain processes. So this process and its children first move into a
+    child group. Raises `OSError` if other processes are in the group too.
+    """
     if hierarchy.version != 2:
         return
     inside = set() if is_real_root(hierarchy.folder) else members(hierarchy.folder)
@@ -178,8 +191,8 @@ def _pass_on(folder: Path, controllers: frozenset[str]) -> None:
 
 
 def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
-    """What to write: file, value, whether the box cannot do without."""
-    # Files are memory: home, and a quarter each for /tmp and /dev/shm.
+    """The file to write, its value, and whether the group is useless without this limit."""
+    # Files count as memory: the home folder, and a quarter more for each of /tmp and /dev/shm.
     memory = spec.memory_bytes + spec.disk_bytes * 3 // 2 + _MARGIN
     processes = spec.processes + _HELPERS
     if "memory" in hierarchy.controllers and hierarchy.version == 2:
@@ -188,7 +201,7 @@ def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, in
     elif "memory" in hierarchy.controllers:
         yield "memory.limit_in_bytes", memory, True
         yield "memory.memsw.limit_in_bytes", memory, False
-        yield "memory.kmem.tcp.limit_in_bytes", spec.memory_bytes, False  # counted apart
+        yield "memory.kmem.tcp.limit_in_bytes", spec.memory_bytes, False  # counted separately
     if "pids" in hierarchy.controllers:
         yield "pids.max", processes, True
     if "cpu" in hierarchy.controllers and hierarchy.version == 2:
@@ -198,8 +211,8 @@ def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, in
 
 
 def _sweep(mount: Path) -> None:
-    """Remove the groups of bots that are gone: nobody holds their lock. Theirs can lie anywhere,
-    since each login has a group of its own."""
+    """Remove the groups that ended bots left: their locks are free. The whole tree is searched,
+    because each login session has a separate group and so each bot may have used another place."""
     for folder, inner, _ in os.walk(mount):
         stale = [name for name in inner if name.startswith(_PREFIX)]
         inner[:] = [name for name in inner if name not in stale]
@@ -217,6 +230,6 @@ def _remove_unlocked(root: Path) -> None:
         for folder in (*(path for path in root.iterdir() if path.is_dir()), root):
             folder.rmdir()
     except OSError:
-        pass  # its owner lives, or a process of it is still going: the next start does it
+        pass  # its owner or one of its processes still runs; a later start removes it
     finally:
         os.close(lock)

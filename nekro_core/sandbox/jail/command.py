@@ -1,4 +1,7 @@
-"""The arguments of bubblewrap for a box: all that a guest sees of the machine."""
+"""Builds the arguments that bubblewrap gets for a box.
+
+They decide which files, processes and devices of the machine the code in the box can see.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,21 +15,22 @@ from nekro_core.sandbox.jail.templates import BoxTemplate
 
 GUEST = "/run/guest"
 SUPERVISOR = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
-"""What its interpreter is told by ``-c``: to run a folder it would first import `runpy`."""
+"""The code that starts the supervisor, for the interpreter's option ``-c``. To run the folder
+instead, the interpreter would first have to import `runpy`."""
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/home/user/.local/bin",
     "HOME": "/home/user",
     "USER": "user",
     "LANG": "C.UTF-8",
-    "TMPDIR": "/tmp",  # noqa: S108 - the box's own
+    "TMPDIR": "/tmp",  # noqa: S108 - the box's own folder
     "PYTHONDONTWRITEBYTECODE": "1",
     # Each arena of glibc reserves 64 MB of address space.
     "MALLOC_ARENA_MAX": "2",
 }
 
-# Read-only, where the host has them. Not /usr as a whole: containers keep applications in /usr/src
-# and elsewhere below it.
+# These are mounted read-only if the host has them. /usr is not mounted as a whole, because
+# containers keep applications in /usr/src and in other folders below /usr.
 _SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
 _SYSTEM_DATA = (
     "/usr/share/zoneinfo",
@@ -37,7 +41,8 @@ _SYSTEM_DATA = (
 )
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
-# Of /proc: a fresh one shows the box's own processes, but these are the kernel's.
+# Names in /proc. The box's /proc lists only the box's processes, but these folders and files tell
+# of the whole machine, so they are covered.
 _HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",
@@ -59,7 +64,8 @@ _HIDDEN_FILES = (
     "iomem",
     "ioports",
     "config.gz",
-    # How this machine was started, and its disks by name: a name tells whose it is.
+    # These show how the machine was started and the names of its disks. Such a name can tell who
+    # owns the machine.
     "cmdline",
     "partitions",
     "diskstats",
@@ -69,20 +75,22 @@ _HIDDEN_FILES = (
 )
 _ALWAYS_HIDDEN = frozenset({"sysrq-trigger", "kcore"})
 
-# What a box would see of the host without a root of its own. Mounts need folders that are there.
+# Folders of the host that a box sees when the defence `own_files` is off. Folders in which the box
+# gets mounts (/home, /etc, /run) are left out: bubblewrap cannot make the mount points in a folder
+# that is mounted read-only.
 _EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxLayout:
-    """What is laid out for one box."""
+    """What the host has prepared for one box."""
 
     spec: BoxSpec
     template: BoxTemplate
     folder: RuntimeFolder
     uploads: Path
     seccomp: int
-    """The descriptor that the filter is read from."""
+    """The descriptor from which bubblewrap reads the seccomp filter."""
 
 
 def box_arguments(view: BoxLayout, defences: JailDefences = ALL) -> list[str]:
@@ -148,7 +156,8 @@ def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
 
 
 def _needs_hiding(path: Path) -> bool:
-    """What only root may open is closed to a box already; each cover costs 0.2 ms of its start."""
+    """Whether to cover this file. A file that only root may open needs no cover, unless it is one
+    of `_ALWAYS_HIDDEN`. Each cover makes the start of a box 0.2 ms slower."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -159,7 +168,8 @@ def _needs_hiding(path: Path) -> bool:
 def _own(view: BoxLayout, *, own_devices: bool) -> Iterator[str]:
     folder, disk = view.folder, view.spec.disk_bytes
     quarter = str(max(disk // 4, 1024 * 1024))
-    # Bubblewrap's /dev is a tmpfs without a size; what may be written there gets one of its own.
+    # Bubblewrap's /dev is a tmpfs without a size limit. So /dev/shm becomes a tmpfs with a limit,
+    # and the rest of /dev becomes read-only.
     yield from ("--dev", "/dev") if own_devices else ("--dev-bind", "/dev", "/dev")
     yield from ("--perms", "1777", "--size", quarter, "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--remount-ro", "/dev")

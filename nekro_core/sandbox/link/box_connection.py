@@ -1,4 +1,4 @@
-"""A box that is reached over a channel to its supervisor. Every backend uses it."""
+"""Controls a box over a channel to its supervisor. Every backend uses it."""
 
 import socket
 import time
@@ -43,7 +43,7 @@ from nekro_core.sandbox.uploads import UPLOADS, Uploads
 _FILE_TIMEOUT_S = 60.0
 _OPEN_TIMEOUT_S = 10.0
 _UNTOLD_BYTES = 8 * 1024 * 1024
-"""What a box is taken to use until its supervisor has told."""
+"""The memory that a box is assumed to use until its supervisor has reported a number."""
 _FAR = 2**62
 """An offset beyond the end of any file."""
 
@@ -76,8 +76,10 @@ class _Changes(msgspec.Struct):
 
 
 class BoxConnection:
-    """A `Box` behind a supervisor's channel, which its backend gives it and whose processes it
-    ends."""
+    """A `Box` that sends requests to its supervisor over a channel.
+
+    The backend opens the channel, and ends the box's processes (`BoxProcesses`).
+    """
 
     def __init__(
         self,
@@ -93,12 +95,12 @@ class BoxConnection:
         total: MemoryLimit | None = None,
         outside_bytes: int = 0,
     ) -> None:
-        """``starved`` says whether the kernel killed something in the box for memory since it was
-        last asked: a run that died then ran out of memory. ``total`` lets new work in.
-        ``outside_bytes`` is what its backend's own processes use for it, which its supervisor does
-        not see."""
+        """``starved`` says whether the kernel killed a process of the box since the last call
+        because memory ran out. If a run has died and ``starved`` is true, the run ran out of
+        memory. New work waits until ``total`` admits it. ``outside_bytes`` is the memory that the
+        backend's processes outside of the box use for it; the supervisor cannot see these."""
         self.used_bytes = 0
-        """Of memory and files, when it was last measured."""
+        """How much memory and files used together when they were last measured."""
         self.box_id = box_id
         self.spec = spec
         self.bounded_by = bounded_by
@@ -107,7 +109,8 @@ class BoxConnection:
         self.lost_reason = ""
         self.run: BoxRun | None = None
         self.executor_pid = 0
-        """As the box numbers it, or 0: below this process are commands and what they left."""
+        """The process that runs commands, by its id inside the box; 0 if there is none. Commands
+        and the processes that they left in the background are its descendants."""
         self._workers = workers
         self._uploads = uploads
         self._processes = processes
@@ -120,20 +123,21 @@ class BoxConnection:
         self._requests = BoxRequests(self, self.lose)
         self._streams = BoxStreams(self, self.lose)
         self._work = BoxWork(self._requests, self._streams)
-        self._turn = anyio.Semaphore(1, fast_acquire=True)  # the source goes with the start
+        self._turn = anyio.Semaphore(1, fast_acquire=True)  # no pause here, see `start_run`
         self._environment: dict[str, str] = {}
         self._functions: tuple[GuestFunction, ...] = ()
         self._names: frozenset[str] = frozenset()
         self._kept = False
-        """Whether the supervisor has a run frozen, which has the same functions already."""
+        """Whether the supervisor keeps the last run's interpreter stopped. That interpreter still
+        has the functions of that run."""
         self._destroyed = False
 
     def receive_descriptors(self, fd_socket: socket.socket) -> None:
         """Take connections as descriptors from ``fd_socket``, whose other end is the supervisor's
         FD_SOCKET (`guest.guest_main`). Without it they are relayed over the channel.
 
-        Call this before `attach`. The supervisor may say at once that it is ready, and it says
-        whether it has such a socket: the box is lost where that does not agree.
+        Call this before `attach`. As soon as the supervisor is ready, it reports whether it has
+        such a socket. If the report does not fit, the box is lost.
         """
         self._fd_socket = DescriptorReceiver(fd_socket, self._streams.take, self.lose)
 
@@ -142,7 +146,7 @@ class BoxConnection:
         self._channel = channel
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send its supervisor a frame, if there is one."""
+        """Send a frame to the supervisor. Does nothing before `attach`."""
         if self._channel is not None:
             self._channel.send(kind, number, text, body)
 
@@ -153,12 +157,16 @@ class BoxConnection:
 
     @property
     def busy(self) -> bool:
-        """Whether something strange may run in it: a run, commands, or what they left behind."""
+        """Whether code of the guest may run in it: a run, a command, or a process that a command
+        left in the background."""
         return self.run is not None or self.executor_pid != 0
 
     def stop_commands(self) -> None:
-        """Kill every command, and what earlier ones left in the background; none that begins later,
-        however often this is called."""
+        """Kill every command, and every process that earlier commands left in the background.
+
+        It may be called again and again: the frame names the process whose commands are meant, so
+        it kills no command that a later process runs.
+        """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
     def end_work(self, because: str) -> None:
@@ -193,7 +201,7 @@ class BoxConnection:
             "keep": keep_globals,
         }
         told = self._encode_functions(tuple(functions))
-        # First of all: the supervisor gets to work while this side makes itself ready.
+        # Source that is fed in the same turn of the event loop goes out in one write with this.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
         run = BoxRun(
@@ -212,7 +220,7 @@ class BoxConnection:
         return run
 
     def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
-        """How the supervisor is told of them; empty where it knows them."""
+        """Encode them for the supervisor; empty if the supervisor has the same ones already."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
@@ -267,7 +275,7 @@ class BoxConnection:
     async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FileChunk:
         """See `Box.read_piece`."""
         if offset < 0 or limit < 0:
-            raise BoxFileError("invalid_input", "offset and limit are counts of bytes")
+            raise BoxFileError("invalid_input", "offset and limit must not be negative")
         wanted: dict[str, object] = {
             "operation": "piece",
             "path": path,
@@ -280,7 +288,7 @@ class BoxConnection:
     async def write_file(
         self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
     ) -> int:
-        """See `Box.write_file`. What goes below ``/app/uploads`` is always read-only inside."""
+        """See `Box.write_file`. Inside the box, files below ``/app/uploads`` are read-only."""
         if path == UPLOADS or path.startswith(UPLOADS + "/"):
             self._living()
             if append:
@@ -360,7 +368,7 @@ class BoxConnection:
                 await self._processes.gone()
 
     def lose(self, reason: str) -> None:
-        """Mark the box as gone: what waits for it learns that now, its processes end."""
+        """Mark the box as lost, end its processes, and tell everything that waits for it."""
         if self.lost_reason:
             return
         self.lost_reason = reason
@@ -377,7 +385,7 @@ class BoxConnection:
         self.ready.set()
 
     def handle(self, frame: wire.Frame) -> None:
-        """Take a frame of the supervisor's. One that no supervisor sends loses the box."""
+        """Take a frame from the supervisor. If the frame is invalid, the box is lost."""
         kind, number, text, body = frame
         try:
             if kind == wire.USED and text:
@@ -398,13 +406,13 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                self._starved()  # whatever was killed before is no matter of what comes
+                self._starved()  # forgets kills until now: they do not concern later runs
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")
             else:
-                raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - told like the others
+                raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - handled as below
         except ValueError as error:
-            self.lose(f"its supervisor sent what no supervisor sends: {error}")
+            self.lose(f"its supervisor broke the protocol: {error}")
 
     def _handle_ready(self, text: bytes) -> None:
         if msgspec.json.decode(text, type=_Ready).fd_socket != (self._fd_socket is not None):
@@ -434,4 +442,4 @@ class BoxConnection:
 
 def _check_port(port: int) -> None:
     if not 1 <= port <= 65535:
-        raise BoxConnectionError(f"{port} is not a port: a number from 1 to 65535")
+        raise BoxConnectionError(f"{port} is not a port: expected a number from 1 to 65535")

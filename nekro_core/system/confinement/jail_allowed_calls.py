@@ -1,18 +1,23 @@
-"""The system calls that boxes may make: each by name, its number on x86_64, then on aarch64 ("-":
-that processor's kernel never had it).
+"""Lists the system calls that boxes may make.
 
-The names are those of the default profile of Docker's engine (moby, ``profiles/seccomp``), which
-every kind of program runs under, without
+Each entry has the name of a call, its number on x86_64 and its number on aarch64. A "-" in place of
+a number means that the kernel never had this call on that processor.
 
-- what needs a capability there, and what reads or moves other processes (``ptrace``);
-- memory that no limit of a box counts, since nobody has to have it mapped: ``memfd_create``,
-  System V memory, semaphores and queues, POSIX queues;
-- what has been the way into kernels: ``io_uring``, ``userfaultfd``, ``name_to_handle_at``;
-- the old asynchronous reads (``io_setup``): all of a machine share 65,536 of them;
-- ``clone3``, whose flags a filter cannot read.
+The names come from the default profile of Docker's engine (moby, ``profiles/seccomp``). Programs of
+every kind work under that profile. These calls of the profile are left out here:
 
-Six more are allowed with some arguments: `nekro_core.system.confinement.jail_filter`. A test
-compares the numbers with the kernel's own headers, where they are installed.
+- calls that need a capability there, and calls that read or change other processes (``ptrace``);
+- calls that make memory which no limit of a box counts, because it exists without being mapped by
+  a process: ``memfd_create``, System V memory, semaphores and queues, POSIX queues;
+- calls through which kernels have been attacked: ``io_uring``, ``userfaultfd``,
+  ``name_to_handle_at``;
+- the old asynchronous reads (``io_setup``), because all users of a machine together may have only
+  65,536 of them;
+- ``clone3``, because a filter cannot read its flags.
+
+Six more calls are allowed with certain arguments only (see
+`nekro_core.system.confinement.jail_filter`). A test compares the numbers with the kernel's headers
+if these are installed.
 """
 
 from nekro_core.system.confinement.bpf import MACHINES
@@ -36,7 +41,7 @@ _ALLOWED = (
     "fstatfs 138 44, getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10, listxattr 194 11, "
     "llistxattr 195 12, flistxattr 196 13, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, "
     "removexattr 197 14, lremovexattr 198 15, fremovexattr 199 16, "
-    # Their contents on the way to a disk.
+    # Flushing files to a disk, reserving space, reading ahead, copying.
     "fsync 74 82, fdatasync 75 83, sync 162 81, syncfs 306 267, sync_file_range 277 84, "
     "fallocate 285 47, fadvise64 221 223, readahead 187 213, copy_file_range 326 285, "
     "sendfile 40 71, splice 275 76, tee 276 77, vmsplice 278 75, "
@@ -54,7 +59,7 @@ _ALLOWED = (
     "futex_waitv 449 449, set_robust_list 273 99, get_robust_list 274 100, rseq 334 293, "
     "pidfd_open 434 434, pidfd_send_signal 424 424, process_mrelease 448 448, "
     "restart_syscall 219 128, "
-    # Who one is; nothing of it can be raised.
+    # User ids, group ids and capabilities. A box gains no rights by these calls.
     "getuid 102 174, geteuid 107 175, getgid 104 176, getegid 108 177, getresuid 118 148, "
     "getresgid 120 150, getgroups 115 158, setuid 105 146, setgid 106 144, setreuid 113 145, "
     "setregid 114 143, setresuid 117 147, setresgid 119 149, setfsuid 122 151, "
@@ -70,16 +75,16 @@ _ALLOWED = (
     "setitimer 38 103, timer_create 222 107, timer_settime 223 110, timer_gettime 224 108, "
     "timer_getoverrun 225 109, timer_delete 226 111, timerfd_create 283 85, "
     "timerfd_settime 286 86, timerfd_gettime 287 87, times 100 153, "
-    # Waiting for several.
+    # Waiting for several descriptors; event descriptors and pipes.
     "poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create 213 -, "
     "epoll_create1 291 20, epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22, "
     "epoll_pwait2 441 441, eventfd 284 -, eventfd2 290 19, pipe 22 -, pipe2 293 59, "
-    # Sockets, whose families are filtered.
+    # Sockets. The calls that make one are in `jail_filter`, which allows some families only.
     "bind 49 200, connect 42 203, listen 50 201, accept 43 202, accept4 288 242, "
     "getsockname 51 204, getpeername 52 205, getsockopt 55 209, setsockopt 54 208, "
     "shutdown 48 210, sendto 44 206, recvfrom 45 207, sendmsg 46 211, recvmsg 47 212, "
     "sendmmsg 307 269, recvmmsg 299 243, "
-    # Bounds and turns.
+    # Limits, priorities and scheduling.
     "getrlimit 97 163, setrlimit 160 164, getrusage 98 165, getpriority 140 141, "
     "setpriority 141 140, ioprio_get 252 31, ioprio_set 251 30, sched_yield 24 124, "
     "sched_getaffinity 204 123, sched_setaffinity 203 122, sched_getparam 143 121, "
@@ -87,9 +92,9 @@ _ALLOWED = (
     "sched_get_priority_max 146 125, sched_get_priority_min 147 126, "
     "sched_rr_get_interval 148 127, sched_getattr 315 275, sched_setattr 314 274, "
     "getcpu 309 168, "
-    # What machine this is.
+    # Facts about the machine, and random bytes.
     "uname 63 160, sysinfo 99 179, getrandom 318 278, "
-    # What a process may forbid itself.
+    # Calls by which a process restricts itself.
     "seccomp 317 277, landlock_create_ruleset 444 444, landlock_add_rule 445 445, "
     "landlock_restrict_self 446 446, "
 )
@@ -97,12 +102,13 @@ _ALLOWED = (
 _WATCHES = (
     "inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27, inotify_rm_watch 255 28, "
 )
-"""inotify. The kernel bounds it for each user id of the machine (128 at once), so it is allowed
-where each box has a user id of its own; elsewhere a box would take the bot's user's."""
+"""inotify. The kernel limits how many inotify instances each user id may have (128 at once). So
+boxes may use inotify only if each box has a separate user id. Otherwise they would use up the
+instances of the bot's user."""
 
 
 def allowed_numbers(machine: str, *, watches: bool) -> frozenset[int]:
-    """The numbers for a processor; with ``watches`` inotify's too."""
+    """The numbers for a processor. ``watches`` adds those of inotify."""
     column = 1 + MACHINES.index(machine)
     text = _ALLOWED + _WATCHES if watches else _ALLOWED
     rows = [row.split() for row in text.split(", ") if row]

@@ -176,7 +176,7 @@ def test_a_plugin_is_installed_from_git(operator: Operator, cup: Path, data: Pat
     for wrong in ("git+file:///nowhere/at/all", f"git+file://{cup}#gone"):
         with pytest.raises(SourceRefused, match="git failed"):
             operator.install(wrong)
-    with pytest.raises(SourceRefused, match="no branch"):
+    with pytest.raises(SourceRefused, match="not a branch"):
         operator.install(f"git+file://{cup}#--upload-pack=touch")
 
 

@@ -190,7 +190,7 @@ def test_whatever_a_supervisor_sends_only_its_own_box_can_be_lost(
     [
         (wire.HEAD.pack(16, 0, 2**30, 0), "a frame of"),
         (wire.frame(77), "a frame of kind 77"),
-        (wire.frame(wire.READY, 1, b"no json"), "no supervisor sends"),
+        (wire.frame(wire.READY, 1, b"no json"), "broke the protocol"),
         (
             wire.frame(wire.READY, 1, b'{"fd_socket": true}'),
             "do not agree on the descriptor socket",

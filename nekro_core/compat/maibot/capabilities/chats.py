@@ -1,4 +1,7 @@
-"""``ctx.chat``, ``ctx.message``, ``ctx.person`` and ``ctx.knowledge``: what the store knows."""
+"""Gives MaiBot plugins ``ctx.chat``, ``ctx.message``, ``ctx.person`` and ``ctx.knowledge``.
+
+Most answers come from the bot's store.
+"""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +53,7 @@ async def stream_by_id(call: CapabilityCall) -> Answer:
 
 
 async def open_session(call: CapabilityCall) -> Answer:
-    """``chat.open_session``: the stream of a chat, also of one that has no messages yet."""
+    """``chat.open_session``: the stream of a chat, even if the chat has no messages yet."""
     group = call.text("chat_type").lower() == "group" or bool(call.text("group_id"))
     native = call.text("group_id" if group else "user_id", needed=True)
     adapter = adapter_of(call.text("platform") or "qq")
@@ -69,7 +72,7 @@ async def open_session(call: CapabilityCall) -> Answer:
 
 
 async def avatar(call: CapabilityCall) -> Answer:
-    """``chat.get_avatar``: an address, on platforms whose avatars have a known one."""
+    """``chat.get_avatar``: the address of an avatar, on platforms where we know how to form it."""
     target = call.text("target_id", needed=True)
     if adapter_of(call.text("platform")) != "onebot_v11" or not target.isdigit():
         return success(avatar={"status": "unsupported", "url": None, "expires_at": 0.0})
@@ -83,7 +86,7 @@ async def avatar(call: CapabilityCall) -> Answer:
 
 
 async def recent(call: CapabilityCall) -> Answer:
-    """``message.get_recent``: oldest first."""
+    """``message.get_recent``: the newest messages of a chat, oldest first."""
     limit = call.number("limit", 10, _MOST_MESSAGES)
     key = call.chat("chat_id", "stream_id")
     records = await call.bot.store.messages.newest(key, limit)
@@ -138,14 +141,17 @@ async def person_id(call: CapabilityCall) -> Answer:
 
 
 async def person_by_name(call: CapabilityCall) -> Answer:
-    """``person.get_id_by_name``: the person last seen under a name; empty if there is none."""
+    """``person.get_id_by_name``: the person whose last known name this is; empty if there is none.
+
+    If several people have the name, it is the one that the bot saw first.
+    """
     name = call.text("person_name", "name", needed=True)
     people = await call.bot.store.users.named(name, 1)
     return success(person_id=f"{people[0][0]}:{people[0][1]}" if people else "")
 
 
 async def person_value(call: CapabilityCall) -> Answer:
-    """``person.get_value``: a field of a person; the default for one that we do not have."""
+    """``person.get_value``: a field of a person, or the given default if we lack that field."""
     instance, _, user = call.text("person_id", needed=True).partition(":")
     field = call.text("field_name", "field", needed=True)
     name = await call.bot.store.users.name(instance, user)
@@ -162,9 +168,10 @@ async def person_value(call: CapabilityCall) -> Answer:
 
 
 async def knowledge(call: CapabilityCall) -> Answer:
-    """``knowledge.search``: the messages of the chat with most of the query's words, best first.
+    """``knowledge.search``: messages that contain words of the query, those with most words first.
 
-    It searches the newest 2,000 messages of the named chat, else of the handler's.
+    It searches the newest 2,000 messages of the named chat. If no chat is named, it searches the
+    chat in which the plugin's handler runs.
     """
     query = call.text("query", needed=True)
     handler = current_call()
@@ -189,7 +196,7 @@ async def knowledge(call: CapabilityCall) -> Answer:
 
 
 def _words(text: str) -> set[str]:
-    """Latin words, and pairs of characters of scripts without spaces."""
+    """Words in Latin letters, and each pair of adjacent Chinese, Japanese or Korean characters."""
     folded = text.casefold()
     words = set(re.findall(r"[a-z0-9_]{2,}", folded))
     for run in re.findall(r"[぀-ヿ㐀-鿿가-힯]+", folded):
@@ -243,6 +250,6 @@ TABLE: Mapping[str, CapabilityEntry] = {
         person_value, "partly: names, id and platform; nothing is learned about people here"
     ),
     "knowledge.search": CapabilityEntry(
-        knowledge, "partly: searches what was said in the chat; there is no base of knowledge"
+        knowledge, "partly: searches what was said in the chat; there is no knowledge base"
     ),
 }

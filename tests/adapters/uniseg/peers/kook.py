@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""Plays KOOK for its adapter: what people do there, and what they see."""
 
 from typing import Any, ClassVar
 
