@@ -249,6 +249,7 @@ def test_operators_by_nonebots_names(tmp_path: Path) -> None:
     assert found.superuser_platforms("kaiheila") == ("kook",)
     assert found.superuser_platforms("slk") == ("slack",)
     assert found.superuser_platforms("telegram") == ("telegram",)
+    assert found.superuser_platforms("") == ("",), "an empty word is no platform's, not every one's"
 
 
 class Faulty:
