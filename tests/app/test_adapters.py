@@ -291,6 +291,22 @@ async def test_an_adapter_that_does_not_start_or_end_leaves_the_others(
     assert all(each.ended for each in faulty), "what it had begun is ended too"
 
 
+async def test_a_platform_that_a_plugin_brings_during_the_start_does_not_end_it(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(_env_file=None, nekro_data_dir=tmp_path)
+    async with App.open(settings, {}, model=ScriptedModel(lambda _: "")) as app:
+        platform = TestPlatform()
+
+        async def start() -> None:
+            app.add_adapter(Faulty("brought"))
+
+        platform.start = start
+        app.add_adapter(platform)
+        await app.start()
+        assert "brought" in app.adapters
+
+
 def test_a_bot_of_one_plugin_has_no_platforms_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TELEGRAM_BOTS", "KAIHEILA_BOTS", "WEB_ACCESS_TOKEN", "NEKRO_PLATFORMS"):
         monkeypatch.setenv(name, "[]")
