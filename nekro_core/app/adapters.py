@@ -110,7 +110,8 @@ class AdapterDirectory:
         every = self.manifests.values()
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
-        return tuple(each.name for each in every if each.nonebot_name == written) or (written,)
+        named = tuple(each.name for each in every if written and each.nonebot_name == written)
+        return named or (written,)  # nothing before the colon is no adapter's word, and nobody
 
 
 @dataclass(frozen=True, slots=True)

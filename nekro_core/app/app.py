@@ -163,7 +163,7 @@ class App:
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()
         await self._runtime.start()
-        for adapter in self._adapters.values():
+        for adapter in [*self._adapters.values()]:  # a plugin may bring one meanwhile
             self._started.append(adapter)
             await _start(adapter)
         self._timers.start()

@@ -5,15 +5,21 @@ memory, and this one request was all that was used of it. See docs/decisions/003
 """
 
 import json
+import os
+import ssl
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import certifi
 import httpx
+from loguru import logger
 
 from nekro_core import __version__
 from nekro_core.llm.events import (
@@ -102,6 +108,8 @@ _AFTER_STOP_S = 5.0
 _AFTER_DONE_S = 0.5
 """Seconds to wait for the end of the body after the end mark."""
 _MAX_BODY = 4_000_000
+_MAX_PIECE = 1_000_000
+"""Bytes that are unpacked at once. httpx unpacks all that it has read: 60 MB out of 60 kB."""
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
 """For a Unix socket, no connection is kept: llama.cpp's server sometimes closes an idle one just
@@ -147,21 +155,8 @@ class ModelEndpoint:
         self._clock = clock
         self._host = urlsplit(settings.base_url).netloc
         self._address = f"{settings.base_url.rstrip('/')}/chat/completions"
-        self._client = httpx.AsyncClient(
-            headers={
-                "Authorization": f"Bearer {settings.api_key.get_secret_value() or 'none'}",
-                "Accept": "application/json",
-                "User-Agent": f"nekro-core/{__version__}",
-            },
-            # A socket of our own is reached without the proxy of the environment.
-            transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=_ONCE) if socket else None,
-            proxy=settings.proxy or None,
-            limits=_LIMITS,
-            follow_redirects=socket is None,
-            # The times of a reply are checked below: one deadline spans attempts, thoughts and
-            # words.
-            timeout=httpx.Timeout(None, connect=settings.connect_s),
-        )
+        # A socket of our own is reached without the proxy of the environment.
+        self._client = _client(settings) if socket is None else _socket_client(settings, socket)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -183,9 +178,9 @@ class ModelEndpoint:
                     stack.push_async_callback(response.aclose)
                     kind = response.headers.get("content-type", "").lower()
                     if "event-stream" in kind or not kind:
-                        source = read_events(response.aiter_bytes())
+                        source = read_events(_unpacked(response))
                     else:
-                        source = _whole_reply(kind, await _read_bounded(response.aiter_bytes()))
+                        source = _whole_reply(kind, await _read_bounded(_unpacked(response)))
                 while True:
                     with anyio.fail_after(max(0.0, self._patience(attempt, begin_by, deadline))):
                         event = await anext(source, None)
@@ -204,7 +199,7 @@ class ModelEndpoint:
         if response.is_success:
             return response
         try:
-            raise _Declined(response, await _read_bounded(response.aiter_bytes()))
+            raise _Declined(response, await _read_bounded(_unpacked(response)))
         finally:
             await response.aclose()
 
@@ -241,6 +236,89 @@ class ModelEndpoint:
         if attempt.begun:
             return AttemptFailed(ReplyBroken(what), begun=True)
         return AttemptFailed(ModelUnreachable(what), again=True)
+
+
+def _client(settings: LLMSettings) -> httpx.AsyncClient:
+    """A client for an address, which may be behind a proxy and may redirect."""
+    make = partial(
+        httpx.AsyncClient,
+        **_fields(settings),
+        verify=trusted_certificates(),
+        limits=_LIMITS,
+        follow_redirects=True,
+    )
+    try:
+        return make(proxy=settings.proxy or None)
+    except httpx.InvalidURL as error:
+        if settings.proxy:
+            raise
+        # For example "fd00::/8" or "[::1]", which other programs read.
+        logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
+        return make(proxy=_environment_proxy(settings.base_url), trust_env=False)
+
+
+def _socket_client(settings: LLMSettings, socket: Path) -> httpx.AsyncClient:
+    transport = httpx.AsyncHTTPTransport(uds=str(socket), limits=_ONCE)
+    return httpx.AsyncClient(**_fields(settings), transport=transport)
+
+
+def trusted_certificates() -> ssl.SSLContext:
+    """The system's certificates, among which operators have those of their own networks. httpx
+    would take certifi's instead; those are for a system that has none."""
+    if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
+        return httpx.create_ssl_context()
+    context = ssl.create_default_context()
+    if not context.cert_store_stats()["x509_ca"]:
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def _environment_proxy(address: str) -> str | None:
+    """The proxy of the environment for an address. Entries of NO_PROXY are hosts and ends of them:
+    an entry that httpx cannot read, such as a network, matches nothing."""
+    url = urlsplit(address)
+    host = url.hostname or ""
+    given = {name.lower(): value for name, value in os.environ.items() if value}
+    for entry in given.get("no_proxy", "").lower().split(","):
+        direct = entry.strip().strip("[]").removeprefix("*").removeprefix(".")
+        if entry.strip() == "*" or (direct and f".{host}".endswith(f".{direct}")):
+            return None
+    proxy = given.get(f"{url.scheme}_proxy") or given.get("all_proxy")
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def _fields(settings: LLMSettings) -> dict[str, Any]:
+    return {
+        "headers": {
+            "Authorization": f"Bearer {settings.api_key.get_secret_value() or 'none'}",
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip",
+            "User-Agent": f"nekro-core/{__version__}",
+        },
+        # The times of a reply are checked by the endpoint: one deadline spans attempts, thoughts
+        # and words.
+        "timeout": httpx.Timeout(None, connect=settings.connect_s),
+    }
+
+
+async def _unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body in pieces of bounded size, also if the server has packed it."""
+    packed = response.headers.get("content-encoding", "").lower() in ("gzip", "deflate")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32)  # of both formats
+    async for chunk in response.aiter_raw():
+        if not packed:
+            yield chunk
+            continue
+        rest, more = chunk, True
+        while more and not unpacker.eof:
+            try:
+                piece = unpacker.decompress(rest, _MAX_PIECE)
+            except zlib.error as error:
+                raise StreamDecodeError(f"a body that cannot be unpacked: {error}") from error
+            rest = unpacker.unconsumed_tail
+            more = bool(rest) or len(piece) == _MAX_PIECE
+            if piece:
+                yield piece
 
 
 async def _read_bounded(chunks: AsyncIterator[bytes]) -> bytes:

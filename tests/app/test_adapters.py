@@ -249,6 +249,7 @@ def test_operators_by_nonebots_names(tmp_path: Path) -> None:
     assert found.superuser_platforms("kaiheila") == ("kook",)
     assert found.superuser_platforms("slk") == ("slack",)
     assert found.superuser_platforms("telegram") == ("telegram",)
+    assert found.superuser_platforms("") == ("",), "an empty word is no platform's, not every one's"
 
 
 class Faulty:
@@ -288,6 +289,22 @@ async def test_an_adapter_that_does_not_start_or_end_leaves_the_others(
         await app.start()
         assert started == ["test"]
     assert all(each.ended for each in faulty), "what it had begun is ended too"
+
+
+async def test_a_platform_that_a_plugin_brings_during_the_start_does_not_end_it(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(_env_file=None, nekro_data_dir=tmp_path)
+    async with App.open(settings, {}, model=ScriptedModel(lambda _: "")) as app:
+        platform = TestPlatform()
+
+        async def start() -> None:
+            app.add_adapter(Faulty("brought"))
+
+        platform.start = start
+        app.add_adapter(platform)
+        await app.start()
+        assert "brought" in app.adapters
 
 
 def test_a_bot_of_one_plugin_has_no_platforms_accounts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,14 @@
 """An endpoint that does not answer as it should: whose fault it is, and what is tried again."""
 
+import gzip
+import json
+import tracemalloc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from nekro_core.llm.model import (
     ChatRequest,
@@ -171,3 +179,53 @@ async def test_keys_are_never_shown(model_at) -> None:
         assert isinstance(error, KeyRejected)
         settings = LLMSettings(base_url=server.base_url, model="m", api_key=KEY)
     assert KEY not in f"{error!r} {settings!r} {model!r} {settings.model_dump_json()}"
+
+
+@asynccontextmanager
+async def packing(body: bytes) -> AsyncIterator[str]:
+    """The address of a server that answers with this body, packed."""
+    packed = gzip.compress(body)
+    head = (
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n"
+        f"Content-Length: {len(packed)}\r\n\r\n"
+    )
+
+    async def answer(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            with suppress(anyio.BrokenResourceError):
+                await stream.send(head.encode() + packed)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        port = listener.extra(SocketAttribute.local_port)
+        yield f"http://127.0.0.1:{port}/v1"
+        tasks.cancel_scope.cancel()
+
+
+def model_behind(address: str) -> OpenAIChatModel:
+    return OpenAIChatModel(LLMSettings(base_url=address, model="m", api_key=KEY, retries=0))
+
+
+async def test_a_packed_reply_is_unpacked() -> None:
+    event = {"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}
+    words = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n"
+    async with packing((": still there\n\n" * 300_000 + words).encode()) as address:
+        model = model_behind(address)
+        assert words_of(await listen(model, ask("hi"))) == "Hello."
+        await model.aclose()
+
+
+async def test_a_small_packed_reply_does_not_fill_the_memory() -> None:
+    async with packing(b"data: " + bytes(60_000_000)) as address:
+        model = model_behind(address)
+        await model.connect()
+        tracemalloc.start()
+        try:
+            with pytest.raises(ModelUnreachable, match="no reply"):
+                await listen(model, ask("hi"))
+            assert tracemalloc.get_traced_memory()[1] < 40_000_000
+        finally:
+            tracemalloc.stop()
+        await model.aclose()

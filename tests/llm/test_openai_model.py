@@ -2,10 +2,14 @@
 
 import base64
 import json
+import ssl
+from pathlib import Path
 
 import anyio
+import certifi
 import pytest
 
+from nekro_core.llm.endpoint import trusted_certificates
 from nekro_core.llm.modalities import IMAGE_NOTE
 from nekro_core.llm.model import (
     AudioPart,
@@ -247,3 +251,43 @@ async def test_an_answer_that_was_not_streamed_is_taken(model_at) -> None:
             RequestUsage(prompt_tokens=4, completion_tokens=1),
             ReplyFinished("stop"),
         ]
+
+
+@pytest.mark.parametrize("direct", ["127.0.0.1", "*", "*.0.0.1", ".0.0.1"])
+async def test_an_entry_of_no_proxy_that_httpx_cannot_read_stops_no_reply(
+    model_at, monkeypatch: pytest.MonkeyPatch, direct: str
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", f"[::1], fd00::/8,{direct}")
+    async with ScriptedModelServer(["Hello."]) as server:
+        assert words_of(await listen(model_at(server), ask("hi"))) == "Hello."
+
+
+async def test_a_proxy_is_used_beside_an_entry_of_no_proxy_that_httpx_cannot_read(
+    model_at, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ScriptedModelServer(["Hello."]) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.base_url.removeprefix("http://").split("/")[0])
+        monkeypatch.setenv("NO_PROXY", "[::1],ample.com")
+        model = model_at(server, base_url="http://example.com/v1")
+        assert words_of(await listen(model, ask("hi"))) == "Hello."
+
+
+def test_the_systems_certificates_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = Path(certifi.where()).read_text()
+    end = "-----END CERTIFICATE-----\n"
+    (tmp_path / "one.pem").write_text(every[: every.index(end) + len(end)])
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def load_system(context: ssl.SSLContext, _purpose: object = None) -> None:
+        context.load_verify_locations(tmp_path / "one.pem")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", load_system)
+    assert trusted_certificates().cert_store_stats()["x509_ca"] == 1
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: None)
+    assert trusted_certificates().cert_store_stats()["x509_ca"] == every.count(end)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "one.pem"))
+    assert trusted_certificates().cert_store_stats()["x509_ca"] == 1
