@@ -121,6 +121,9 @@ class AdapterMaker:
     name: str
     create: OperatorPageFactory
     options: Mapping[str, Any]
+    builtin: bool
+    """Whether it comes with the bot. Its `start` retries what may be a moment's trouble, so what it
+    raises is a refusal, which ends the bot."""
 
 
 def adapter_makers(
@@ -156,7 +159,8 @@ def load_adapter(manifest: AdapterManifest, settings: Mapping[str, Any]) -> Adap
             f"{manifest.folder / '__init__.py'} makes no adapter {manifest.name}: expected a "
             "function create(host, driver), an AdapterFactory; see docs/adapters.md"
         )
-    return AdapterMaker(manifest.name, _checked(manifest, make), options)
+    builtin = manifest.package.startswith(f"{builtin_package('adapters')}.")
+    return AdapterMaker(manifest.name, _checked(manifest, make), options, builtin)
 
 
 def check_adapter(manifest: AdapterManifest) -> None:

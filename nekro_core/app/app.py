@@ -72,6 +72,7 @@ class App:
         self._timers = timers
         self._boxes = boxes
         self._started: list[Adapter] = []
+        self._builtin: set[str] = set()
 
     @classmethod
     @asynccontextmanager
@@ -152,9 +153,12 @@ class App:
         """See `AgentRuntime.at_work`."""
         return self._runtime.at_work(chat_key)
 
-    def add_adapter(self, adapter: Adapter) -> None:
-        """Serve one more platform from `start` on."""
+    def add_adapter(self, adapter: Adapter, *, builtin: bool = False) -> None:
+        """Serve one more platform from `start` on. If a ``builtin`` adapter refuses to start, the
+        bot ends; the fault of another one is logged, and the bot goes on without it."""
         self._adapters[adapter.name] = adapter
+        if builtin:
+            self._builtin.add(adapter.name)
 
     async def start(self) -> None:
         """Let the platforms in, and take up what an earlier process left. What the first answer
@@ -165,7 +169,10 @@ class App:
         await self._runtime.start()
         for adapter in [*self._adapters.values()]:  # a plugin may bring one meanwhile
             self._started.append(adapter)
-            await _start(adapter)
+            if adapter.name in self._builtin:
+                await adapter.start()
+            else:
+                await _start(adapter)
         self._timers.start()
 
     async def close_adapters(self) -> None:
@@ -184,7 +191,7 @@ class App:
 
 
 async def _start(adapter: Adapter) -> None:
-    """Start one adapter. What goes wrong is logged: the other platforms are served."""
+    """Start an adapter that others wrote. What goes wrong is logged, and the bot goes on."""
     try:
         with anyio.fail_after(_START_S):
             await adapter.start()

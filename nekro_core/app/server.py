@@ -228,7 +228,8 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
     options: dict[str, Any] = {}
     for maker in makers:
         try:
-            app.add_adapter(maker.create(app.host, driver, app.operator))
+            adapter = maker.create(app.host, driver, app.operator)
+            app.add_adapter(adapter, builtin=maker.builtin)
         except (RuntimeError, ValueError) as error:
             logger.error("the adapter {} is left out: {}", maker.name, error)
         except Exception:  # noqa: BLE001 - as above

@@ -291,6 +291,23 @@ async def test_an_adapter_that_does_not_start_or_end_leaves_the_others(
     assert all(each.ended for each in faulty), "what it had begun is ended too"
 
 
+async def test_a_builtin_adapter_that_refuses_to_start_ends_the_bot(tmp_path: Path) -> None:
+    """OneBot refuses where a stranger could speak in anybody's name, and the page where it belongs
+    to another account."""
+    settings = Settings(_env_file=None, nekro_data_dir=tmp_path)
+    async with App.open(settings, {}, model=ScriptedModel(lambda _: "")) as app:
+        app.add_adapter(Faulty("a"), builtin=True)
+        with pytest.raises(ValueError, match="no address"):
+            await app.start()
+
+
+def test_the_bots_own_adapters_are_builtin_and_others_are_not(tmp_path: Path) -> None:
+    write(tmp_path / "adapters" / "slack", "[slack]", CODE.format(name="slack"))
+    found = AdapterDirectory.find(tmp_path)
+    assert load_adapter(found.manifests["onebot_v11"], {}).builtin
+    assert not load_adapter(found.manifests["slack"], {}).builtin
+
+
 async def test_a_platform_that_a_plugin_brings_during_the_start_does_not_end_it(
     tmp_path: Path,
 ) -> None:
