@@ -1,4 +1,8 @@
-"""Serves the operator's page of outgoing messages, ``/ui/outbox``."""
+"""Serves the operator's page of outgoing messages, ``/ui/outbox``.
+
+It lists `OPEN_STATES`. A dropped message is left out because somebody, or the limit of its age or
+number, has let go of it: it would push open ones off the page. The HTTP API and `nekro outbox list`
+show it where they are asked for it, and can send it again."""
 
 from datetime import UTC, datetime
 from html import escape
@@ -17,7 +21,8 @@ from .texts import texts
 
 _LISTED = 100
 _SHOWN = 300
-_AGAIN = {DeliveryState.UNKNOWN, DeliveryState.REJECTED}
+_AGAIN = {DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED}
+_LET_GO = {DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED}
 
 
 def outbox_page(operator: OperatorHost) -> APIRouter:
@@ -64,7 +69,7 @@ def _row(row: DeliveryRow, language: str) -> str:
     words = texts(language)
     at = datetime.fromtimestamp(row.created, UTC).astimezone().isoformat(" ", "seconds")
     text = escape(plain_text(row.segments)[:_SHOWN])
-    actions = ["drop"] if row.state is not DeliveryState.SENDING else []
+    actions = ["drop"] if row.state in _LET_GO else []
     if row.state in _AGAIN:
         actions.insert(0, "resend")
     forms = "".join(

@@ -77,7 +77,7 @@ class ChatOverrides(BaseModel):
     chat_quota: Quota = Quota()
     """What a chat may use."""
     person_quota: Quota = Quota()
-    """What each person may use, in all chats of the account together."""
+    """What each person may use, in all chats of all the bot's accounts on the platform together."""
     commands: dict[str, Permission] = Field(default_factory=dict)
     """By command, the permission that it requires here; ``off`` is nobody."""
     operators: frozenset[str] = frozenset()

@@ -73,7 +73,7 @@ class Database:
 
     def __init__(self, engine: DatabaseEngine, *, batch: int, queue: int = 20_000) -> None:
         self._engine = engine
-        self._no_nul = engine.dialect == "postgres"
+        self._no_nul = not engine.takes_nul
         self._batch = batch
         self._queue = queue
         self._waiting: deque[_Write] = deque()
@@ -84,6 +84,14 @@ class Database:
     def dialect(self) -> str:
         """``sqlite`` or ``postgres``."""
         return self._engine.dialect
+
+    async def newest_seq(self, table: str) -> int:
+        """See `DatabaseEngine.newest_seq`."""
+        return await self._engine.newest_seq(table)
+
+    async def vacuum(self, *, anew: bool) -> None:
+        """See `DatabaseEngine.vacuum`."""
+        await self._engine.vacuum(anew=anew)
 
     async def read(self, sql: str, *values: Value) -> Rows:
         """Run a query and return its rows. Raises `StoreUnavailable`."""

@@ -17,6 +17,10 @@ class DatabaseEngine(Protocol):
     def dialect(self) -> str:
         """``sqlite`` or ``postgres``."""
 
+    @property
+    def takes_nul(self) -> bool:
+        """Whether a text may contain the character U+0000."""
+
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """Run a query and return its rows. Raises `StoreUnavailable`."""
 
@@ -25,6 +29,14 @@ class DatabaseEngine(Protocol):
 
         Raises `UniqueConflict`, `StoreError` (a value is wrong) and `StoreUnavailable`.
         """
+
+    async def newest_seq(self, table: str) -> int:
+        """The highest number that the database itself gave in the column ``seq`` of a table, also
+        to a row that was deleted since; 0 if none. Raises `StoreUnavailable`."""
+
+    async def vacuum(self, *, anew: bool) -> None:
+        """Remove deleted rows from the files, as far as commits have not done that. ``anew`` also
+        reads and writes all the rest. Raises `StoreUnavailable`."""
 
 
 def explain(text: str) -> str:

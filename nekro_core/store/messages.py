@@ -40,7 +40,7 @@ INSERT = InsertStatement(
         "state",
     ),
 )
-SEQUENCE = "messages_seq_seq"
+_SEQUENCE = "messages_seq_seq"
 """PostgreSQL's memory of the numbers that were given."""
 _CLAIM = 1000
 """How many are marked as given at once; a restart passes over those that were not used."""
@@ -73,7 +73,7 @@ class MessageRepository:
             # SQLite remembers by itself what it once gave; here rows that bring their own numbers
             # leave the sequence where it was. In line before the row that uses the number.
             self._claimed = self._last_seq + _CLAIM
-            self._database.write(SqlStatement(f"SELECT setval('{SEQUENCE}', ?)", (self._claimed,)))
+            self._database.write(SqlStatement(f"SELECT setval('{_SEQUENCE}', ?)", (self._claimed,)))
         return self._last_seq
 
     def add(

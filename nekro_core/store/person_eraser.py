@@ -93,17 +93,9 @@ class PersonEraser:
         await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
 
     async def vacuum(self, *, anew: bool = True) -> None:
-        """Remove deleted rows from the files.
-
-        SQLite overwrites freed pages by itself (``secure_delete``). ``anew`` also writes the file
-        once more, which removes what earlier versions left; it takes 1 s of the processor for each
-        150 MB, and nothing else is read meanwhile. The write-ahead log is emptied. On PostgreSQL
-        dead rows are marked, so that their space is used again.
-        """
-        if anew:
-            await self._database.read("VACUUM")
-        if self._database.dialect == "sqlite":
-            await self._database.read("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Remove deleted rows from the files: see `DatabaseEngine.vacuum`, and what the engine of
+        the database says there."""
+        await self._database.vacuum(anew=anew)
 
 
 def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:

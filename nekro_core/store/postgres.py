@@ -88,6 +88,7 @@ class PostgresEngine:
     """Reads and commits on one server. Use `PostgresEngine.open`."""
 
     dialect = "postgres"
+    takes_nul = False
 
     def __init__(self, credentials: Mapping[str, Any], *, patience_s: float) -> None:
         self._options = {k: credentials[k] for k in _DRIVER_OPTIONS if k in credentials}
@@ -172,6 +173,17 @@ class PostgresEngine:
                 self._drop()
                 raise
         raise AssertionError("unreachable")
+
+    async def newest_seq(self, table: str) -> int:
+        """See `DatabaseEngine.newest_seq`."""
+        last = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq"
+        (row,) = await self.read(f"{last} FROM {table}_seq_seq", ())
+        return int(row["seq"])
+
+    async def vacuum(self, *, anew: bool) -> None:
+        """See `DatabaseEngine.vacuum`. Dead rows are marked, so that their space is used again."""
+        if anew:
+            await self.read("VACUUM", ())
 
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
         """Whoever has the lock knows that the session before has ended, and its work with it."""

@@ -11,7 +11,7 @@ from anyio.abc import TaskStatus
 from nekro_core.store.database import Database
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
-from nekro_core.store.messages import SEQUENCE, MessageRepository
+from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
 from nekro_core.store.pending import WaitingRepository
 from nekro_core.store.people import AccountRepository, ChatRepository, UserRepository
@@ -97,15 +97,8 @@ class Store:
     @classmethod
     async def _load(cls, database: Database, clock: Callable[[], float]) -> Self:
         (newest,) = await database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
-        last_seq = newest["seq"]
         # Both databases remember the numbers of deleted rows, so no number is given twice.
-        if database.dialect == "sqlite":
-            rows = await database.read("SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
-        else:
-            rows = await database.read(
-                f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM {SEQUENCE}"
-            )
-        last_seq = max([last_seq, *(row["seq"] for row in rows)])
+        last_seq = max(newest["seq"], await database.newest_seq("messages"))
         rows = await database.read("SELECT adapter, account, instance, bound FROM accounts")
         accounts = [
             Account(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, Self, assert_never
 
 import anyio
 
@@ -34,6 +34,7 @@ from nekro_core.tools.outcome import (
     ToolCallFailed,
     ToolFailure,
     ToolReturn,
+    ToolReturnMedia,
 )
 
 _LONGEST_S = 60.0
@@ -359,8 +360,10 @@ class Chat:
                 return text
             case RichObservation(parts):
                 return parts
+            case ToolReturnMedia() as shown:
+                return shown
             case other:
-                return other
+                assert_never(other)
 
     async def gets(self, count: int = 1, *, within_s: float = 30.0) -> list[str]:
         """Wait until the chat has got so many messages in all: of a task, a timer, a webhook.

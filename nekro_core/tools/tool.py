@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 
 class ToolKind(StrEnum):
-    """What a call does to the turn (ARCHITECTURE: what each kind of tool does to the turn)."""
+    """What a call does to the turn (docs/plugins.md: "Four kinds")."""
 
     TOOL = "tool"
     AGENT = "agent"
@@ -18,7 +18,13 @@ class ToolKind(StrEnum):
     @property
     def ends_run(self) -> bool:
         """Whether a call ends the run and opens a new step."""
-        return self in (ToolKind.AGENT, ToolKind.MULTIMODAL_AGENT)
+        match self:
+            case ToolKind.TOOL | ToolKind.BEHAVIOR:
+                return False
+            case ToolKind.AGENT | ToolKind.MULTIMODAL_AGENT:
+                return True
+            case _:
+                assert_never(self)
 
 
 class Visibility(StrEnum):

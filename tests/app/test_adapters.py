@@ -25,7 +25,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.store import Person, PersonTraces
 from nekro_core.testing import TestPlatform
 
-PERSON = Person(adapter="slack", user_id="10001", instances=("slack",))
+PERSON = Person(adapter="quiltpost", user_id="10001", instances=("quiltpost",))
 CODE = """
 class Adapter:
     name = "{name}"
@@ -44,7 +44,7 @@ def _modules() -> Iterator[None]:
     before = {*sys.modules}
     yield
     for name in {*sys.modules} - before:
-        if name.startswith(("nekro_adapters", "slack_for_nekro")):
+        if name.startswith(("nekro_adapters", "quilt_for_nekro")):
             del sys.modules[name]
 
 
@@ -79,58 +79,75 @@ def test_the_built_in_adapters_are_found_whatever_lies_in_the_working_directory(
 
 
 def test_an_adapter_in_the_data_folder_runs_where_it_is_wanted(tmp_path: Path) -> None:
-    write(tmp_path / "adapters" / "slack", "[slack]", CODE.format(name="slack"))
+    write(tmp_path / "adapters" / "quiltpost", "[quiltpost]", CODE.format(name="quiltpost"))
     found = AdapterDirectory.find(tmp_path)
     assert found.problems == ()
-    assert "slack" not in {each.name for each in found.enabled(())}
-    (manifest,) = [each for each in found.enabled(("slack",)) if not each.always]
-    assert (manifest.title, manifest.settings) == ("slack", ("slack_",))
-    assert load_adapter(manifest, {}).create(None, None, None).name == "slack"
+    assert "quiltpost" not in {each.name for each in found.enabled(())}
+    (manifest,) = [each for each in found.enabled(("quiltpost",)) if not each.always]
+    assert (manifest.title, manifest.settings) == ("quiltpost", ("quiltpost_",))
+    assert load_adapter(manifest, {}).create(None, None, None).name == "quiltpost"
 
 
 def test_an_installed_package_is_found_by_its_entry_point_and_not_imported_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path / "site", "slack", "slack_for_nekro", "[slack]", CODE.format(name="slack"))
+    install(
+        tmp_path / "site",
+        "quiltpost",
+        "quilt_for_nekro",
+        "[quiltpost]",
+        CODE.format(name="quiltpost"),
+    )
     monkeypatch.syspath_prepend(tmp_path / "site")
     importlib.invalidate_caches()
-    assert "slack" not in AdapterDirectory.find(tmp_path).manifests, "nobody asked for it"
-    assert "slack" in AdapterDirectory.find(tmp_path, installed=True).manifests
-    found = AdapterDirectory.find(tmp_path, ("slack",))
+    assert "quiltpost" not in AdapterDirectory.find(tmp_path).manifests, "nobody asked for it"
+    assert "quiltpost" in AdapterDirectory.find(tmp_path, installed=True).manifests
+    found = AdapterDirectory.find(tmp_path, ("quiltpost",))
     assert found.problems == ()
-    assert "slack_for_nekro" not in sys.modules
-    assert load_adapter(found.manifests["slack"], {}).create(None, None, None).name == "slack"
-    assert sys.modules["slack_for_nekro"].__file__ == str(
-        tmp_path / "site" / "slack_for_nekro" / "__init__.py"
+    assert "quilt_for_nekro" not in sys.modules
+    assert (
+        load_adapter(found.manifests["quiltpost"], {}).create(None, None, None).name == "quiltpost"
+    )
+    assert sys.modules["quilt_for_nekro"].__file__ == str(
+        tmp_path / "site" / "quilt_for_nekro" / "__init__.py"
     )
 
 
 def test_two_data_folders_in_one_process_have_each_their_own_code(tmp_path: Path) -> None:
     for each in ("one", "two"):
-        code = f"{CODE.format(name='slack')}\nADDRESS = {each!r}"
-        write(tmp_path / each / "adapters" / "slack", "[slack]", code)
+        code = f"{CODE.format(name='quiltpost')}\nADDRESS = {each!r}"
+        write(tmp_path / each / "adapters" / "quiltpost", "[quiltpost]", code)
         found = AdapterDirectory.find(tmp_path / each)
-        load_adapter(found.manifests["slack"], {})
-        assert each == sys.modules["nekro_adapters.slack"].ADDRESS
+        load_adapter(found.manifests["quiltpost"], {})
+        assert each == sys.modules["nekro_adapters.quiltpost"].ADDRESS
 
 
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        ("", "names no adapter: expected a table, for example [slack]"),
-        ('name = "slack"', "name = 'slack' stands outside of a table"),
-        ("[slack", "is not TOML"),
-        ("[Slack]", "'Slack' cannot stand in a chat key: expected at most 32 lower-case letters"),
-        ("[slack]\nsetings = []", "setings is not known; did you mean settings?"),
-        ("[slack]\nxyz = 1", "xyz is not known; there are title, always, settings"),
-        ('[slack]\nsettings = "slack_"', "settings = 'slack_': expected a list of beginnings"),
-        ("[slack]\nsettings = [1]", "settings = [1]: expected a list of beginnings"),
-        ('[slack]\nsettings = [""]', "settings = ['']: expected a list of beginnings"),
-        ('[slack]\nsettings = ["nekro_"]', "settings = ['nekro_']: expected"),
-        ("[slack]\nalways = 1", "always = 1: expected true or false"),
-        ("[slack]\ntitle = ['Slack']", "title = ['Slack']: expected the platform's name"),
-        ('[slack]\neraser = "forget"', "expected a function in a module, for example"),
-        ('[slack]\ncapabilities = ["fly"]', "expected a list of some of confirm, edit, page"),
+        ("", "names no adapter: expected a table, for example [quiltpost]"),
+        ('name = "quiltpost"', "name = 'quiltpost' stands outside of a table"),
+        ("[quiltpost", "is not TOML"),
+        (
+            "[Quiltpost]",
+            "'Quiltpost' cannot stand in a chat key: expected at most 32 lower-case letters",
+        ),
+        ("[quiltpost]\nsetings = []", "setings is not known; did you mean settings?"),
+        ("[quiltpost]\nxyz = 1", "xyz is not known; there are title, always, settings"),
+        (
+            '[quiltpost]\nsettings = "quiltpost_"',
+            "settings = 'quiltpost_': expected a list of beginnings",
+        ),
+        ("[quiltpost]\nsettings = [1]", "settings = [1]: expected a list of beginnings"),
+        ('[quiltpost]\nsettings = [""]', "settings = ['']: expected a list of beginnings"),
+        ('[quiltpost]\nsettings = ["nekro_"]', "settings = ['nekro_']: expected"),
+        ("[quiltpost]\nalways = 1", "always = 1: expected true or false"),
+        (
+            "[quiltpost]\ntitle = ['Quiltpost']",
+            "title = ['Quiltpost']: expected the platform's name",
+        ),
+        ('[quiltpost]\neraser = "forget"', "expected a function in a module, for example"),
+        ('[quiltpost]\ncapabilities = ["fly"]', "expected a list of some of confirm, edit, page"),
         ("#" * 70_000, "over 65536 bytes"),
         ("[web]", "the name web is taken by"),
     ],
@@ -138,7 +155,7 @@ def test_two_data_folders_in_one_process_have_each_their_own_code(tmp_path: Path
 def test_a_bad_manifest_is_told_and_leaves_the_others(
     tmp_path: Path, manifest: str, words: str
 ) -> None:
-    folder = write(tmp_path / "adapters" / "slack", manifest)
+    folder = write(tmp_path / "adapters" / "quiltpost", manifest)
     found = AdapterDirectory.find(tmp_path)
     (problem,) = found.problems
     assert words in problem
@@ -147,11 +164,11 @@ def test_a_bad_manifest_is_told_and_leaves_the_others(
 
 
 def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:
-    (tmp_path / "adapters" / "slack").mkdir(parents=True)
+    (tmp_path / "adapters" / "quiltpost").mkdir(parents=True)
     (tmp_path / "adapters" / "_shared").mkdir()
     (tmp_path / "adapters" / "notes.txt").touch()
     (problem,) = AdapterDirectory.find(tmp_path).problems
-    assert "slack has no adapter.toml: `nekro adapter new` writes one" in problem
+    assert "quiltpost has no adapter.toml: `nekro adapter new` writes one" in problem
     with pytest.raises(ManifestError):
         read_manifests(tmp_path / "nowhere", "nowhere")
 
@@ -160,58 +177,58 @@ def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:
     ("package", "words"),
     [
         ("gone_for_nekro", "names 'gone_for_nekro', and that is no package"),
-        ("slack_for_nekro", "its entry point is slack, its manifest has no [slack]"),
+        ("quilt_for_nekro", "its entry point is quiltpost, its manifest has no [quiltpost]"),
     ],
 )
 def test_a_bad_entry_point_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, words: str
 ) -> None:
     site = tmp_path / "site"
-    install(site, "slack", "slack_for_nekro", "[other]", "")
-    (site / "slack_for_nekro-1.0.dist-info" / "entry_points.txt").write_text(
-        f"[nekro_core.adapters]\nslack = {package}\n"
+    install(site, "quiltpost", "quilt_for_nekro", "[other]", "")
+    (site / "quilt_for_nekro-1.0.dist-info" / "entry_points.txt").write_text(
+        f"[nekro_core.adapters]\nquiltpost = {package}\n"
     )
     monkeypatch.syspath_prepend(site)
     importlib.invalidate_caches()
-    (problem,) = AdapterDirectory.find(tmp_path, ("slack",)).problems
+    (problem,) = AdapterDirectory.find(tmp_path, ("quiltpost",)).problems
     assert words in problem
 
 
 @pytest.mark.parametrize(
     ("code", "extra", "words"),
     [
-        ("import no_such_package", "slack-for-nekro", "pip install 'slack-for-nekro'"),
+        ("import no_such_package", "quilt-for-nekro", "pip install 'quilt-for-nekro'"),
         ("import no_such_package", "", "cannot be imported"),
         ("1 / 0", "", "ZeroDivisionError"),
-        ("", "", "makes no adapter slack: expected a function create(host, driver)"),
-        ("def factories(settings): return {}", "", "makes no adapter slack"),
+        ("", "", "makes no adapter quiltpost: expected a function create(host, driver)"),
+        ("def factories(settings): return {}", "", "makes no adapter quiltpost"),
     ],
 )
 def test_code_that_cannot_be_used_is_told_and_leaves_the_others(
     tmp_path: Path, code: str, extra: str, words: str
 ) -> None:
-    write(tmp_path / "adapters" / "slack", f"[slack]\nextra = {extra!r}", code)
+    write(tmp_path / "adapters" / "quiltpost", f"[quiltpost]\nextra = {extra!r}", code)
     found = AdapterDirectory.find(tmp_path)
     with pytest.raises(AdapterBroken) as broken:
-        load_adapter(found.manifests["slack"], {})
+        load_adapter(found.manifests["quiltpost"], {})
     assert words in str(broken.value)
-    makers = adapter_makers(found, {}, ("slack",))
+    makers = adapter_makers(found, {}, ("quiltpost",))
     assert [each.name for each in makers] == ["onebot_v11", "web"]
 
 
 def test_an_adapter_that_has_another_name_than_its_manifest_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "adapters" / "slack", "[slack]", CODE.format(name="slak"))
-    maker = load_adapter(AdapterDirectory.find(tmp_path).manifests["slack"], {})
-    with pytest.raises(RuntimeError, match="it calls itself 'slak'"):
+    write(tmp_path / "adapters" / "quiltpost", "[quiltpost]", CODE.format(name="quiltpots"))
+    maker = load_adapter(AdapterDirectory.find(tmp_path).manifests["quiltpost"], {})
+    with pytest.raises(RuntimeError, match="it calls itself 'quiltpots'"):
         maker.create(None, None, None)
 
 
 async def test_an_eraser_of_a_third_party_forgets_whether_the_adapter_runs_or_not(
     tmp_path: Path,
 ) -> None:
-    manifest = '[slack]\neraser = "erasing:forget"'
-    folder = write(tmp_path / "adapters" / "slack", manifest, "")
-    (folder / "erasing.py").write_text(CODE.format(name="slack"))
+    manifest = '[quiltpost]\neraser = "erasing:forget"'
+    folder = write(tmp_path / "adapters" / "quiltpost", manifest, "")
+    (folder / "erasing.py").write_text(CODE.format(name="quiltpost"))
     (tmp_path / "10001.txt").touch()
     forgotten = RedactionTarget(frozenset())
     assert await erase_from_adapters(tmp_path, PERSON, PersonTraces(), forgotten) == 1
@@ -219,7 +236,7 @@ async def test_an_eraser_of_a_third_party_forgets_whether_the_adapter_runs_or_no
 
 
 async def test_an_eraser_that_fails_is_told_when_the_others_are_through(tmp_path: Path) -> None:
-    for name, code in (("a_first", "1 / 0"), ("slack", CODE.format(name="slack"))):
+    for name, code in (("a_first", "1 / 0"), ("quiltpost", CODE.format(name="quiltpost"))):
         write(tmp_path / "adapters" / name, f'[{name}]\neraser = "erasing:forget"', "")
         (tmp_path / "adapters" / name / "erasing.py").write_text(code)
     (tmp_path / "10001.txt").touch()
@@ -229,25 +246,25 @@ async def test_an_eraser_that_fails_is_told_when_the_others_are_through(tmp_path
 
 
 def test_settings_of_an_adapter_that_runs_are_its_own(tmp_path: Path) -> None:
-    write(tmp_path / "adapters" / "slack", '[slack]\nsettings = ["slack_", "sl_"]', "")
+    write(tmp_path / "adapters" / "quiltpost", '[quiltpost]\nsettings = ["quiltpost_", "qp_"]', "")
     found = AdapterDirectory.find(tmp_path)
-    names = ("slack_bots", "sl_x", "web_port", "onebot_access_token", "telegram_bots", "home")
+    names = ("quiltpost_bots", "qp_x", "web_port", "onebot_access_token", "telegram_bots", "home")
     assert found.own_settings((), names) == {"web_port": True, "onebot_access_token": True}
-    assert found.own_settings(("slack", "onebot_v12"), names) == {
-        "slack_bots": False,
-        "sl_x": False,
+    assert found.own_settings(("quiltpost", "onebot_v12"), names) == {
+        "quiltpost_bots": False,
+        "qp_x": False,
         "web_port": True,
         "onebot_access_token": False,
     }
 
 
 def test_operators_by_nonebots_names(tmp_path: Path) -> None:
-    write(tmp_path / "adapters" / "slack", '[slack]\nnonebot_name = "slk"', "")
+    write(tmp_path / "adapters" / "quiltpost", '[quiltpost]\nnonebot_name = "qlt"', "")
     found = AdapterDirectory.find(tmp_path)
     assert found.superuser_platforms(None) == ("onebot_v11", "onebot_v12")
     assert found.superuser_platforms("onebot") == ("onebot_v11", "onebot_v12")
     assert found.superuser_platforms("kaiheila") == ("kook",)
-    assert found.superuser_platforms("slk") == ("slack",)
+    assert found.superuser_platforms("qlt") == ("quiltpost",)
     assert found.superuser_platforms("telegram") == ("telegram",)
     assert found.superuser_platforms("") == ("",), "an empty word is no platform's, not every one's"
 

@@ -227,7 +227,10 @@ def _ends(outcome: Outcome, *, sent: bool) -> bool:
         case ToolReturn(value, text, ends):
             plain = value is None or value is True or str(value).strip().lower() in _ACKNOWLEDGED
             return ends or (sent and plain and not text)
-    return False
+        case ToolReturnMedia() | Observation() | RichObservation() | ToolCallFailed():
+            return False
+        case _:
+            assert_never(outcome)
 
 
 def _error(call: FunctionCall, message: str) -> CallAnswer:

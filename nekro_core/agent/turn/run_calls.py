@@ -149,10 +149,17 @@ class RunCalls:
             sender = CallSender(outgoing or services.outgoing)
             ctx = replace(self.ctx, services=replace(services, outgoing=sender))
             outcome = await call_tool(tool, ctx, call.args, call.kwargs)
-            outcome_text = outcome.message if isinstance(outcome, ToolCallFailed) else "ok"
-            if isinstance(outcome, BehaviorReturn):
-                self.recorded = True
-                await self._note(outcome.text)
+            outcome_text = "ok"
+            match outcome:
+                case BehaviorReturn(text):
+                    self.recorded = True
+                    await self._note(text)
+                case ToolCallFailed(message):
+                    outcome_text = message
+                case ToolReturn() | ToolReturnMedia() | Observation() | RichObservation():
+                    pass
+                case _:
+                    assert_never(outcome)
             if is_search(tool) and isinstance(outcome, ToolReturn):
                 self.unread = str(outcome.value)
             elif tool.visibility is Visibility.DEFERRED:

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from nekro_core.chat import (
     ChatKey,
@@ -35,7 +35,16 @@ from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
 from nekro_core.plugins.authoring.web import is_no_chat
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.content import Content, ImageContent, contents
-from nekro_core.tools.outcome import Outcome, RichObservation, ToolFailure, ToolReturnMedia
+from nekro_core.tools.outcome import (
+    BehaviorReturn,
+    Observation,
+    Outcome,
+    RichObservation,
+    ToolCallFailed,
+    ToolFailure,
+    ToolReturn,
+    ToolReturnMedia,
+)
 
 LONGER_SIDE = 1568
 """Pixels. Providers scale down what is larger, and it costs more on the way."""
@@ -364,7 +373,10 @@ class AgentCtx:
                     for each in media
                 ]
                 return ToolReturnMedia(text, tuple(copies))
-        return outcome
+            case ToolReturn() | BehaviorReturn() | Observation() | ToolCallFailed():
+                return outcome
+            case _:
+                assert_never(outcome)
 
     async def _copied(self, content: Content) -> Content:
         if not isinstance(content, ImageContent) or not host_named_by_code(content.url):

@@ -13,7 +13,8 @@ from fastapi import APIRouter, FastAPI
 
 from adapters.web.errors import Route
 from adapters.web.outbox_api import add_outbox
-from adapters.web.outbox_page import outbox_page
+from adapters.web.outbox_page import _html, outbox_page
+from adapters.web.texts import texts
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.outbound.outbox import Outbox
@@ -99,6 +100,22 @@ async def test_impossible_requests_say_why(
     answer = await bench.web.request(method, f"/api/v1/outbox{path}")
     assert answer.status_code == status
     assert words in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "ja"])
+def test_every_state_has_a_word(language: str) -> None:
+    assert all(texts(language)[f"outbox_is_{state.value}"] for state in DeliveryState)
+
+
+async def test_a_dropped_message_that_is_listed_can_be_sent_again(bench: Bench) -> None:
+    await bench.lost("gone")
+    (found,) = await bench.listed()
+    await bench.web.post(f"/ui/outbox/{found['id']}/drop")
+    rows = await bench.outbox.admin.listed([DeliveryState.DROPPED])
+    page = _html(rows, "en", "")
+    assert f'action="/ui/outbox/{found["id"]}/resend"' in page
+    assert f'action="/ui/outbox/{found["id"]}/drop"' not in page
+    assert "gone" not in (await bench.web.get("/ui/outbox")).text, "it is let go"
 
 
 async def test_the_outbox_is_managed_on_the_page(bench: Bench) -> None:

@@ -1,5 +1,7 @@
 """``nekro adapter``: what is written works, and what is wrong is told."""
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from tests.cli.nekro import nekro
 
+ROOT = Path(__file__).parents[3]
 FILES = [
     "README.md",
     "__init__.py",
@@ -42,6 +45,30 @@ def test_a_new_adapter_keeps_the_contract_where_the_bot_finds_it(tmp_path: Path)
     assert (listed.status, f"off     tcp_lines    Tcp lines  {folder}" in listed.out) == (0, True)
     again = nekro(tmp_path, "adapter", "new", "tcp_lines")
     assert (again.status, "is there already" in again.err) == (1, True)
+
+
+def test_a_new_adapter_passes_the_checks_of_a_checkout(tmp_path: Path) -> None:
+    """Among the built-in adapters, with names of any length: lines have at most 100 characters."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "nekro_core").symlink_to(ROOT / "nekro_core")
+    (tmp_path / "adapters").mkdir()
+    shutil.copy(ROOT / "adapters" / "__init__.py", tmp_path / "adapters")
+    for name in ("z", "tcp_lines", "lines_of_text_over_the_internet_"):
+        made = nekro(tmp_path, "adapter", "new", name, "--folder", "adapters")
+        assert made.status == 0, made.err
+    for check in ("ruff check", "ruff format --check", "mypy --strict"):
+        checked = subprocess.run(
+            [sys.executable, "-m", *check.split(), "adapters"],
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert checked.returncode == 0, f"{check}\n{checked.stdout}{checked.stderr}"
+    # tests/house counts a class name that two adapters bear.
+    code = "\n".join(path.read_text() for path in (tmp_path / "adapters").rglob("*.py"))
+    classes = re.findall(r"^class (\w+)", code, re.MULTILINE)
+    assert len(classes) == len({*classes}) > 0
 
 
 @pytest.mark.parametrize("name", ["Slack", "1st", "for", "a-b", "../up", "x" * 33])
