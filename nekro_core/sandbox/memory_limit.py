@@ -1,13 +1,13 @@
-"""The memory that all boxes of a backend may use together, and what happens at the limit.
+"""Limits the memory of all boxes of a backend together.
 
-Each box has bounds of its own; many boxes that each keep to them can still take the machine. The
-limits of all cannot simply be reserved: a box that may use 900 MB mostly uses 20. So what they do
-use is measured, and the sum is bounded:
+Each box has its own limits, but many boxes within their limits can still use up the machine. The
+limits cannot simply be reserved: a box with a limit of 900 MB mostly uses 20. So the memory in use
+is measured, and the sum is bounded:
 
-- From `_CROWDED` of the limit on new work waits, for so long and then with an error, and whoever
-  keeps boxes ends the one unused longest (`MemoryLimit.crowded`).
-- Each box at work has an equal share of the limit for certain. Only over the limit itself is work
-  ended, that of the box with most, and only where it has more than this share; one of them must.
+- Above `_CROWDED` of the limit, new work waits for some time and then fails. The owner of idle
+  boxes ends the one unused longest (`MemoryLimit.crowded`).
+- Each box at work may always use an equal share of the limit. Work is ended only if the sum is over
+  the limit itself. Then the box with the most memory is chosen, if it has more than this share.
 """
 
 import logging
@@ -24,18 +24,18 @@ _log = logging.getLogger(__name__)
 LOOK_S = 0.1
 _CROWDED = 0.8
 _LEAST = 64 * 1024 * 1024
-"""Share that each box at work has at least: with more of them than that, new ones wait."""
+"""Least share of a box at work. New work that would make the shares smaller waits."""
 _MIB = 1024 * 1024
 
 
 def half_of_machine(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Half of this machine's memory in bytes: the bot, its database and its neighbours need some,
-    and the kernel's caches too. 2 GB where it is not told."""
+    """Half of this machine's memory in bytes. The bot, its database, other programs and the
+    kernel's caches need the rest. 2 GB if the kernel does not report the memory."""
     return meminfo_bytes("MemTotal", meminfo) // 2 or 2 * 1024 * _MIB
 
 
 def meminfo_bytes(field: str, meminfo: Path) -> int:
-    """A field of the kernel's ``/proc/meminfo`` in bytes; 0 where it is not told. proc(5)."""
+    """A field of the kernel's ``/proc/meminfo`` in bytes; 0 if it cannot be read. proc(5)."""
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         return int(lines[field].split()[0]) * 1024
@@ -44,21 +44,21 @@ def meminfo_bytes(field: str, meminfo: Path) -> int:
 
 
 class MeasuredBox(Protocol):
-    """A box as it is seen here."""
+    """A box as `MemoryLimit` sees it."""
 
     used_bytes: int
-    """When it was looked at last: its processes, its files and its sockets."""
+    """Of its processes, files and sockets, when it was last measured."""
 
     @property
     def busy(self) -> bool:
-        """Whether something strange may run in it."""
+        """Whether untrusted code may run in it."""
 
     def end_work(self, because: str) -> None:
-        """End its run and its commands for their memory."""
+        """End its run and its commands because of their memory."""
 
 
 class MemoryLimit:
-    """The bound on ``boxes``. Whoever measures them calls `look` after each time."""
+    """The limit of ``boxes``. The code that measures them calls `look` after each measurement."""
 
     def __init__(
         self, limit: int, wait_s: float, boxes: Callable[[], Collection[MeasuredBox]]
@@ -71,12 +71,12 @@ class MemoryLimit:
 
     @property
     def used(self) -> int:
-        """Bytes, when the boxes were measured last."""
+        """Sum of the last measurements, in bytes."""
         return sum(box.used_bytes for box in self._boxes())
 
     @property
     def crowded(self) -> bool:
-        """Whether there is no room for more work: idle boxes should go."""
+        """Whether there is no room for more work, so that idle boxes should end."""
         boxes = self._boxes()
         if (len(boxes) + 1) * _LEAST > self.limit:
             working = sum(box.busy for box in boxes)
@@ -85,12 +85,12 @@ class MemoryLimit:
         return self.used > self.limit * _CROWDED
 
     def describe(self) -> str:
-        """In words, for an operator."""
+        """Describe the limit for an operator."""
         return f"all boxes together at most {self.limit // _MIB} MB"
 
     async def admit(self, box: MeasuredBox | None = None) -> None:
         """Wait until there is room for one more box, or for work in ``box``; first come, first
-        served. A box at work has its room already. Raises `BoxesFull`."""
+        served. A box at work is admitted at once. Raises `BoxesFull`."""
         if (box is not None and box.busy) or not (self._turn.locked() or self.crowded):
             return
         with anyio.move_on_after(self._wait_s):
@@ -104,13 +104,13 @@ class MemoryLimit:
         )
 
     async def watch(self) -> None:
-        """Until cancelled, for boxes that tell themselves what they use."""
+        """Check the sum until cancelled. For boxes that report their own memory."""
         while True:
             self.look()
             await anyio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """End work where the sum is over the limit."""
+        """End the work of the largest box if the sum is over the limit."""
         used = self.used
         if used <= self.limit:
             return

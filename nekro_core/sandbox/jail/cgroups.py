@@ -1,9 +1,9 @@
 """Cgroups: the kernel limits memory, processes and processor share of a box's whole tree.
 
-A group is made where this process may make one: version 2 in a part of the tree that is delegated
-to it (systemd's ``Delegate=yes``) or, as root, in any whose controllers are passed on; version 1 as
-root. Elsewhere the watchdog alone bounds the tree. Sources: the kernel's ``cgroup-v2.rst`` and
-``cgroup-v1/memory.rst``.
+A group is made where this process may make one. With version 2 that is a part of the tree that is
+delegated to it (systemd's ``Delegate=yes``) or, as root, any part whose controllers are passed on.
+With version 1 only root can make one. Elsewhere the watchdog alone limits the tree. Sources: the
+kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
 """
 
 import contextlib
@@ -25,25 +25,25 @@ from nekro_core.sandbox.jail.cgroup_trees import (
 
 _PREFIX = "nekro-boxes-"
 _MARGIN = 32 * 1024 * 1024
-"""What supervisor, launcher and interpreter use themselves; as the watchdog's."""
+"""Memory of supervisor, launcher and interpreter themselves; the same as the watchdog's."""
 _HELPERS = 3
-"""Processes that are none of the guest's: launcher, supervisor, and the run that is forked
-ahead."""
+"""Processes that are not the guest's: launcher, supervisor, and the run that is forked ahead."""
 _SHARES = 512
 _WEIGHT = 50
-"""Half of what everything else has, in the units of version 1 and of version 2."""
+"""Half of the default weight, in the units of version 1 and of version 2."""
 _TRIES = 20
 
 
 class BoxCgroup:
-    """The group of one box. ``folders`` has one for each hierarchy."""
+    """The cgroup of one box. ``folders`` has one folder for each hierarchy."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
         self._killed = 0
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Move a box's processes in, and those that they fork meanwhile. Raises `OSError`."""
+        """Move a box's processes into the group, also those that are forked meanwhile. Raises
+        `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
                 outside = set(tree()) - members(folder)
@@ -54,12 +54,12 @@ class BoxCgroup:
                         (folder / "cgroup.procs").write_text(str(pid))
 
     def starved(self) -> bool:
-        """Whether the kernel killed something in it for memory since this was last asked."""
+        """Whether the kernel killed a process in it for memory since the last call."""
         before, self._killed = self._killed, self._kills()
         return self._killed > before
 
     def remove(self) -> None:
-        """Delete it; its processes are gone or just going."""
+        """Delete the group; its processes have ended or are about to end."""
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -76,7 +76,8 @@ class BoxCgroup:
 
 @dataclass(frozen=True, slots=True)
 class CgroupManager:
-    """The folders under which one backend makes its boxes' groups, each locked while it lives."""
+    """The folders below which one backend makes its boxes' groups. Each is locked while it
+    lives."""
 
     version: int
     controllers: frozenset[str]
@@ -85,8 +86,8 @@ class CgroupManager:
 
     @classmethod
     def open(cls, hierarchies: Iterable[CgroupHierarchy], together: int = 0) -> "CgroupManager":
-        """Make the folders, and remove those of processes that are gone. ``together`` is what all
-        boxes may use; 0 is no bound. Raises `OSError`."""
+        """Make the folders, and remove those of processes that have ended. ``together`` is the
+        limit of all boxes; 0 means no limit. Raises `OSError`."""
         name = f"{_PREFIX}{secrets.token_hex(6)}"
         roots = tuple((one.folder / name, one) for one in hierarchies)
         version = max(one.version for _, one in roots)
@@ -111,15 +112,15 @@ class CgroupManager:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where the boxes' groups lie."""
+        """The folders of the boxes' groups."""
         return tuple(root for root, _ in self._roots)
 
     def describe(self) -> str:
-        """What it bounds, in words."""
+        """Describe what the cgroups limit."""
         return f"{', '.join(sorted(self.controllers))} by a cgroup (version {self.version})"
 
     def make(self, box_id: str, spec: BoxSpec) -> BoxCgroup:
-        """A group with the limits of ``spec``. Raises `OSError`."""
+        """Make a group with the limits of ``spec``. Raises `OSError`."""
         folders = tuple(root / box_id for root, _ in self._roots)
         group = BoxCgroup(folders)
         try:
@@ -137,7 +138,7 @@ class CgroupManager:
         return group
 
     def close(self) -> None:
-        """Remove the folders; the boxes' groups are removed already."""
+        """Remove the folders. The boxes' groups must have been removed before."""
         for root, _ in self._roots:
             with contextlib.suppress(OSError):
                 root.rmdir()
@@ -146,9 +147,10 @@ class CgroupManager:
 
 
 def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
-    """A quarter more than the bound that is kept by measuring, which ends the right one: this holds
-    between two looks, and takes whoever has most. It also counts what boxes read of the host's
-    disk, which the kernel drops first."""
+    """Set a limit on all boxes, a quarter above that of `MemoryLimit`. `MemoryLimit` chooses the
+    right box to end. The kernel's limit holds between two measurements and ends the largest
+    process. It also counts pages of the host's disk that boxes read, which the kernel drops
+    first."""
     if together and "memory" in hierarchy.controllers:
         name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
         with contextlib.suppress(OSError):
@@ -156,7 +158,7 @@ def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
 
 
 def _make_room(hierarchy: CgroupHierarchy) -> None:
-    """Version 2: a group that passes controllers on may have no process of its own."""
+    """Version 2: a group that passes controllers on may not contain a process itself."""
     if hierarchy.version != 2:
         return
     inside = set() if is_real_root(hierarchy.folder) else members(hierarchy.folder)
@@ -178,8 +180,8 @@ def _pass_on(folder: Path, controllers: frozenset[str]) -> None:
 
 
 def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
-    """What to write: file, value, whether the box cannot do without."""
-    # Files are memory: home, and a quarter each for /tmp and /dev/shm.
+    """The limits to write: file, value, whether a failure to write it is an error."""
+    # Files are in memory: home, and a quarter of its size each for /tmp and /dev/shm.
     memory = spec.memory_bytes + spec.disk_bytes * 3 // 2 + _MARGIN
     processes = spec.processes + _HELPERS
     if "memory" in hierarchy.controllers and hierarchy.version == 2:
@@ -198,8 +200,8 @@ def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, in
 
 
 def _sweep(mount: Path) -> None:
-    """Remove the groups of bots that are gone: nobody holds their lock. Theirs can lie anywhere,
-    since each login has a group of its own."""
+    """Remove the groups of bots that have ended: their locks are free. They may lie anywhere in the
+    tree, since each login has its own group."""
     for folder, inner, _ in os.walk(mount):
         stale = [name for name in inner if name.startswith(_PREFIX)]
         inner[:] = [name for name in inner if name not in stale]
@@ -217,6 +219,6 @@ def _remove_unlocked(root: Path) -> None:
         for folder in (*(path for path in root.iterdir() if path.is_dir()), root):
             folder.rmdir()
     except OSError:
-        pass  # its owner lives, or a process of it is still going: the next start does it
+        pass  # its owner lives, or one of its processes is still ending: the next start removes it
     finally:
         os.close(lock)

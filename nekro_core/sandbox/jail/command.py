@@ -1,4 +1,4 @@
-"""The arguments of bubblewrap for a box: all that a guest sees of the machine."""
+"""The arguments of bubblewrap for a box: everything that a guest sees of the machine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from nekro_core.sandbox.jail.templates import BoxTemplate
 
 GUEST = "/run/guest"
 SUPERVISOR = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
-"""What its interpreter is told by ``-c``: to run a folder it would first import `runpy`."""
+"""The program for the interpreter's ``-c``. To run a folder, Python would first import `runpy`."""
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/home/user/.local/bin",
@@ -25,8 +25,8 @@ _ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "2",
 }
 
-# Read-only, where the host has them. Not /usr as a whole: containers keep applications in /usr/src
-# and elsewhere below it.
+# Mounted read-only if the host has them. Not /usr as a whole: containers keep applications in
+# /usr/src and elsewhere below it.
 _SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
 _SYSTEM_DATA = (
     "/usr/share/zoneinfo",
@@ -37,7 +37,7 @@ _SYSTEM_DATA = (
 )
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
-# Of /proc: a fresh one shows the box's own processes, but these are the kernel's.
+# In a fresh /proc, which shows only the box's own processes, these still show the kernel.
 _HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",
@@ -59,7 +59,7 @@ _HIDDEN_FILES = (
     "iomem",
     "ioports",
     "config.gz",
-    # How this machine was started, and its disks by name: a name tells whose it is.
+    # How this machine was started, and the names of its disks, which can tell whose machine it is.
     "cmdline",
     "partitions",
     "diskstats",
@@ -69,24 +69,25 @@ _HIDDEN_FILES = (
 )
 _ALWAYS_HIDDEN = frozenset({"sysrq-trigger", "kcore"})
 
-# What a box would see of the host without a root of its own. Mounts need folders that are there.
+# Parts of the host that a box would see without its own root. The target folder of a mount must
+# exist.
 _EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxLayout:
-    """What is laid out for one box."""
+    """Everything that is prepared for one box."""
 
     spec: BoxSpec
     template: BoxTemplate
     folder: RuntimeFolder
     uploads: Path
     seccomp: int
-    """The descriptor that the filter is read from."""
+    """The descriptor from which bubblewrap reads the filter."""
 
 
 def box_arguments(view: BoxLayout, defences: JailDefences = ALL) -> list[str]:
-    """Bubblewrap's options for one box, in the order in which it carries them out."""
+    """Bubblewrap's options for one box, in the order of their execution."""
     environment = _ENVIRONMENT | dict(view.template.environment)
     if view.template.programs:
         environment["PATH"] = f"{view.template.programs}:{environment['PATH']}"
@@ -148,7 +149,8 @@ def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
 
 
 def _needs_hiding(path: Path) -> bool:
-    """What only root may open is closed to a box already; each cover costs 0.2 ms of its start."""
+    """Files that only root may open are closed to a box anyway. Each cover costs 0.2 ms of its
+    start."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -159,7 +161,7 @@ def _needs_hiding(path: Path) -> bool:
 def _own(view: BoxLayout, *, own_devices: bool) -> Iterator[str]:
     folder, disk = view.folder, view.spec.disk_bytes
     quarter = str(max(disk // 4, 1024 * 1024))
-    # Bubblewrap's /dev is a tmpfs without a size; what may be written there gets one of its own.
+    # Bubblewrap's /dev is a tmpfs without a size limit. Its writable folder gets a tmpfs with one.
     yield from ("--dev", "/dev") if own_devices else ("--dev-bind", "/dev", "/dev")
     yield from ("--perms", "1777", "--size", quarter, "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--remount-ro", "/dev")
