@@ -40,7 +40,8 @@ class SandboxSettings(BaseModel):
     """The addresses that boxes may reach: ``example.org`` or ``*.example.org``, with ``:port`` or
     on ports 80 and 443. ``*`` means every public name. Empty: boxes have no network at all."""
     egress_private: tuple[str, ...] = ()
-    """The same for addresses that are not public: the operator's own servers."""
+    """The same, but names may also lead to addresses that are not public: the operator's own
+    servers."""
     egress_mb: int = Field(default=1024, ge=1)
     """MB that the boxes of one chat may send and receive in an hour, both ways together."""
     pip: bool | None = None

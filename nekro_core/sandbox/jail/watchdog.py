@@ -29,8 +29,8 @@ which bounds the cost of measuring."""
 
 
 class Watchdog:
-    """Measures every box in which untrusted code may run. It ends the run or the commands of a box
-    over its memory, whichever use more, and charges runs for hidden work."""
+    """Measures every box in which untrusted code may run. If a box is over its memory limit, the
+    watchdog ends the run or the commands, whichever use more. It charges runs for hidden work."""
 
     def __init__(
         self,

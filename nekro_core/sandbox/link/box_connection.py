@@ -43,7 +43,7 @@ from nekro_core.sandbox.uploads import UPLOADS, Uploads
 _FILE_TIMEOUT_S = 60.0
 _OPEN_TIMEOUT_S = 10.0
 _UNTOLD_BYTES = 8 * 1024 * 1024
-"""What a box is taken to use until its supervisor has told."""
+"""The assumed memory of a box until its supervisor has reported it."""
 _FAR = 2**62
 """An offset beyond the end of any file."""
 
@@ -55,13 +55,13 @@ _Kind = TypeVar("_Kind")
 
 
 class BoxProcesses(Protocol):
-    """How a backend ends what runs in a box."""
+    """Ends the processes of a box, in the way of its backend."""
 
     def kill(self) -> None:
-        """End all of it now, without waiting. May be called twice."""
+        """End all processes now, without waiting. May be called twice."""
 
     async def gone(self) -> None:
-        """Wait until nothing of it is left, and free what it used."""
+        """Wait until no process is left, and free what the box used."""
 
 
 class _Ready(msgspec.Struct):
@@ -76,8 +76,8 @@ class _Changes(msgspec.Struct):
 
 
 class BoxConnection:
-    """A `Box` behind a supervisor's channel, which its backend gives it and whose processes it
-    ends."""
+    """A `Box` behind a supervisor's channel. Its backend gives it the channel and its
+    `BoxProcesses`."""
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ class BoxConnection:
         total: MemoryLimit | None = None,
         outside_bytes: int = 0,
     ) -> None:
-        """``starved`` says whether the kernel killed something in the box for memory since it was
-        last asked: a run that died then ran out of memory. ``total`` lets new work in.
-        ``outside_bytes`` is what its backend's own processes use for it, which its supervisor does
-        not see."""
+        """``starved`` says whether the kernel killed something in the box for memory since the last
+        call: a run that died then ran out of memory. ``total`` admits new work. ``outside_bytes``
+        is the memory of the backend's own processes for this box, which its supervisor does not
+        see."""
         self.used_bytes = 0
-        """Of memory and files, when it was last measured."""
+        """Memory and files, when they were last measured."""
         self.box_id = box_id
         self.spec = spec
         self.bounded_by = bounded_by
@@ -107,7 +107,8 @@ class BoxConnection:
         self.lost_reason = ""
         self.run: BoxRun | None = None
         self.executor_pid = 0
-        """As the box numbers it, or 0: below this process are commands and what they left."""
+        """Its id by the box's numbers, or 0. Its descendants are commands and their background
+        processes."""
         self._workers = workers
         self._uploads = uploads
         self._processes = processes
@@ -120,29 +121,29 @@ class BoxConnection:
         self._requests = BoxRequests(self, self.lose)
         self._streams = BoxStreams(self, self.lose)
         self._work = BoxWork(self._requests, self._streams)
-        self._turn = anyio.Semaphore(1, fast_acquire=True)  # the source goes with the start
+        self._turn = anyio.Semaphore(1, fast_acquire=True)  # the source is sent with the start
         self._environment: dict[str, str] = {}
         self._functions: tuple[GuestFunction, ...] = ()
         self._names: frozenset[str] = frozenset()
         self._kept = False
-        """Whether the supervisor has a run frozen, which has the same functions already."""
+        """Whether the supervisor has a frozen run, which already has the same functions."""
         self._destroyed = False
 
     def receive_descriptors(self, fd_socket: socket.socket) -> None:
-        """Take connections as descriptors from ``fd_socket``, whose other end is the supervisor's
-        FD_SOCKET (`guest.guest_main`). Without it they are relayed over the channel.
+        """Receive connections as descriptors from ``fd_socket``, whose other end is the
+        supervisor's FD_SOCKET (`guest.guest_main`). Without it they are relayed over the channel.
 
-        Call this before `attach`. The supervisor may say at once that it is ready, and it says
-        whether it has such a socket: the box is lost where that does not agree.
+        Call this before `attach`. The supervisor may report at once that it is ready, and whether
+        it has such a socket. If the two disagree, the box is lost.
         """
         self._fd_socket = DescriptorReceiver(fd_socket, self._streams.take, self.lose)
 
     def attach(self, channel: Channel) -> None:
-        """Give the box its channel, before anything is asked of it."""
+        """Set the channel of the box, before anything is sent to it."""
         self._channel = channel
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send its supervisor a frame, if there is one."""
+        """Send a frame to its supervisor, if there is one."""
         if self._channel is not None:
             self._channel.send(kind, number, text, body)
 
@@ -153,12 +154,12 @@ class BoxConnection:
 
     @property
     def busy(self) -> bool:
-        """Whether something strange may run in it: a run, commands, or what they left behind."""
+        """Whether untrusted code may run in it: a run, commands, or their background processes."""
         return self.run is not None or self.executor_pid != 0
 
     def stop_commands(self) -> None:
-        """Kill every command, and what earlier ones left in the background; none that begins later,
-        however often this is called."""
+        """Kill every command and the background processes of earlier ones. Commands that begin
+        later are not killed, however often this is called."""
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
     def end_work(self, because: str) -> None:
@@ -193,7 +194,7 @@ class BoxConnection:
             "keep": keep_globals,
         }
         told = self._encode_functions(tuple(functions))
-        # First of all: the supervisor gets to work while this side makes itself ready.
+        # Send this first: the supervisor starts to work while this side prepares.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
         run = BoxRun(
@@ -212,7 +213,7 @@ class BoxConnection:
         return run
 
     def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
-        """How the supervisor is told of them; empty where it knows them."""
+        """Encode the functions for the supervisor; empty if it has them already."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
@@ -280,7 +281,7 @@ class BoxConnection:
     async def write_file(
         self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
     ) -> int:
-        """See `Box.write_file`. What goes below ``/app/uploads`` is always read-only inside."""
+        """See `Box.write_file`. Files below ``/app/uploads`` are always read-only inside."""
         if path == UPLOADS or path.startswith(UPLOADS + "/"):
             self._living()
             if append:
@@ -344,7 +345,7 @@ class BoxConnection:
 
     @property
     def _archive_limit(self) -> int:
-        """Headers and padding make an archive larger than what is in it."""
+        """Size limit of an archive: headers and padding make it larger than its contents."""
         return self.spec.disk_bytes * 2 + 64 * 1024 * 1024
 
     async def import_files(self, archive: bytes) -> None:
@@ -360,7 +361,7 @@ class BoxConnection:
                 await self._processes.gone()
 
     def lose(self, reason: str) -> None:
-        """Mark the box as gone: what waits for it learns that now, its processes end."""
+        """Mark the box as lost: its waiters are woken, its processes end."""
         if self.lost_reason:
             return
         self.lost_reason = reason
@@ -377,7 +378,7 @@ class BoxConnection:
         self.ready.set()
 
     def handle(self, frame: wire.Frame) -> None:
-        """Take a frame of the supervisor's. One that no supervisor sends loses the box."""
+        """Take a frame from the supervisor. One that no supervisor sends loses the box."""
         kind, number, text, body = frame
         try:
             if kind == wire.USED and text:
