@@ -20,11 +20,11 @@ def make_backends(
     clock: Clock = time.monotonic,
     owner: str = "",
 ) -> tuple[Backend, ...]:
-    """Those that the settings allow, best first, not checked. Each must be closed.
+    """Make the backends that the settings allow, best first and not checked. Close each of them.
 
-    ``owner`` is the identity of the data folder that the caller holds, if it holds one: what an
-    earlier holder left behind on an engine is removed. Raises `BackendUnavailable` for settings
-    with which one cannot be made.
+    ``owner`` is the identity of the data folder that the caller holds, or empty. The docker backend
+    removes containers that an earlier holder of this folder left on the engine. Raises
+    `BackendUnavailable` if a backend cannot be made with these settings.
     """
     return tuple(
         _make(name, settings, tasks, clock, owner) for name in backend_names(settings.backend)
@@ -32,7 +32,7 @@ def make_backends(
 
 
 def backend_names(wanted: BackendName) -> tuple[BackendName, ...]:
-    """What a setting stands for, best first."""
+    """The backends that a setting means, best first."""
     if wanted is BackendName.AUTO:
         return (BackendName.JAIL, BackendName.DOCKER)
     return (wanted,)
@@ -44,15 +44,15 @@ async def open_backend(
     clock: Clock = time.monotonic,
     owner: str = "",
 ) -> Backend:
-    """The first backend that passes its own self-check. Its tasks live in ``tasks``.
+    """Open the first backend that passes its own self-check. Its tasks run in ``tasks``.
 
-    The caller closes it, before ``tasks`` ends. ``owner`` as in `make_backends`. Raises
+    The caller closes it before ``tasks`` ends. ``owner`` is as in `make_backends`. Raises
     `BackendUnavailable` with every failed check and its remedy.
     """
     failures: list[str] = []
     for name in backend_names(settings.backend):
         if name is BackendName.DOCKER:
-            # Its package takes a quarter of a second to import: not in the event loop's time.
+            # Importing its package takes a quarter of a second, so a thread does it.
             await anyio.to_thread.run_sync(import_module, "nekro_core.sandbox.docker.backend")
         try:
             backend = _make(name, settings, tasks, clock, owner)
@@ -80,14 +80,14 @@ def _make(
 ) -> Backend:
     if name is BackendName.JAIL:
         return JailBackend(settings, tasks, clock)
-    # A start without it need not wait for its package.
+    # A start without the docker backend does not import its package.
     from nekro_core.sandbox.docker.backend import DockerBackend  # noqa: PLC0415
 
     return DockerBackend(settings, tasks, clock, owner)
 
 
 def describe_failure(checked: SelfCheck) -> str:
-    """A failed self-check in words: what did not hold, what was seen, what to do."""
+    """Describe a failed self-check: what failed, what was seen, what to do."""
     lines = [f"{checked.backend}:"]
     for check in checked.checks:
         if not check.ok:

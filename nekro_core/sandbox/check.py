@@ -1,6 +1,7 @@
 """Reads from inside a box what confines it. The check is the same for every backend.
 
-The probe is an ordinary run: it looks, tries what must fail, and reports through a tool call.
+The probe is an ordinary run. It inspects its process, tries what must fail, and reports through a
+tool call.
 """
 
 from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ report({
 
 _EXPECTED_ENVIRONMENT = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX", "PWD"}
-    # Of an image with packages.
+    # Set by images with packages.
     | {"PYTHONPATH", "OPENBLAS_NUM_THREADS"}
 )
 
@@ -120,10 +121,10 @@ async def check_box(
     own_user_namespace: bool = True,
     environment: frozenset[str] = frozenset(),
 ) -> tuple[Check, ...]:
-    """Run the probe in ``box`` and judge what it reports.
+    """Run the probe in ``box`` and judge its report.
 
-    ``own_user_namespace`` says whether the backend gives its boxes one each; ``environment`` are
-    variables that an image of the operator's sets.
+    ``own_user_namespace`` says whether the backend gives each box its own. ``environment`` names
+    the variables that an image of the operator's sets.
     """
     reports: list[Any] = []
 
@@ -188,6 +189,6 @@ def _judge(
     yield check("disk bounded", read.home_bytes, lambda: 0 < read.home_bytes <= spec.disk_bytes)
     strange = set(read.environment) - environment
     yield check("clean environment", sorted(strange), lambda: not strange)
-    # 0, 1, 2, the run's own channel, and the listing of the folder itself.
+    # 0, 1, 2, the run's own channel, and the descriptor that lists the folder.
     yield check("clean descriptors", read.descriptors, lambda: len(read.descriptors) <= 5)
     yield check("own processes only", read.processes, lambda: len(read.processes) <= 3)

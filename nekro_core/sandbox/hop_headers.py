@@ -1,4 +1,4 @@
-"""Which HTTP headers a proxy passes on, and which are for one connection alone."""
+"""Decides which HTTP headers a proxy passes on, and which are for one connection only."""
 
 from collections.abc import Iterable
 
@@ -18,14 +18,14 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-"""RFC 9110, 7.6.1, and what it says of old ones; besides these, what ``Connection`` names."""
+"""RFC 9110, 7.6.1, with the old ones that it mentions. The names in ``Connection`` are added."""
 
 _NEVER_NAMED = frozenset({b"host", b"content-length", b"cookie", b"set-cookie"})
-"""What frames a message or says whose it is cannot be wished away by naming it."""
+"""``Connection`` cannot remove these, because they frame a message or say whose it is."""
 
 
 def end_to_end_headers(headers: Iterable[Header]) -> list[Header]:
-    """Those that pass."""
+    """The headers that a proxy passes on."""
     given = list(headers)
     named = {
         token.strip().lower()

@@ -1,4 +1,4 @@
-"""Keeps a few boxes ready, so that nobody waits until an interpreter has started."""
+"""Keeps a few boxes ready, so that a chat does not wait for an interpreter to start."""
 
 import logging
 from collections import deque
@@ -15,7 +15,7 @@ from nekro_core.sandbox.memory_limit import meminfo_bytes
 _log = logging.getLogger(__name__)
 
 _MEMORY_FOR_ONE = 512 * 1024 * 1024
-"""Free memory that one ready box is kept for: far more than it costs, so that it hurts nobody."""
+"""Free memory for each ready box: far more than one needs, so other programs are not hurt."""
 _MOST = 4
 
 _PAUSE_AFTER_TAKING_S = 0.2
@@ -24,15 +24,14 @@ _LONGEST_PAUSE_S = 60.0
 
 
 def suggested_pool_size(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """How many ready boxes suit the memory that this machine has free now: one to four."""
+    """The number of ready boxes, one to four, that suits the free memory of this machine."""
     return max(1, min(_MOST, meminfo_bytes("MemAvailable", meminfo) // _MEMORY_FOR_ONE))
 
 
 class BoxPool:
-    """Keeps ``size`` ready boxes of one sort. An async context manager; leaving it ends them.
+    """Keeps ``size`` ready boxes of one kind. An async context manager; leaving it ends them.
 
-    A box that was taken belongs to its taker for good: it is never given to a second one, and it is
-    the taker who destroys it (closing the backend does too).
+    A box is given to one caller only. The caller destroys it; closing the backend does too.
     """
 
     def __init__(self, backend: Backend, spec: BoxSpec, size: int) -> None:
@@ -46,12 +45,12 @@ class BoxPool:
 
     @property
     def ready(self) -> int:
-        """How many living boxes wait."""
+        """How many living boxes are ready."""
         return sum(box.alive for box in self._ready)
 
     @property
     def idle_bytes(self) -> int:
-        """The memory of those that wait."""
+        """The memory of the ready boxes."""
         return sum(box.idle_bytes for box in self._ready if box.alive)
 
     async def settled(self) -> None:
@@ -59,7 +58,7 @@ class BoxPool:
         await self._tried.wait()
 
     async def take(self) -> Box:
-        """A ready box, or a fresh one where none is. Raises `BackendUnavailable`."""
+        """Return a ready box, or make one if none is ready. Raises `BackendUnavailable`."""
         while self._ready:
             box = self._ready.popleft()
             self._wanted.set()
@@ -95,7 +94,7 @@ class BoxPool:
             if len(self._ready) >= self._size:
                 self._tried.set()
                 await self._wanted.wait()
-                # Making a box takes a processor for a while: first let the taken one get to work.
+                # Making a box keeps a processor busy: first let the taken box start its work.
                 await anyio.sleep(_PAUSE_AFTER_TAKING_S)
                 continue
             try:

@@ -14,9 +14,9 @@ class CommandOutput:
     head: bytes = b""
     tail: bytes = b""
     size: int = 0
-    """Bytes printed in all, until the command's result."""
+    """Bytes printed in all until the command ended."""
     path: str = ""
-    """Of the file in the box that has the full text, where something is left out here."""
+    """The file in the box that has the full text, if some is left out here."""
 
     @property
     def truncated(self) -> bool:
@@ -25,7 +25,7 @@ class CommandOutput:
 
     @property
     def text(self) -> str:
-        """Decoded with replacement; a line of our own stands for what is left out."""
+        """Decoded with replacement. A line in the middle says how much is left out."""
         if not self.truncated:
             return (self.head + self.tail).decode("utf-8", "replace")
         left_out = self.size - len(self.head) - len(self.tail)
@@ -40,7 +40,7 @@ def _text(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a command ended. ``exit_code`` is 128+N where signal N ended it, 124 after a timeout."""
+    """How a command ended. ``exit_code`` is 128+N if signal N ended it, 124 after a timeout."""
 
     exit_code: int
     stdout: CommandOutput = CommandOutput()
@@ -50,7 +50,7 @@ class CommandResult:
 
 
 class FileKind(StrEnum):
-    """What sort of file it is."""
+    """The kind of a file."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -80,7 +80,7 @@ class FileChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobResult:
-    """What a pattern matched, sorted; ``truncated`` where there are more."""
+    """The paths that match a pattern, sorted. ``truncated`` if there are more."""
 
     paths: tuple[str, ...]
     truncated: bool = False
@@ -88,7 +88,7 @@ class GlobResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedPath:
-    """Something that was not carried from one box to another, and why."""
+    """A path that was not copied from one box to another, and why."""
 
     path: str
     reason: str
@@ -99,21 +99,21 @@ class UnpackResult:
     """What was put into a box."""
 
     path: str
-    """Where it is now, from the root of the box."""
+    """The final path, from the root of the box."""
     bytes: int
-    """Of the regular files together."""
+    """Bytes of the regular files together."""
     files: int
-    """Regular files."""
+    """Number of regular files."""
     skipped: tuple[SkippedPath, ...] = ()
     """At most the first thousand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChanges:
-    """What differs in a box's home folder from an earlier state. ``archive`` is for
-    `Box.import_files`; it holds everything where ``whole``, else what is new or different, and
-    nothing where there are no ``entries``. ``removed`` are paths that are gone. ``state`` names
-    the state in which the folder is now."""
+    """The difference between a box's home folder and an earlier state. ``archive`` is for
+    `Box.import_files`. It holds everything if ``whole``, else the new and changed files; it is
+    empty if ``entries`` is 0. ``removed`` are paths that were deleted. ``state`` names the present
+    state of the folder."""
 
     state: str
     whole: bool
@@ -123,10 +123,10 @@ class FileChanges:
 
 
 class Listener(Protocol):
-    """Connections that come out of a box. It ends with the box."""
+    """Accepts connections that code in a box opens. It ends with the box."""
 
     async def accept(self) -> anyio.abc.ByteStream:
         """The next one. Raises `anyio.ClosedResourceError` once the listener or box is closed."""
 
     async def aclose(self) -> None:
-        """Listen no more; connections that were accepted stay. May be called twice."""
+        """Stop listening. Accepted connections stay open. May be called twice."""

@@ -1,4 +1,4 @@
-"""Boxes for whoever asks, while the backend is still proving itself, and words where it fails."""
+"""Gives boxes to callers, also before the backend is ready, and says why there are none."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -15,13 +15,14 @@ from nekro_core.sandbox.pool import BoxPool, suggested_pool_size
 from nekro_core.sandbox.settings import SandboxSettings
 
 _LONGEST_PAUSE_S = 600.0
-"""A try takes a second of one processor."""
+"""One try keeps a processor busy for a second."""
 
 
 def installation_id(folder: Path) -> str:
-    """What tells a data folder from every other one; made when it is first asked for.
+    """An identity that no other data folder has; made at the first call.
 
-    Only who holds the folder may pass it on: boxes of its former holder are removed.
+    Only the process that holds the folder may pass it on, since boxes of its former holder are
+    removed.
     """
     path = folder / "owner_of_boxes"
     try:
@@ -34,9 +35,9 @@ def installation_id(folder: Path) -> str:
 class BoxSupply:
     """A pool on the first backend that passes its self-check, opened in the background.
 
-    The check starts a real box, which takes longer than everything else at a start; whoever asks
-    meanwhile waits for it. Where no backend passes, each request is refused with the reason until
-    one does: it is tried again after ``first_pause_s``, then more and more rarely.
+    The check starts a real box, which takes longer than the rest of the start. Callers wait for it.
+    While no backend passes, each request is refused with the reason. The check is repeated after
+    ``first_pause_s``, then less and less often.
     """
 
     def __init__(self, settings: SandboxSettings, first_pause_s: float) -> None:
@@ -58,10 +59,10 @@ class BoxSupply:
         owner: str = "",
         first_pause_s: float = 5.0,
     ) -> AsyncIterator["BoxSupply"]:
-        """A supply; leaving it destroys its boxes. ``report`` is told why there are none, once for
-        each reason.
+        """Open a supply; leaving the context destroys its boxes. ``report`` is called with the
+        reason why there are no boxes, once for each reason.
 
-        ``owner`` as in `open_backend`.
+        ``owner`` is as in `open_backend`.
         """
         supply = cls(settings, first_pause_s)
         tasks = anyio.create_task_group()
@@ -71,17 +72,17 @@ class BoxSupply:
             yield supply
         finally:
             tasks.cancel_scope.cancel()
-            # The body's error is the body's own: the group must not wrap it.
+            # An error of the body must not be wrapped in an exception group.
             await tasks.__aexit__(None, None, None)
 
     @property
     def unavailable(self) -> str:
-        """Why there are no boxes; empty where there are, and while that is not known yet."""
+        """Why there are no boxes; empty if there are, or if this is not known yet."""
         return self._failure if self._pool is None and self._decided.is_set() else ""
 
     @property
     def pool_bytes(self) -> int:
-        """The memory of boxes that are ready and wait for somebody."""
+        """The memory of the ready boxes."""
         return self._pool.idle_bytes if self._pool is not None else 0
 
     @property
@@ -90,14 +91,14 @@ class BoxSupply:
         return self._pool.ready if self._pool is not None else 0
 
     async def settled(self) -> None:
-        """Wait until a box is ready, or it is known that there is none."""
+        """Wait until a box is ready, or until it is known that there is none."""
         await self._decided.wait()
         if self._pool is not None:
             await self._pool.settled()
 
     async def take(self, image: str = "") -> Box:
-        """A box of one's own, of the default image or of another, for which nobody keeps ready
-        ones. Raises `BackendUnavailable` and `ImageUnavailable`."""
+        """Take a box that no other caller has. Boxes of other images than the default one are not
+        kept ready. Raises `BackendUnavailable` and `ImageUnavailable`."""
         await self._decided.wait()
         if self._pool is None or self._backend is None:
             raise BackendUnavailable(self._failure)
@@ -112,11 +113,11 @@ class BoxSupply:
 
     @property
     def crowded(self) -> bool:
-        """Whether boxes that nobody uses should end, to make room for others."""
+        """Whether boxes that are not in use should end, to make room for others."""
         return self._backend is not None and self._backend.crowded
 
     async def images(self) -> tuple[str, ...]:
-        """What `take` may be asked for, sorted. Raises `BackendUnavailable`."""
+        """The image names that `take` accepts, sorted. Raises `BackendUnavailable`."""
         await self._decided.wait()
         if self._backend is None:
             raise BackendUnavailable(self._failure)
@@ -147,8 +148,8 @@ class BoxSupply:
         report: Callable[[str], None],
         owner: str,
     ) -> Backend:
-        """Try until one passes. What refused may have been a machine too busy or too full for a
-        moment, or an engine that comes up later; that must not cost the bot its boxes for good."""
+        """Try until a backend passes. A machine may be too busy or too full for a moment, and an
+        engine may start later. Then the bot must still get boxes."""
         pause_s = self._pause_s
         while True:
             try:

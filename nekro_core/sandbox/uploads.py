@@ -1,4 +1,4 @@
-"""Files below ``/app/uploads``: the host writes them into a box, its code only reads them."""
+"""Files below ``/app/uploads``: the host writes them into a box, and the box's code only reads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ UPLOADS = "/app/uploads"
 
 
 class Uploads(Protocol):
-    """How a backend puts files where a guest can read and never write them."""
+    """Puts files where a guest can read and never write them."""
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace the file at ``path`` below ``/app/uploads``. Raises `BoxFileError`."""
 
 
 def upload_parts(path: str) -> tuple[str, ...]:
-    """The names on the way from ``/app/uploads`` to ``path``. Raises `BoxFileError`."""
+    """The names on the path from ``/app/uploads`` to ``path``. Raises `BoxFileError`."""
     parts = PurePosixPath(path).relative_to(UPLOADS).parts
     if (
         not parts
@@ -31,8 +31,8 @@ def upload_parts(path: str) -> tuple[str, ...]:
 
 
 class UploadQuota:
-    """What the uploads of all boxes of a backend may hold together, in bytes. They are copies, kept
-    as long as a box lives, and lie in memory as a rule: in ``/run``, or in a container's tmpfs."""
+    """The limit in bytes of the uploads of all boxes of a backend. Uploads are copies that live as
+    long as their box. They are usually in memory: in ``/run``, or in a container's tmpfs."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -40,7 +40,7 @@ class UploadQuota:
 
 
 class BoxUploads:
-    """What the uploads of one box hold: by its own ``limit``, and out of everybody's ``room``."""
+    """Counts the uploads of one box, against its own ``limit`` and the shared ``room``."""
 
     def __init__(self, limit: int, room: UploadQuota) -> None:
         self._limit = limit
@@ -51,8 +51,8 @@ class BoxUploads:
 
     @contextmanager
     def growing(self, parts: tuple[str, ...], size: int) -> Iterator[None]:
-        """Take room for a file, in the place of one that has its name; given back where what is
-        done with it fails. Raises `BoxFileError` where there is none."""
+        """Reserve room for a file, which may replace one of the same name. The room is released if
+        the body fails. Raises `BoxFileError` if there is none."""
         before = self._sizes.get(parts, 0)
         more = size - before
         if self._used + more > self._limit:
@@ -73,7 +73,7 @@ class BoxUploads:
             raise
 
     def free(self) -> None:
-        """The box is gone. May be called again."""
+        """Release all room, after the end of the box. May be called again."""
         self._take(-self._used)
         self._sizes.clear()
         self._freed = True

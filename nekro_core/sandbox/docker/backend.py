@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """An engine in reach, and what is made on it."""
+    """An engine that answers, and the objects made for it."""
 
     engine: DockerEngine
     images: ImageResolver
@@ -33,11 +33,11 @@ class _Prepared:
 
 
 class DockerBackend:
-    """A `Backend` on the engine that ``DOCKER_HOST`` names, or the settings.
+    """A `Backend` on the engine that ``DOCKER_HOST`` or the settings name.
 
-    What ends containers promptly lives in ``tasks``, which must outlive it. ``owner`` is the
-    identity of the data folder that the caller holds, empty where it holds none: containers that
-    bear it and were made elsewhere, or before the machine started again, are removed at the start.
+    The task that ends containers promptly runs in ``tasks``, which must outlive it. ``owner`` is
+    the identity of the data folder that the caller holds, or empty. Containers with this identity
+    that were made in another place, or before the machine restarted, are removed at the start.
     """
 
     name = "docker"
@@ -110,7 +110,7 @@ class DockerBackend:
         return await prepared.launcher.launch(await prepared.images.choose(spec.template), spec)
 
     async def aclose(self) -> None:
-        """Destroy every box that it made."""
+        """Destroy every box of this backend."""
         prepared, self._prepared = self._prepared, None
         if prepared is None:
             return

@@ -1,8 +1,8 @@
-"""Sends the supervisor's code into a container, through the stream that is attached to it.
+"""Sends the supervisor's code into a container through its attached stream.
 
-Nothing is mounted and no file is written, so it works with an engine on another machine and on a
-read-only root. The command line holds a few lines that take pieces off standard input, each behind
-its length; the first piece is a program that takes the others.
+Nothing is mounted and no file is written, so this works with an engine on another machine and on a
+read-only root. The command line holds a few lines that read pieces from standard input, each after
+its length. The first piece is a program that reads the others.
 """
 
 import json
@@ -29,22 +29,22 @@ _INSIDE = Path(__file__).parent / "inside"
 
 
 def command(python: str) -> list[str]:
-    """What a container runs."""
+    """The command that a container runs."""
     return [python, "-I", "-S", "-c", BOOT]
 
 
 def pieces(*parts: bytes) -> bytes:
-    """Parts as ``receive`` takes them."""
+    """Join parts in the format that ``receive`` reads."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def program(name: str) -> bytes:
-    """The source of one of the small programs."""
+    """The source of one of the programs in ``inside/``."""
     return (_INSIDE / f"{name}.py").read_bytes()
 
 
 def compile_guest() -> bytes:
-    """What the first container of an image is sent."""
+    """The input of the first container of an image."""
     folder = Path(guest.__file__).parent
     sources = {
         path.stem: path.read_text() for path in folder.glob("*.py") if path.stem != "__init__"
@@ -53,10 +53,10 @@ def compile_guest() -> bytes:
 
 
 def begin(fd_socket: str) -> bytes:
-    """What a box's container is sent first: it connects to its descriptor socket, if it has one."""
+    """The first input of a box's container. It connects to its descriptor socket, if it has one."""
     return pieces(program("load_guest"), fd_socket.encode())
 
 
 def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:
-    """The rest, after which it speaks the supervisor's protocol."""
+    """The rest of the input. After it, the container speaks the supervisor's protocol."""
     return pieces(call_filter, json.dumps(limits).encode(), modules)

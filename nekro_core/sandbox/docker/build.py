@@ -18,7 +18,7 @@ from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.docker.images import DEFAULT, OWN, GuestImage, ImageResolver
 
 BASE = "python:3.12-slim"
-"""What the default image is made from where nothing else is said."""
+"""The base of the default image, if no other is chosen."""
 
 Report = Callable[[str], None]
 
@@ -28,9 +28,10 @@ _SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -> GuestImage:
-    """Make the image ``name`` of another, which is fetched where the engine has not got it.
+    """Make the image ``name`` from the image ``base``, which is pulled if the engine does not have
+    it.
 
-    Raises `BackendUnavailable`, `ImageUnavailable` for a base whose Python is unfit.
+    Raises `BackendUnavailable`, `ImageUnavailable` for a base whose Python cannot be used.
     """
     report(f"building on {base}")
     context = io.BytesIO()
@@ -62,13 +63,13 @@ async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -
 
 
 async def import_folder(engine: DockerEngine, name: str, root: Path, report: Report) -> GuestImage:
-    """Make the image ``name`` of a root file system. Raises as `build_on`."""
+    """Make the image ``name`` from a root file system. Raises as `build_on`."""
     report(f"packing {root}")
     return await _import(engine, name, lambda target: root_files.pack_folder(root, target))
 
 
 async def import_debian(engine: DockerEngine, name: str, report: Report) -> GuestImage:
-    """Make the image ``name`` of a Debian that ``debootstrap`` lays out. Raises as `build_on`."""
+    """Make the image ``name`` from a Debian that ``debootstrap`` installs. Raises as `build_on`."""
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise BackendUnavailable("debootstrap is not installed, or this user is not root")
     with tempfile.TemporaryDirectory(prefix="nekro-image-") as folder:
@@ -79,7 +80,8 @@ async def import_debian(engine: DockerEngine, name: str, report: Report) -> Gues
 
 
 async def import_this_machine(engine: DockerEngine, name: str, report: Report) -> GuestImage:
-    """Make the image ``name`` of this machine's Python and small programs. Raises as `build_on`."""
+    """Make the image ``name`` from this machine's Python and small programs. Raises as
+    `build_on`."""
     report(f"packing {_SYSTEM_PYTHON} of this machine and what it needs")
     return await _import(
         engine, name, lambda target: root_files.pack_this_machine(_SYSTEM_PYTHON, target)
@@ -87,9 +89,9 @@ async def import_this_machine(engine: DockerEngine, name: str, report: Report) -
 
 
 async def make_default(engine: DockerEngine, report: Report) -> GuestImage:
-    """Make the image that boxes have by default, in the best way that works here.
+    """Make the default image of boxes, in the best way that works here.
 
-    Raises `BackendUnavailable` with the reason against each.
+    Raises `BackendUnavailable` with the reason against each way.
     """
     reasons = []
     for make in (_from_registry, import_debian, import_this_machine):
@@ -123,7 +125,7 @@ async def _import(engine: DockerEngine, name: str, pack: Callable[[BinaryIO], No
 
 
 async def _tried(engine: DockerEngine, name: str) -> GuestImage:
-    """The image just made; the default one is given its version as a second name."""
+    """Try the new image. The default one gets its version as a second name."""
     image = await ImageResolver(engine, {}, {}).choose(name)
     if name == DEFAULT:
         version = ".".join(map(str, image.version[:2]))
@@ -132,7 +134,7 @@ async def _tried(engine: DockerEngine, name: str) -> GuestImage:
 
 
 def _this_release() -> str:
-    """The name of this machine's Debian; where it is another system, Debian's stable one."""
+    """The name of this machine's Debian release; ``stable`` on another system."""
     try:
         lines = Path("/etc/os-release").read_text().splitlines()
     except OSError:

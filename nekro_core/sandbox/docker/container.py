@@ -1,6 +1,7 @@
-"""The configuration of a box's container, in the engine's own terms.
+"""The engine's configuration of a box's container.
 
-Everything that confines it stands here. Source of the names: the Engine API, "Create a container".
+It contains everything that confines a container. Source of the names: the Engine API, "Create a
+container".
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,8 @@ _ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "2",
 }
 
-# A fresh /proc and /sys tell of the whole kernel. What an engine hides by default, and more.
+# A fresh /proc and /sys show the whole kernel. These are the paths that an engine hides by default,
+# and more.
 _MASKED = (
     *(f"/proc/{name}" for name in ("irq", "bus", "fs", "acpi", "scsi", "asound", "driver")),
     *(f"/proc/{name}" for name in ("sysvipc", "kcore", "keys", "key-users", "timer_list")),
@@ -33,7 +35,7 @@ _MASKED = (
     *(f"/proc/{name}" for name in ("kmsg", "kpagecount", "kpageflags", "kpagecgroup")),
     *(f"/proc/{name}" for name in ("vmallocinfo", "slabinfo", "modules", "interrupts", "iomem")),
     *(f"/proc/{name}" for name in ("ioports", "config.gz", "sysrq-trigger")),
-    # Which machine it is: its boot id and name, how it was started, its disks by name.
+    # Which machine this is: its boot id and name, how it was started, the names of its disks.
     *(f"/proc/{name}" for name in ("sys", "cmdline", "partitions", "diskstats", "swaps")),
     *(f"/proc/{name}" for name in ("mdstat", "consoles")),
     *(f"/sys/fs/{name}" for name in ("btrfs", "ext4", "f2fs", "xfs", "bcachefs", "fuse")),
@@ -43,21 +45,22 @@ _MASKED = (
 _READ_ONLY = ("/proc/sys",)
 
 _SPARE_PROCESSES = 8
-"""Over what the box's user may have: who writes uploads is another user, and must find room."""
+"""Processes beyond the limit of the box's user: the writer of uploads is another user and needs
+room."""
 _SPARE_BYTES = 48 * _MIB
-"""Over what runs and files may use: the supervisor, and who writes uploads."""
+"""Bytes beyond the limits of runs and files: for the supervisor and the writer of uploads."""
 _FILES = 50_000
 _OPEN_FILES = 4096
-"""For the supervisor. Code may have `guest_wire.OPEN_FILES`: see
-`guest_confinement.send_descriptor`. More than the 4096 of the kernel's own default may be more than
-an engine without root may give."""
+"""Limit of the supervisor. Code may have `guest_wire.OPEN_FILES`: see
+`guest_confinement.send_descriptor`. An engine without root may be unable to give more than 4096,
+the kernel's own default."""
 _GUEST_NICE = 10
-"""Within the container, so that the supervisor gets its turn to end what forks without end; among
-containers the engine shares the processors."""
+"""Within the container, so that the supervisor gets time to end processes that fork without end.
+Between containers, the engine divides the processors."""
 
 
 def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, object]:
-    """What the supervisor is told to bound itself by, and to make ready."""
+    """The limits that the supervisor sets for itself, and what it prepares."""
     limits: dict[str, object] = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
@@ -79,7 +82,7 @@ def container_config(
     processors: float,
     socket_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """A container in which no code of ours runs. ``socket_folder`` has its descriptor socket."""
+    """The engine's configuration of a container. ``socket_folder`` holds its descriptor socket."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {
@@ -93,8 +96,8 @@ def container_config(
         "Labels": dict(labels),
         "Tty": False,
         "OpenStdin": True,
-        # The supervisor's input ends with the host's connection, the supervisor with its input, the
-        # container with the supervisor: a bot that is killed takes its boxes with it.
+        # The end of the host's connection ends the supervisor's input, which ends the supervisor
+        # and so the container. A bot that is killed takes its boxes with it.
         "StdinOnce": True,
         **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         "NetworkDisabled": True,
@@ -109,23 +112,23 @@ def _host_config(
 ) -> dict[str, Any]:
     quarter = max(spec.disk_bytes // 4, _MIB)
     files = spec.disk_bytes * 2 + quarter * 2
-    memory = spec.memory_bytes + files + _SPARE_BYTES  # files in a tmpfs are memory of the box
+    memory = spec.memory_bytes + files + _SPARE_BYTES  # files in a tmpfs count as the box's memory
     return {
         "AutoRemove": True,
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        # The engine's own filter of system calls stays; the supervisor stacks ours on it.
+        # The engine's own filter of system calls stays; the supervisor adds ours to it.
         "SecurityOpt": ["no-new-privileges"],
         "IpcMode": "none",  # private too, and without a /dev/shm that only its size bounds
-        # Else /proc/self/cgroup names the groups above, of whose session the engine is.
+        # Else /proc/self/cgroup names the parent groups, which show the session of the engine.
         "CgroupnsMode": "private",
         "PidsLimit": spec.processes + _SPARE_PROCESSES,
         "Memory": memory,
         "MemorySwap": memory,
         "NanoCpus": int(processors * 1e9),
         "OomScoreAdj": 500,
-        # The default would copy all that a guest prints to the engine's disk, outside every quota.
+        # By default the engine copies a guest's whole output to its disk, outside every quota.
         "LogConfig": {"Type": "none", "Config": {}},
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
@@ -138,7 +141,7 @@ def _host_config(
 
 
 def _mounts(image: GuestImage, socket_folder: Path | None) -> Iterator[dict[str, Any]]:
-    # An image's own volumes would be folders on the engine's disk, without a quota.
+    # Otherwise the image's own volumes become folders on the engine's disk, without a quota.
     for path in image.volumes:
         yield {
             "Type": "tmpfs",
@@ -167,6 +170,6 @@ def _folders(image: GuestImage, spec: BoxSpec, users: BoxUserIds, quarter: int) 
         "/app/uploads": folder(spec.disk_bytes, "0755", users.uploads),
     }
     if not image.has_shared:
-        # A root that is read-only cannot be given the link /app/shared; this folder can.
+        # The link /app/shared cannot be made in a read-only root, but in this folder it can.
         folders["/app"] = folder(64 * 1024, "0755", users.code, files=16)
     return folders

@@ -1,4 +1,4 @@
-"""One engine, through the `docker` package: blocking calls in threads, each within a time limit."""
+"""Calls one engine through the `docker` package, in threads, each call with a time limit."""
 
 import os
 import socket
@@ -21,17 +21,18 @@ _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
 _ANSWER_S = 30
-"""For an engine to begin an answer, or to go on with it."""
+"""Longest wait for the beginning of an answer, or for its next part."""
 _BUILD_S = 1800
-"""The same while it fetches and builds: a step may be silent for long."""
+"""The same for fetching and building: one step may be silent for a long time."""
 _AT_ONCE = 8
 _ANY_VERSION = "1.44"
-"""Of the interface, to ask for the engine's own; that question is the same in all."""
+"""Interface version for the request for the engine's own version. That request is the same in
+all."""
 _POOL = 32
 
 
 class DockerApiError(BackendUnavailable):
-    """The engine answered, and said no. ``status`` is the answer's, as HTTP has it."""
+    """The engine answered with a refusal. ``status`` is the HTTP status of the answer."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -40,22 +41,22 @@ class DockerApiError(BackendUnavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerEngineInfo:
-    """What an engine tells about itself."""
+    """An engine's information about itself."""
 
     version: str
     machine: str
-    """Its processor, as `os.uname` names it."""
+    """Its processor, named as by `os.uname`."""
     system: str
     remapped: bool
-    """Whether user ids inside are others outside (rootless, ``userns-remap``)."""
+    """Whether the engine maps user ids (rootless, ``userns-remap``)."""
     memory: int
-    """Bytes of its machine."""
+    """Memory of its machine in bytes."""
     unbounded: tuple[str, ...]
     """The limits that it cannot enforce on its machine."""
 
 
 class DockerEngine:
-    """An open connection. Calls raise `BackendUnavailable`; `DockerApiError` where it says no."""
+    """An open connection. Calls raise `BackendUnavailable`, or `DockerApiError` for a refusal."""
 
     def __init__(self, client: APIClient, facts: DockerEngineInfo) -> None:
         self.client = client
@@ -64,7 +65,8 @@ class DockerEngine:
 
     @classmethod
     async def connect(cls, host: str = "", *, build: bool = False) -> "DockerEngine":
-        """Reach the engine at ``host``, or where ``DOCKER_HOST`` and its kin say.
+        """Connect to the engine at ``host``, or to the one that ``DOCKER_HOST`` and its related
+        variables name.
 
         ``build`` is for calls that may take half an hour. Raises `BackendUnavailable`.
         """
@@ -76,8 +78,8 @@ class DockerEngine:
     async def ask(
         self, call: Callable[_Args, _Result], *args: _Args.args, **kwargs: _Args.kwargs
     ) -> _Result:
-        """Make a blocking call in a thread. Its end is waited for even by who is cancelled: what an
-        engine was told to make must be known, to be taken away again."""
+        """Make a blocking call in a thread. A cancelled caller also waits for its end: what the
+        engine was told to make must be known, so that it can be removed."""
 
         def made() -> _Result:
             return _translated(call)(*args, **kwargs)
@@ -85,12 +87,12 @@ class DockerEngine:
         return await anyio.to_thread.run_sync(made, limiter=self._threads)
 
     def close(self) -> None:
-        """Give up idle connections; attached streams live on."""
+        """Close idle connections. Attached streams stay open."""
         self.client.close()
 
 
 def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
-    """The same call, with this room's errors."""
+    """Wrap a call so that it raises this room's errors."""
 
     def translated(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         try:
@@ -109,7 +111,7 @@ def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def _innermost(error: BaseException) -> str:
-    """The reason at the root of an error that three packages wrapped."""
+    """The message of the root cause of an error that three packages wrapped."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__
@@ -140,13 +142,14 @@ def _connect(host: str, timeout_s: int) -> tuple[APIClient, DockerEngineInfo]:
 
 def _open(version: str, settings: dict[str, Any]) -> APIClient:
     client = APIClient(version=version, **settings)
-    # Requests would take REQUESTS_CA_BUNDLE for the authority that DOCKER_CERT_PATH holds.
+    # Otherwise requests would use REQUESTS_CA_BUNDLE instead of the authority in DOCKER_CERT_PATH.
     client.trust_env = False
     return client
 
 
 def _knock(address: str) -> None:
-    """Raise what the connection to a Unix socket meets: the client would leave its socket open."""
+    """Try to connect to a Unix socket, and raise its error: the client would leave its socket
+    open."""
     scheme, _, path = address.partition("://")
     if scheme.endswith("unix") and hasattr(socket, "AF_UNIX"):
         with socket.socket(socket.AF_UNIX) as probe:

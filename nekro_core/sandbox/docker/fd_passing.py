@@ -1,10 +1,10 @@
-"""The sockets through which boxes pass descriptors, where the engine runs on this machine.
+"""The sockets through which boxes pass descriptors, if the engine runs on this machine.
 
-No descriptor crosses an engine's stream. Each box gets a folder with one listening socket mounted
-read-only; its supervisor connects before anything strange runs in the box, and then there is
-nothing in the folder any more. Whether engine and bot see the same folders cannot be asked, only
-tried: a bot in a container of its own, an engine in a virtual machine. Where it does not work,
-connections are relayed over the channel instead.
+An engine's stream cannot carry descriptors. So each box gets a folder, mounted read-only, with one
+listening socket. The supervisor connects before untrusted code runs in the box, and then the folder
+is empty. Only a try shows whether engine and bot see the same folders: the bot may run in a
+container, or the engine in a virtual machine. If it does not work, connections are relayed over the
+channel.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.system.locked_temp_folder import LockedTempFolder, temp_parents
 
 SOCKET_FOLDER = "/run/nekro"
-"""The folder, as a box sees it."""
+"""The path of the folder inside a box."""
 ADDRESS = f"{SOCKET_FOLDER}/descriptors"
 
 _CREDENTIALS = struct.Struct("3i")
 
 
 class DescriptorSockets:
-    """A folder of this process's, with one below it for each box that is being made or lives."""
+    """A folder of this process, with a folder in it for each box that is being made or lives."""
 
     def __init__(self, folder: LockedTempFolder) -> None:
         self._folder = folder
@@ -35,7 +35,7 @@ class DescriptorSockets:
         """Make the folder. Raises `OSError`."""
         parents = (parent for parent in temp_parents() if os.access(parent, os.W_OK | os.X_OK))
         folder = LockedTempFolder(wanted or next(parents, temp_parents()[-1]), "nekro-descriptors-")
-        folder.path.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
+        folder.path.chmod(0o711)  # cannot be listed: a box's folder is found only by its name
         return cls(folder)
 
     def make(self, box_id: str) -> "DescriptorSocket":
@@ -43,7 +43,7 @@ class DescriptorSockets:
         return DescriptorSocket(self._folder.path / box_id)
 
     def close(self) -> None:
-        """Delete it all."""
+        """Delete the folder with its files."""
         self._folder.remove()
 
 
@@ -56,7 +56,7 @@ class DescriptorSocket:
         folder.chmod(0o711)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            # By the folder's descriptor: the path of a socket has at most 107 bytes.
+            # Through the folder's descriptor: the path of a socket has at most 107 bytes.
             place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
             try:
                 self._listener.bind(f"/proc/self/fd/{place}/descriptors")
@@ -70,9 +70,10 @@ class DescriptorSocket:
             raise
 
     async def accept(self, user: int | None) -> socket.socket:
-        """The supervisor's connection; with ``user``, only that user id's. Closes the way.
+        """Accept the supervisor's connection and close the listener. With ``user``, only this user
+        id may connect.
 
-        Raises `BackendUnavailable` for anybody else.
+        Raises `BackendUnavailable` for another user.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -86,12 +87,12 @@ class DescriptorSocket:
         return sock
 
     def close(self) -> None:
-        """Listen no more. The folder stays mounted, empty, as long as the box lives."""
+        """Stop listening. The folder stays mounted, empty, as long as the box lives."""
         self._listener.close()
         (self.folder / "descriptors").unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Delete the folder, of a box that is gone."""
+        """Delete the folder, after the end of the box."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -1,9 +1,9 @@
 """Finds the image that a name means, and the Python in it.
 
-A box may be made from ``python`` (the default, made by ``nekro sandbox image``), from others made
-that way, and from images that the operator named in ``NEKRO_SANDBOX__IMAGES``. Not from whatever
-the engine happens to have: the name comes from a model, and an image may hold somebody's secrets.
-Nothing is pulled for the asking.
+A box may be made from ``python`` (the default, made by ``nekro sandbox image``), from other images
+made that way, and from images that the operator named in ``NEKRO_SANDBOX__IMAGES``. Other images of
+the engine are refused: the name comes from a model, and an image may hold secrets. Images are never
+pulled on request.
 """
 
 import json
@@ -20,7 +20,7 @@ from nekro_core.sandbox.docker.relay import close_given, socket_of
 from nekro_core.sandbox.docker.stream import STDOUT, StreamDemultiplexer
 
 OWN = "nekro-box/"
-"""Before the name of an image that was made for boxes."""
+"""Prefix of the names of images that were made for boxes."""
 DEFAULT = "python"
 
 _OLDEST = (3, 9)
@@ -31,13 +31,13 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestImage:
-    """An image whose Python was tried."""
+    """An image whose Python has been tried."""
 
     image_id: str
     python: str
     version: tuple[int, int, int]
     modules: bytes
-    """The supervisor, compiled by that Python. For it alone; never looked into here."""
+    """The supervisor, compiled by that Python and only for it. The host never decodes it."""
     path: str
     environment: tuple[str, ...]
     """The names of the variables that the image sets."""
@@ -47,7 +47,7 @@ class GuestImage:
 
 
 class ImageResolver:
-    """Those of one engine. What was found out about one is kept until it is replaced by another."""
+    """The images of one engine. What is found out about an image is cached under its id."""
 
     def __init__(
         self, engine: DockerEngine, named: Mapping[str, str], labels: Mapping[str, str]
@@ -70,7 +70,7 @@ class ImageResolver:
         return tuple(sorted(found))
 
     async def choose(self, name: str) -> GuestImage:
-        """The image of that name. Raises `ImageUnavailable` and `BackendUnavailable`."""
+        """Choose the image of this name. Raises `ImageUnavailable` and `BackendUnavailable`."""
         reference = name if name in self._named else OWN + name
         try:
             described = await self._engine.ask(self._engine.client.inspect_image, reference)
@@ -121,7 +121,8 @@ class ImageResolver:
         )
 
     def _ask_inside(self, image_id: str) -> bytes:
-        """Run the image's Python once, confined but for limits, and give what it printed."""
+        """Run the image's Python once, in a confined container without a memory limit, and return
+        its output."""
         client = self._engine.client
         made = client.create_container_from_config(  # type: ignore[no-untyped-call]
             {
@@ -160,16 +161,16 @@ class ImageResolver:
 
 
 def _is_whole(answer: bytes | bytearray) -> bool:
-    """Whether the modules are there that `inside/compile_guest` announced. Raises ValueError."""
+    """Whether all modules that `inside/compile_guest` announced are there. Raises ValueError."""
     line, ended, modules = answer.partition(b"\n")
     return bool(ended) and len(modules) >= json.loads(line)["size"]
 
 
 def read_answer(sock: Any, is_whole: Callable[[bytearray], bool]) -> bytes:
-    """What a program of ours prints, at most 8 MB. Blocks, within the socket's timeout.
+    """Read what a program in a container prints, at most 8 MB. Blocks, within the socket's timeout.
 
-    It waits until this side closes: what an engine has not passed on two seconds after a program
-    ended is lost, which a busy machine sees.
+    The program waits until the host closes. If it ended before, output that the engine has not
+    passed on within two seconds would be lost, which happens on a busy machine.
     """
     printed = bytearray()
 

@@ -31,12 +31,13 @@ _log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 30.0
 _OUTSIDE_BYTES = 4 * 1024 * 1024
-"""What an engine needs for one more container: 3.4 MB for its shim and 0.4 in its daemons (mean of
-ten, Docker 20.10). Its supervisor is 7.5 MB, for it has no compiled files: 11 MB together."""
+"""Memory of an engine for one more container: 3.4 MB for its shim and 0.4 in its daemons (mean of
+ten, Docker 20.10). The supervisor needs 7.5 MB, because it has no compiled files: 11 MB
+together."""
 
 
 class ContainerLauncher:
-    """Makes boxes on one engine, and knows those that live."""
+    """Makes boxes on one engine, and keeps a list of the living ones."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ContainerLauncher:
         uploads: UploadQuota,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises `BackendUnavailable` for an engine whose system calls are not known here."""
+        """Raises `BackendUnavailable` for an engine whose system or processor is not supported."""
         self.boxes: dict[str, BoxConnection] = {}
         self.total = MemoryLimit(total_bytes, total_wait_s, self.boxes.values)
         self.ender = ContainerReaper()
@@ -68,7 +69,7 @@ class ContainerLauncher:
         self._doors_work = False
 
     async def launch(self, image: GuestImage, spec: BoxSpec) -> BoxConnection:
-        """A box whose supervisor answers. Raises `BackendUnavailable`."""
+        """Make a box and wait until its supervisor answers. Raises `BackendUnavailable`."""
         await self.total.admit()
         try:
             box = await self._launch(image, spec, self._doors)
@@ -82,7 +83,7 @@ class ContainerLauncher:
         return box
 
     def close(self) -> None:
-        """Give up what it keeps on disk, and who answers calls."""
+        """Delete the folder of descriptor sockets and end the tasks that answer calls."""
         self._workers.close()
         if self._doors is not None:
             self._doors.close()
@@ -104,7 +105,7 @@ class ContainerLauncher:
                 way.remove()
 
         try:
-            # Once an engine was told to make something it must be known, to be taken away again.
+            # A container that the engine began to make must be known, so that it can be removed.
             with anyio.CancelScope(shield=True):
                 box, stream = await self._start(image, spec, users, box_id, way, held, free)
         except BaseException:
@@ -170,8 +171,8 @@ class ContainerLauncher:
         image: GuestImage,
         users: BoxUserIds,
     ) -> None:
-        """Send the supervisor in, and accept its connection to the descriptor socket. No code of
-        the AI runs in the box yet."""
+        """Send the supervisor, and accept its connection to the descriptor socket. No code of the
+        AI runs in the box yet."""
         stream.send(boot.begin(fd_passing.ADDRESS if way is not None else ""))
         if way is not None:
             fd_socket = await _arrival(
@@ -188,7 +189,7 @@ class ContainerLauncher:
 async def _arrival(
     way: DescriptorSocket, box: BoxConnection, user: int | None
 ) -> socket.socket | None:
-    """The supervisor's connection, or nothing where the box is lost meanwhile."""
+    """The supervisor's connection, or None if the box is lost meanwhile."""
     arrived: socket.socket | None = None
     async with anyio.create_task_group() as race:
 

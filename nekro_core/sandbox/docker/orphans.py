@@ -1,10 +1,11 @@
-"""Finds containers whose bot is gone by their labels, and removes them.
+"""Finds the containers of bots that have ended by their labels, and removes them.
 
-A box's container ends by itself when its bot's connection does. What is left is what was made and
-never started, or belongs to an engine or a machine that died as well. A label says in which place
-(boot of a machine, namespace of process ids) which process made a container. In the same place the
-process can be looked for. From another place only the owner tells: whoever holds a data folder
-passes its identity, and then nobody else's living box can bear it.
+A box's container ends by itself when the connection of its bot ends. Two kinds remain: containers
+that were made and never started, and containers of an engine or a machine that died as well. Labels
+say which process made a container, and in which place (boot of a machine, namespace of process
+ids). In the same place, the process can be checked. For another place, only the owner decides: the
+process that holds a data folder passes the folder's identity, so no other process has living boxes
+with it.
 """
 
 import os
@@ -24,7 +25,7 @@ _REMOVAL_S, _REMOVAL_PAUSE_S = 10.0, 0.05
 
 
 def box_labels(owner: str) -> dict[str, str]:
-    """The labels of what this process makes. ``owner`` may be empty."""
+    """The labels of containers that this process makes. ``owner`` may be empty."""
     return {
         BOX: "1",
         _PLACE: _this_place(),
@@ -34,7 +35,7 @@ def box_labels(owner: str) -> dict[str, str]:
 
 
 def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
-    """Whether nobody who lives made this; in doubt it is somebody's."""
+    """Whether the process that made this has ended. In doubt, the answer is no."""
     if labels.get(_PLACE) == _this_place():
         pid, _, start = labels.get(_PROCESS, "").partition(".")
         return pid.isdigit() and _start_of(int(pid)) != start
@@ -42,7 +43,7 @@ def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
 
 
 async def remove_orphans(engine: DockerEngine, owner: str) -> int:
-    """Remove them all; how many there were. Raises `BackendUnavailable`."""
+    """Remove all orphans and return their number. Raises `BackendUnavailable`."""
     found: Iterable[dict[str, Any]] = await engine.ask(
         engine.client.containers, all=True, filters={"label": BOX}
     )
@@ -53,7 +54,8 @@ async def remove_orphans(engine: DockerEngine, owner: str) -> int:
 
 
 async def remove_container(engine: DockerEngine, container: str) -> None:
-    """End and remove a container with its volumes, and wait until it is gone."""
+    """End and remove a container with its volumes, and wait for at most ten seconds until it is
+    removed."""
     with anyio.move_on_after(_REMOVAL_S):
         while True:
             try:
@@ -77,7 +79,7 @@ def _this_place() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """When a process began, in the kernel's ticks; empty where there is none."""
+    """The start time of a process, in the kernel's ticks; empty if there is no such process."""
     try:
         # The name may hold spaces and brackets; the numbers start after the last bracket.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

@@ -23,18 +23,19 @@ _ALL_STREAMS = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 
 @dataclass(frozen=True, slots=True)
 class StartedContainer:
-    """A container that runs, and the stream that is attached to it."""
+    """A running container and its attached stream."""
 
     container: str
     sock: socket.socket
 
 
 def start(client: APIClient, config: dict[str, Any], name: str) -> StartedContainer:
-    """Make a container, attach to it, start it. Blocks; leaves nothing behind where it fails."""
+    """Make a container, attach to it, start it. Blocks. After a failure the container is
+    removed."""
     made = client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
     container: str = made["Id"]
     try:
-        # Attached first: what it says from its first moment on must not be lost.
+        # Attach first, so that its first output is not lost.
         sock = plain_socket(client.attach_socket(container, params=_ALL_STREAMS))
         try:
             client.start(container)
@@ -48,19 +49,19 @@ def start(client: APIClient, config: dict[str, Any], name: str) -> StartedContai
 
 
 class ContainerReaper:
-    """Ends containers promptly for those who cannot wait: callbacks of the event loop."""
+    """Ends containers promptly for callers that cannot wait: callbacks of the event loop."""
 
     def __init__(self) -> None:
         self._wanted: deque[ContainerProcesses] = deque()
         self._called = asyncio.Event()
 
     def end(self, processes: "ContainerProcesses") -> None:
-        """Have these ended soon."""
+        """End these processes soon."""
         self._wanted.append(processes)
         self._called.set()
 
     async def serve(self) -> None:
-        """Until cancelled."""
+        """End requested containers until cancelled."""
         while True:
             await self._called.wait()
             self._called.clear()
@@ -69,7 +70,8 @@ class ContainerReaper:
 
 
 class ContainerProcesses:
-    """What runs in a container; see `Processes`. ``free`` is called once when it is gone."""
+    """The processes of a container; see `BoxProcesses`. ``free`` is called once, after their
+    end."""
 
     def __init__(
         self, engine: DockerEngine, container: str, ender: ContainerReaper, free: Callable[[], None]
@@ -82,12 +84,12 @@ class ContainerProcesses:
         self._freed = False
 
     def kill(self) -> None:
-        """See `Processes.kill`. A supervisor that still listens has ended already: its input
-        did."""
+        """See `BoxProcesses.kill`. A supervisor that still reads its input ends by itself, because
+        the channel was closed before."""
         self._ender.end(self)
 
     async def gone(self) -> None:
-        """Wait until nothing is left; see `Processes.gone`."""
+        """Wait until nothing is left; see `BoxProcesses.gone`."""
         async with self._ending:
             if self._freed:
                 return

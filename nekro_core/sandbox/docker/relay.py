@@ -1,8 +1,8 @@
-"""A plain socket for asyncio, whatever sort of connection the `docker` package gave.
+"""Makes a plain socket for asyncio from any kind of connection that the `docker` package returns.
 
-To an engine on this machine or over plain TCP that is the connection's own socket. TLS (and SSH,
-which the package speaks where Paramiko is installed) have state of their own beside it; there one
-thread carries the bytes between it and a socket pair.
+For an engine on this machine or over plain TCP, this is the connection's own socket. TLS (and SSH,
+which the package speaks if Paramiko is installed) has its own state besides the socket. There a
+thread carries the bytes between the connection and a socket pair.
 """
 
 import contextlib
@@ -15,35 +15,35 @@ from typing import Any, Protocol, cast
 
 _PIECE = 65536
 _WINDOW = 4 * _PIECE
-"""Bytes that wait for one side; as long as there are so many, no more is read from the other."""
+"""Bytes that may wait for one side. With so many, no more is read from the other side."""
 _LAST_WORDS_S = 1.0
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, TimeoutError)
-"""How a connection says that it would have to wait; the last one is Paramiko's way."""
+"""The errors of a connection that would have to wait. Paramiko raises the last one."""
 _TRY_AGAIN_MS = 20
-"""For what is to be sent: no descriptor tells when a channel of SSH takes more."""
+"""Pause before the next attempt to send: no descriptor shows when an SSH channel can take more."""
 
 
 class RawConnection(Protocol):
-    """What is used of a connection that is more than a socket."""
+    """The methods used of a connection that is more than a socket."""
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """The descriptor to poll."""
 
     def setblocking(self, flag: bool, /) -> None:
-        """Whether to wait in a call."""
+        """Set whether calls may wait."""
 
     def recv(self, size: int, /) -> bytes:
-        """Read what is there."""
+        """Read the bytes that are available."""
 
     def send(self, data: Any, /) -> int:
-        """Write what fits."""
+        """Write as many bytes as fit."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the connection."""
 
 
 def plain_socket(given: Any) -> socket.socket:
-    """A connected socket with the same bytes; ``given`` is closed, at once or with it.
+    """A connected socket for the same stream. ``given`` is closed, at once or when the socket ends.
 
     ``given`` is what `docker.APIClient.attach_socket` returns: a raw stream over a socket, or the
     connection object itself. Nothing may have been received yet.
@@ -56,18 +56,18 @@ def plain_socket(given: Any) -> socket.socket:
     plain.setblocking(False)
     if plain.family != socket.AF_UNIX:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A machine that disappears says nothing: without this its boxes would seem to live on.
+        # A machine that disappears sends nothing: without this its boxes would seem to live on.
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return plain
 
 
 def socket_of(given: Any) -> Any:
-    """The connection beneath what the `docker` package returns; it blocks, with a time limit."""
+    """The connection inside what the `docker` package returns; it blocks, with a time limit."""
     return getattr(given, "_sock", given)
 
 
 def close_given(given: Any) -> None:
-    """Close it with the answer that it came from, which holds the connection too."""
+    """Close it together with the response that it came from, which also holds the connection."""
     getattr(given, "_response", given).close()
 
 
@@ -84,7 +84,7 @@ def _relayed(far: RawConnection, given: Any) -> socket.socket:
 
 
 def _carry(far: RawConnection, near: socket.socket, given: Any) -> None:
-    """Until either side ends: everything from one to the other."""
+    """Carry all bytes in both directions until either side ends."""
     inward, outward = bytearray(), bytearray()
     ready = select.poll()
     with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ def _carry(far: RawConnection, near: socket.socket, given: Any) -> None:
                 _write(far, outward)
                 ready.register(far.fileno(), _wanted(inward, outward))
                 ready.register(near.fileno(), _wanted(outward, inward))
-                # Bytes that are decrypted already do not make a descriptor readable.
+                # Bytes that are already decrypted do not make a descriptor readable.
                 decrypted = getattr(far, "pending", int)() and len(inward) < _WINDOW
                 ready.poll(0 if decrypted else _TRY_AGAIN_MS if outward else None)
         except (EOFError, OSError):

@@ -31,7 +31,7 @@ _REMEDIES = {
 
 
 def find_remedy(complaint: str) -> str:
-    """The remedy for what an engine said; empty where none is known."""
+    """The remedy for a message of an engine; empty if none is known."""
     lowered = complaint.lower()
     for signs, text in _REMEDIES.items():
         if any(sign in lowered for sign in signs):

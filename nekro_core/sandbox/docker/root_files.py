@@ -1,8 +1,8 @@
-"""A root file system for boxes, as a tar archive: from a folder, or from what this machine has.
+"""Packs a root file system for boxes as a tar archive, from a folder or from this machine's files.
 
-Either way it gets the few places that a box needs besides. The second is for machines from which no
-registry can be reached: the system's own Python with its standard library, a shell and the usual
-small programs, each with the libraries that the dynamic linker names. It takes seconds.
+Both get the few folders that a box also needs. The second is for machines that cannot reach a
+registry. It packs the system's own Python with its standard library, a shell and the usual small
+programs, each with the libraries that the dynamic linker names. It takes seconds.
 """
 
 import io
@@ -32,7 +32,7 @@ _LEFT_OUT = re.compile(
 )
 """Folders of a standard library that no box needs; a quarter of its size."""
 _KEPT_EMPTY = ("dev", "proc", "sys", "run", "tmp")
-"""Of a folder given: what a running system keeps there is none of an image's business."""
+"""Folders that are packed empty: what a running system has in them does not belong in an image."""
 
 _USERS = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n"
 _GROUPS = "root:x:0:\nuser:x:1000:\n"
@@ -53,9 +53,9 @@ def pack_folder(root: Path, target: BinaryIO) -> None:
 
 
 def pack_this_machine(interpreter: str, target: BinaryIO) -> None:
-    """Write an archive of ``interpreter`` and small programs of this machine with what they need.
+    """Write an archive of ``interpreter`` and small programs of this machine with their libraries.
 
-    Blocks for some seconds. Raises `BackendUnavailable` where the linker's ``ldd`` is missing.
+    Blocks for some seconds. Raises `BackendUnavailable` if the linker's ``ldd`` is missing.
     """
     if shutil.which("ldd") is None:
         raise BackendUnavailable("there is no ldd to tell which libraries Python needs")
@@ -92,18 +92,18 @@ def _standard_library(interpreter: str) -> Path:
 
 
 def _libraries(binaries: list[str]) -> set[str]:
-    """What the dynamic linker would load for these; scripts among them are passed over."""
+    """The libraries that the dynamic linker would load for these files. Scripts are skipped."""
     done = subprocess.run(  # noqa: S603 - `shutil.which` found it
         [shutil.which("ldd") or "ldd", *binaries], capture_output=True, check=False, timeout=120
     )
     found = {match.decode() for match in _LIBRARY.findall(done.stdout)}
-    # Loaded by name when a thread ends, so that no program's header tells of it.
+    # This library is loaded by name when a thread ends, so no program's header lists it.
     beside = {str(Path(path).parent / "libgcc_s.so.1") for path in found}
     return found | {path for path in beside if Path(path).exists()}
 
 
 def _add_with_targets(archive: tarfile.TarFile, path: str, seen: set[str]) -> None:
-    """Add a file; of a link every step to its target as well."""
+    """Add a file. For a link, add each step to its target as well."""
     for _ in range(8):
         inside = _inside(path)
         if inside in seen:
@@ -117,8 +117,8 @@ def _add_with_targets(archive: tarfile.TarFile, path: str, seen: set[str]) -> No
 
 
 def _add_folders(archive: tarfile.TarFile, inside: str, seen: set[str]) -> None:
-    """Add the folders above a name. An engine makes those that it is not told of as it likes: one
-    without root makes them its own alone."""
+    """Add the folders above a name. An engine makes missing ones with rights of its choice. One
+    without root makes them readable for its own user only."""
     for parent in reversed(PurePath(inside).parents[:-1]):
         if str(parent) not in seen:
             seen.add(str(parent))
@@ -132,7 +132,7 @@ def _add_folder(archive: tarfile.TarFile, name: str) -> None:
 
 
 def _inside(path: str) -> str:
-    """The name in the archive: where the folder is a link (``/lib``), the one it leads to."""
+    """The name in the archive. If the folder is a link (``/lib``), the link's target is used."""
     folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name).lstrip("/")  # noqa: PTH118 - a tar's name
 
@@ -148,7 +148,7 @@ def _carried(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _add_own_places(archive: tarfile.TarFile) -> None:
-    there = set(archive.getnames())  # an engine refuses a name that comes twice
+    there = set(archive.getnames())  # an engine refuses a name that appears twice
     for name in (*_KEPT_EMPTY, "home", "home/user", "app", "app/uploads"):
         if name not in there:
             there.add(name)

@@ -1,8 +1,8 @@
-"""The attached stream of a container: its two outputs, interleaved in blocks, taken apart.
+"""Splits the attached stream of a container into its two outputs, which arrive in blocks.
 
-A container without a terminal sends blocks of ``stream, 0, 0, 0, length`` (8 bytes, network order)
-and so many bytes; what is sent to it has no such heads. Source: the Engine API, "Attach to a
-container", stream format.
+A container without a terminal sends blocks: a head of ``stream, 0, 0, 0, length`` (8 bytes, network
+order), then ``length`` bytes. The input of a container has no such heads. Source: the Engine API,
+"Attach to a container", stream format.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _COMPLAINT_BYTES = 2000
 
 
 class StreamDemultiplexer:
-    """Gives each stream's bytes to ``take``, however the blocks were cut on their way."""
+    """Passes each stream's bytes to ``take``, however the blocks were split on the way."""
 
     def __init__(self, take: Callable[[int, memoryview], None]) -> None:
         self._take = take
@@ -31,7 +31,7 @@ class StreamDemultiplexer:
         self._left = 0
 
     def feed(self, data: memoryview) -> None:
-        """Some bytes came. Raises `ProtocolError` for a head that is none."""
+        """Take received bytes. Raises `ProtocolError` for an invalid head."""
         while data:
             if self._left:
                 piece, data = data[: self._left], data[self._left :]
@@ -49,7 +49,7 @@ class StreamDemultiplexer:
 
 
 class AttachedStream(asyncio.BufferedProtocol):
-    """Between the engine's connection and a `Channel`: output goes on, complaints are kept."""
+    """Connects the engine's stream to a `Channel`. Stdout goes to the channel, stderr is stored."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -59,28 +59,28 @@ class AttachedStream(asyncio.BufferedProtocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def send(self, data: bytes) -> None:
-        """Send what comes before the channel's own frames."""
+        """Send bytes that come before the channel's own frames."""
         if self._transport is not None:
             self._transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asyncio: the stream is there."""
+        """Asyncio: the stream is connected."""
         self._transport = cast(asyncio.WriteTransport, transport)
         self.channel.connection_made(transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: where to put what comes."""
+        """Asyncio: the buffer for received bytes."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Asyncio: some bytes came."""
+        """Asyncio: some bytes were received."""
         try:
             self._blocks.feed(memoryview(self._received)[:nbytes])
         except ProtocolError as error:
             self.channel.fail(f"its engine sent {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Asyncio: the stream is gone."""
+        """Asyncio: the stream has ended."""
         self._transport = None
         if exc is None and (said := self._complaint.decode("utf-8", "replace").strip()):
             self.channel.fail(f"its supervisor ended: {said}")
@@ -95,7 +95,7 @@ class AttachedStream(asyncio.BufferedProtocol):
 
 
 async def open_stream(sock: socket.socket, channel: Channel) -> AttachedStream:
-    """Have a connected socket feed ``channel``, and be fed by it."""
+    """Connect a socket to ``channel``, in both directions."""
     loop = asyncio.get_running_loop()
     if sock.family == socket.AF_UNIX:
         _, stream = await loop.create_unix_connection(lambda: AttachedStream(channel), sock=sock)

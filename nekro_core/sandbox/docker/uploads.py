@@ -1,11 +1,11 @@
 """Writes files that a box's code can read and never write, on any engine.
 
-A box's code and its supervisor share a user id, so no permission bit holds between them; a mount
-that is read-only inside needs a folder of the engine's own machine, which a bot that is elsewhere
-does not have. So ``/app/uploads`` is a tmpfs that belongs to a second user id of the box, and each
-file is written by a short process of that user, which the engine starts in the container (``exec``)
-and feeds through its stream. It has no capability either. That costs about 0.1 s a file and holds
-the same here and far away.
+A box's code and its supervisor share a user id, so permission bits cannot separate them. A
+read-only mount needs a folder on the engine's own machine, which a bot on another machine does not
+have. So ``/app/uploads`` is a tmpfs that belongs to a second user id of the box. For each file, the
+engine starts a short process of that user in the container (``exec``) and sends it the bytes. This
+process has no capabilities either. That costs about 0.1 s per file and works the same on this
+machine and on others.
 """
 
 import contextlib

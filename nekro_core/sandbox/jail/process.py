@@ -21,13 +21,13 @@ from nekro_core.sandbox.jail.cgroups import BoxCgroup
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity
 
 _FILE = 1024
-"""Bytes of a file's entry and inode."""
+"""Bytes that the kernel needs for the entry and the inode of a file."""
 _FOLLOW_TIMEOUT_S = 2.0
-"""For a killed process to be gone, and its launcher after it."""
+"""Time for a killed process to end, and then for its launcher."""
 
 
 class JailProcesses:
-    """A launcher and everything below it. Dies with this process, whatever ends that."""
+    """A launcher and its descendants. They end with this process, however it ends."""
 
     def __init__(
         self, launched: subprocess.Popen[bytes], complaints: IO[bytes], free: Callable[[], None]
@@ -52,11 +52,11 @@ class JailProcesses:
         free: Callable[[], None],
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> "JailProcesses":
-        """Start the launcher. ``free`` is called once when nothing of it is left.
+        """Start the launcher. ``free`` is called once, when all its processes have ended.
 
-        ``dropper`` is a program that becomes ``identity`` before it becomes the launcher.
-        Blocks for a few milliseconds, on purpose: "die with the parent" is a signal of the
-        *thread* that forked, so no worker thread may do it. Raises `BackendUnavailable`.
+        ``dropper`` is a program that becomes ``identity`` before it becomes the launcher. Blocks
+        for a few milliseconds, on purpose: "die with the parent" is a signal of the *thread* that
+        forked, so no worker thread may do it. Raises `BackendUnavailable`.
         """
         if threading.current_thread() is not threading.main_thread():
             raise BackendUnavailable(
@@ -83,17 +83,17 @@ class JailProcesses:
         return cls(launched, complaints, free)
 
     def complaint(self) -> str:
-        """What the launcher said before it ended."""
+        """What the launcher printed before it ended."""
         size = os.fstat(self._complaints.fileno()).st_size
         said = os.pread(self._complaints.fileno(), 2000, max(size - 2000, 0))
         return said.decode(errors="replace").strip()
 
     def find_supervisor(self) -> None:
-        """Once the box is up: remember the supervisor, process 1 of its namespace and the last to
-        go.
+        """Remember the supervisor, once the box is up. It is process 1 of its namespace and ends
+        last.
 
-        Nothing strange runs yet, so what the launcher forked before it was in its group itself can
-        still follow. Raises `OSError`.
+        No untrusted code runs yet. Processes that the launcher forked before it was moved into its
+        cgroup are moved now. Raises `OSError`.
         """
         children = process_tree.children(self.pid)
         if children:
@@ -104,9 +104,9 @@ class JailProcesses:
             self._group.add(self.tree)
 
     def limit(self, group: BoxCgroup) -> None:
-        """Put the launcher and all that it forks into a group, which is removed with it.
+        """Put the launcher and its descendants into a cgroup, which is removed with the box.
 
-        Blocks for up to 20 ms. Raises `OSError`; then it is in none.
+        Blocks for up to 20 ms. Raises `OSError`; then the box has no cgroup.
         """
         self._group = group
         try:
@@ -117,11 +117,11 @@ class JailProcesses:
             raise
 
     def starved(self) -> bool:
-        """Whether the kernel killed something of it for memory since this was last asked."""
+        """Whether the kernel killed a process of it for memory since the last call."""
         return self._group is not None and self._group.starved()
 
     def tree(self) -> list[int]:
-        """The ids of the box's processes, as the host numbers them."""
+        """The ids of the box's processes, by the host's numbers."""
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
     def kernel_memory(self) -> int:
@@ -133,7 +133,7 @@ class JailProcesses:
         )
 
     def files_bytes(self) -> int:
-        """What its files take: they lie in memory, and each costs the kernel something besides."""
+        """Memory of its files, which lie in a tmpfs, and what the kernel needs for each."""
         found = 0
         for folder in FOLDERS:
             with contextlib.suppress(OSError):
@@ -143,25 +143,25 @@ class JailProcesses:
         return found
 
     def commands(self, executor: int) -> set[int]:
-        """Those of `tree` that are below the executor, a child of the supervisor, as the box
-        numbers it; itself too."""
+        """The processes of `tree` that are the executor or its descendants. ``executor`` is the id
+        of this child of the supervisor, by the box's numbers."""
         if self._inner is None or not executor:
             return set()
         found = process_tree.with_inner_pid(process_tree.children(self._inner), executor)
         return set(process_tree.descendants(found)) if found is not None else set()
 
     def kill(self) -> None:
-        """End everything now; see `Processes.kill`."""
+        """End everything now; see `BoxProcesses.kill`."""
         if self._inner_process is not None:
-            # The launcher reaps it and follows. The other way round would leave a zombie to the
-            # machine's init, which in a container is often nobody who cares.
+            # The launcher reaps the supervisor and then ends. In the other order, a zombie would be
+            # left to the machine's init, which often does not reap in a container.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._inner_process, signal.SIGKILL)
         else:
             self._kill_launcher()
 
     async def gone(self) -> None:
-        """Wait until nothing is left; see `Processes.gone`."""
+        """Wait until nothing is left; see `BoxProcesses.gone`."""
         self.kill()
         for process in (self._inner_process, self._launcher()):
             if process is not None:
@@ -188,7 +188,7 @@ class JailProcesses:
 
 
 async def _ended(process: int) -> None:
-    """Wait until a process, given by descriptor, is a zombie or gone."""
+    """Wait until a process, given by descriptor, has ended."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(process, readable.set)

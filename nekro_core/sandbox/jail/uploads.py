@@ -1,4 +1,4 @@
-"""The uploads of one box: a folder of the host's that the box sees read-only."""
+"""The uploads of one box: a folder on the host that the box sees read-only."""
 
 import os
 import secrets
@@ -10,7 +10,7 @@ from nekro_core.sandbox.uploads import BoxUploads, upload_parts
 
 
 class UploadsFolder:
-    """Nothing inside a box can write here, so plain paths are safe once their names are."""
+    """Code in a box cannot write here, so plain paths are safe once their names are checked."""
 
     def __init__(self, path: Path, held: BoxUploads) -> None:
         self._path = path
@@ -18,8 +18,8 @@ class UploadsFolder:
 
     @classmethod
     def make(cls, path: Path, *, group: int | None, held: BoxUploads) -> "UploadsFolder":
-        """Make the folder; with ``group``, that group and nobody else may read it. ``held`` bounds
-        it."""
+        """Make the folder. With ``group``, only that group may read it. ``held`` limits its
+        size."""
         path.mkdir(mode=0o750)
         if group is not None:
             os.chown(path, -1, group)
@@ -49,13 +49,13 @@ class UploadsFolder:
             folder.chmod(0o755)  # the umask of the process is for its own files
 
     def remove(self) -> None:
-        """Delete it with all that is in it."""
+        """Delete the folder with its files."""
         shutil.rmtree(self._path, ignore_errors=True)
         self._held.free()
 
 
 def _replace(target: Path, data: bytes) -> None:
-    """Whole or not at all: what a full disk cut short is taken away again. Raises `OSError`."""
+    """Replace a file in one step. What a full disk cut short is deleted. Raises `OSError`."""
     temporary = target.with_name(f".{secrets.token_hex(8)}")
     try:
         temporary.write_bytes(data)

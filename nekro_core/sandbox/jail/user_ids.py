@@ -1,4 +1,4 @@
-"""User ids for boxes of a root host: one each, so that no box can touch another's files."""
+"""User ids for boxes if the host is root: one each, so that no box can touch another's files."""
 
 import secrets
 from pathlib import Path
@@ -11,7 +11,7 @@ _RESERVED_BELOW = 100_000  # systems give ids below to people and services
 
 
 def mapped_user_ids() -> tuple[int, int]:
-    """The last range of user ids that exist in this process's user namespace: first, end."""
+    """The last range of user ids of this process's user namespace: first, end."""
     first, end = 0, 0
     for line in Path("/proc/self/uid_map").read_text().splitlines():
         inside, _, count = (int(part) for part in line.split())
@@ -29,7 +29,7 @@ class UserIds:
             return
         first, end = mapped_user_ids()
         if start is None:
-            # The top of what there is: users and services are numbered from below.
+            # The highest ids: systems number users and services from below.
             start = max(first, end - count)
             count = end - start
         if start < _RESERVED_BELOW and end > _RESERVED_BELOW + count:
@@ -42,19 +42,19 @@ class UserIds:
         self._start, self._count = start, count
 
     def take(self) -> ProcessIdentity:
-        """An id for a new box; none where the host is an ordinary user."""
+        """Take an id for a new box; None if the host is an ordinary user."""
         if not is_root():
             return ProcessIdentity()
         if len(self._taken) >= self._count:
             raise BackendUnavailable(f"all {self._count} user ids for boxes are in use")
         while True:
-            # At random, so that two bots on one machine hardly ever share one.
+            # At random, so that two bots on one machine rarely share one.
             uid = self._start + secrets.randbelow(self._count)
             if uid not in self._taken:
                 self._taken.add(uid)
                 return ProcessIdentity(uid)
 
     def give_back(self, identity: ProcessIdentity) -> None:
-        """The box is gone with all its processes."""
+        """Free the id, after the end of the box and all its processes."""
         if identity.uid is not None:
             self._taken.discard(identity.uid)

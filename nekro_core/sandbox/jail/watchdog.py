@@ -1,7 +1,7 @@
-"""Limits the whole process tree of each box, which it measures ten times a second.
+"""Limits the memory of each box's whole process tree, which it measures ten times a second.
 
-``RLIMIT_DATA`` is per process: four children of 200 MB each pass a limit of 256. A cgroup would do
-this in the kernel; where one can be made it takes this class's place.
+``RLIMIT_DATA`` is per process: four children of 200 MB each pass a limit of 256. Where a cgroup can
+be made, the kernel limits the tree as well.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,39 +17,40 @@ from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.memory_limit import LOOK_S, MemoryLimit
 
 _MARGIN = 32 * 1024 * 1024
-"""What supervisor, launcher and interpreter use themselves."""
+"""Memory of the supervisor, launcher and interpreter themselves."""
 _SOON_S = 0.02
 _PIPE_END = 4096
-"""Half of what a pipe holds once its user has many (``pipe-user-pages-soft``); the first ones hold
-64 MB together. Other descriptors hold less, sockets are counted besides."""
+"""Half of what a pipe holds if its user has many pipes (``pipe-user-pages-soft``). The first ones
+hold 64 MB together. Other descriptors hold less. Sockets are counted separately."""
 _FORKS_SHARE = 4
-"""Times its memory that a box's processes may have if each counts what it shares with others as
-its own: 64 of them with numpy loaded have that. Beyond it nothing is measured any more, which
-bounds what measuring costs."""
+"""Multiple of its memory limit that a box's processes may have if shared pages count for each
+process: 64 processes with numpy loaded need that. Above it, shared pages are no longer measured,
+which bounds the cost of measuring."""
 
 
 class Watchdog:
-    """Looks at every box in which something strange may run: ends runs or commands, whichever use
-    more, over their memory, and counts hidden work of runs."""
+    """Measures every box in which untrusted code may run. If a box is over its memory limit, the
+    watchdog ends the run or the commands, whichever use more. It charges runs for hidden work."""
 
     def __init__(
         self,
         boxes: Callable[[], Iterable[tuple[BoxConnection, JailProcesses]]],
         total: MemoryLimit | None = None,
     ) -> None:
-        """``total`` looks at all of them each time they were measured."""
+        """``total`` checks the sum of all boxes after each measurement."""
         self._boxes = boxes
         self._total = total
         self._looks = 0
         self._fast = False
-        """Whether some box grows so fast that it would be far over its bound at the next look."""
+        """Whether some box grows so fast that it may be far over its limit at the next
+        measurement."""
         self._last: dict[str, float] = {}
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Measure until cancelled."""
         while True:
-            # Those that were busy are measured once more, to know what is left of it.
-            # Of the others one at each look, for what they give back while they wait.
+            # Boxes that were busy are measured once more, to learn what memory is left. Of the idle
+            # ones, one is measured each time, because they give memory back while they wait.
             boxes = list(self._boxes())
             self._looks += 1
             chosen = [
@@ -62,7 +63,7 @@ class Watchdog:
             ]
             before, self._last = self._last, {}
             self._fast = False
-            # Side by side: one whose pages have to be counted must not keep the others waiting.
+            # In parallel: a box whose pages have to be counted must not delay the others.
             async with anyio.create_task_group() as looking:
                 for box, processes in chosen:
                     looking.start_soon(self._look, box, processes, before.get(box.box_id))
@@ -77,14 +78,14 @@ class Watchdog:
         of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
         by_run = process_tree.usage(of_run)
-        # Waiting is free, but a run that computes while it says that it waits pays for it. What it
-        # has commands compute is theirs: they have limits of their own.
+        # Waiting is free. A run that computes while it claims to wait is charged for it. The time
+        # of its commands is not counted here: they have their own limits.
         spent = 0.0 if spent_before is None else by_run.processor_s - spent_before
         if spent > 0 and box.run is not None and not box.run.is_running_code:
             box.run.charge(min(spent, LOOK_S))
         if not box.executor_pid and box.run is not None and processes.starved():
-            # The kernel kills one process and leaves the others waiting: all of the run goes. Where
-            # there are commands too nobody knows whose it was.
+            # The kernel kills one process and leaves the others waiting, so the whole run is ended.
+            # If there are commands too, it is not known whose process was killed.
             _end_for_memory(box)
         bound = box.spec.memory_bytes + _MARGIN
         used = (by_run.memory_bytes, by_commands.memory_bytes)
@@ -105,10 +106,12 @@ class Watchdog:
 
 
 def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -> tuple[int, int]:
-    """What the kernel holds for either in pipes and sockets, which no process has mapped.
+    """Memory of the run and of the commands that the kernel holds in pipes and sockets and that no
+    process has mapped.
 
-    Whose sockets they are is not told, since some may wait in others' queues: each has a share by
-    its descriptors. Where that ends the wrong one, the next look ends the other.
+    The owner of a socket is not known, since some sockets wait in queues of other sockets. So the
+    memory of sockets is divided by the number of descriptors. If that ends the wrong one, the next
+    measurement ends the other.
     """
     open_files = (
         process_tree.descriptors(of_run, OPEN_FILES),
@@ -121,7 +124,7 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
 
 
 def _shares(of_run: set[int], commands: set[int]) -> tuple[int, int]:
-    """Memory of either, in which pages that forks still share count once."""
+    """Memory of the run and of the commands, in which pages that forks share count once."""
     return process_tree.proportional_memory(of_run), process_tree.proportional_memory(commands)
 
 

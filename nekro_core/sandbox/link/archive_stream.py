@@ -14,17 +14,19 @@ import anyio.abc
 from nekro_core.system.errors import NekroError
 
 _STALL_S = 60.0
-"""Without a byte either way: whoever packs or unpacks was stopped by something in its box."""
+"""Limit without a byte in either direction: something in the box has stopped the process that packs
+or unpacks."""
 _PIECE = 256 * 1024
 _PIPE = 1024 * 1024
 
 
 class _TakesNoMore(NekroError):
-    """Whoever unpacks has ended early; its answer says why."""
+    """The unpacking side has ended early; its answer says why."""
 
 
 class ArchiveStream(AsyncGenerator[bytes, None]):
-    """What `Box.pack` gives: its pieces to whoever asks, the stream itself to `Box.unpack`."""
+    """The result of `Box.pack`. It gives pieces to any reader, and the stream itself to
+    `Box.unpack`."""
 
     def __init__(
         self, opening: Callable[[], AbstractAsyncContextManager[anyio.abc.ByteStream]]
@@ -45,7 +47,7 @@ class ArchiveStream(AsyncGenerator[bytes, None]):
         await self._pieces.aclose()
 
     async def send_to(self, target: anyio.abc.ByteStream) -> None:
-        """Send everything on, until the end or until the target takes no more."""
+        """Send everything to the target, until the end or until the target takes no more."""
         with contextlib.suppress(_TakesNoMore):
             async with self._opening() as source:
                 sockets = _sockets(source, target)
@@ -63,14 +65,14 @@ class ArchiveStream(AsyncGenerator[bytes, None]):
 
 
 async def receive(stream: anyio.abc.ByteStream) -> bytes:
-    """The next piece; nothing at the end, and where nothing came for a minute."""
+    """The next piece; empty at the end, and if nothing arrives for a minute."""
     with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
         return await stream.receive(_PIECE)
     return b""
 
 
 async def send(stream: anyio.abc.ByteStream, piece: bytes) -> bool:
-    """Whether it was taken, within a minute."""
+    """Send a piece. False if it was not taken within a minute."""
     with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
         await stream.send(piece)
         return True
@@ -81,7 +83,7 @@ _OVER = (anyio.EndOfStream, anyio.BrokenResourceError)
 
 
 def _sockets(*streams: anyio.abc.ByteStream) -> list[socket.socket] | None:
-    """Those of streams that are plain sockets of this kernel."""
+    """The sockets of the streams, or None if not all are plain sockets of this kernel."""
     found = []
     for stream in streams:
         if not isinstance(stream, anyio.abc.UNIXSocketStream):
@@ -92,8 +94,8 @@ def _sockets(*streams: anyio.abc.ByteStream) -> list[socket.socket] | None:
 
 
 async def _splice(source: socket.socket, target: socket.socket) -> None:
-    """Have the kernel move what comes from one socket into the other: a fifth of the work of
-    reading and writing it, and no memory."""
+    """Have the kernel move bytes from one socket to the other. That is a fifth of the work of
+    reading and writing them, and needs no memory."""
     way_out, way_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):
@@ -116,7 +118,7 @@ async def _move(
     readable: socket.socket | None,
     writable: socket.socket | None,
 ) -> int:
-    """Move something, waiting for the socket of the two; 0 at the end or after a minute."""
+    """Move some bytes, waiting for the given socket; 0 at the end or after a minute."""
     with anyio.move_on_after(_STALL_S):
         while True:
             try:

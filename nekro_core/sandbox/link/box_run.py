@@ -1,4 +1,4 @@
-"""The host's side of one run: feeds it source, answers its calls, counts its time."""
+"""The host's side of one run: sends it source, answers its calls, counts its time."""
 
 import asyncio
 import logging
@@ -27,22 +27,22 @@ from nekro_core.sandbox.link.worker_pool import Job, WorkerPool
 _log = logging.getLogger(__name__)
 
 _KILL_GRACE_S = 3.0
-"""How long a supervisor may take to end a run before its box is torn down, with the files in it.
-Half a second is not enough where a bomb of processes shares a busy machine with it."""
+"""Time for a supervisor to end a run before its box is ended together with its files. Half a second
+is not enough if a fork bomb shares a busy machine with it."""
 
 _UNWIND_S = 0.05
-"""How long a run that keeps its globals has to leave the statement whose call ended it: exceptions
-pass through a few frames. Code that catches them is killed then."""
+"""Time for a run that keeps its globals to leave the statement whose call ended it: an exception
+passes through a few frames. Code that catches it is then killed."""
 
 _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run uses up a box's memory sooner; asking costs a file that is read."""
+"""No run uses up a box's memory sooner. The check reads a file."""
 
 
 _QUIET = b'{"quiet":true}'
-"""The text of an answer whose value is not to be shown."""
+"""The text of an answer whose value is not printed."""
 
 
 class _Ended(msgspec.Struct):
@@ -90,7 +90,7 @@ class BoxRun:
         self._over = asyncio.Event()
 
     async def feed(self, source: str, line: int) -> None:
-        """Hand over whole statements; see `Run.feed`."""
+        """Send whole statements; see `Run.feed`."""
         if self._result is None and not self._finishing:
             self._fed += 1
             place = msgspec.json.encode({"line": line})
@@ -117,19 +117,19 @@ class BoxRun:
         return await self.wait()
 
     def stop(self, reason: StopReason, error: str = "") -> None:
-        """Have the supervisor kill the run; if it does not soon, the box is torn down."""
+        """Have the supervisor kill the run. If that takes too long, the box is lost."""
         if self._result is None and self._stopping is None:
             self._stopping = _Ended(reason, error)
             self._kill()
 
     def _kill(self) -> None:
-        """Have the supervisor kill it, as it is told to be stopping."""
+        """Have the supervisor kill the run, with the reason in ``_stopping``."""
         if self._result is None:
             self._channel.send(wire.CANCEL, 0, msgspec.json.encode(self._stopping))
             self._set_timer(_KILL_GRACE_S, self._give_up)
 
     def _end_by_call(self, number: int) -> None:
-        """A call ends the run. Where globals are kept it may leave its statement by itself."""
+        """End the run because of a call. A run that keeps globals may first leave its statement."""
         if not self._keeps_globals:
             self.stop(StopReason.ENDED_BY_CALL)
         elif self._result is None and self._stopping is None:
@@ -138,18 +138,18 @@ class BoxRun:
             self._set_timer(_UNWIND_S, self._kill)
 
     def charge(self, processor_s: float) -> None:
-        """Count processor time that was burnt while the run claimed to be waiting."""
+        """Count processor time that the run used while it claimed to wait."""
         if self._running_since is None and self._stopping is None:
             self._used += processor_s
             self._check_time()
 
     @property
     def is_running_code(self) -> bool:
-        """Whether it is the guest that everyone waits for."""
+        """Whether the host waits for the guest's code."""
         return self._running_since is not None
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame that the supervisor sent about this run."""
+        """Take a frame about this run from the supervisor."""
         if self._result is not None:
             return
         if kind == wire.RESULT:
@@ -168,7 +168,7 @@ class BoxRun:
         self._update_guest_time()
 
     def lost(self, reason: str) -> None:
-        """The box is gone."""
+        """End the run, since the box is lost."""
         ended = _Ended(StopReason.DIED, f"the box was lost: {reason}")
         if self._starved():  # the kernel took the supervisor with the run
             ended = _Ended(StopReason.OUT_OF_MEMORY, f"{_STARVED}: it was lost")
@@ -240,7 +240,7 @@ class BoxRun:
                 self._check_time()
 
     def _check_time(self) -> None:
-        """Stop the run if its time is used up; else look again when it could be."""
+        """Stop the run if its time is used up; else check again when it could be."""
         self._timer = None
         if self._result is not None or self._stopping is not None:
             return
@@ -255,7 +255,7 @@ class BoxRun:
             self._set_timer(left, self._check_time)
 
     def _give_up(self) -> None:
-        """Tear the box down: its supervisor was told to end the run and did not."""
+        """Lose the box: its supervisor was told to end the run and did not."""
         self._timer = None
         if self._result is None:
             self._tear_down("its supervisor did not end a run in time")
@@ -297,10 +297,10 @@ class BoxRun:
             seconds=self._used,
             globals_kept=kept,
         )
-        self._over.set()  # first, so that whoever waits goes on first
+        self._over.set()  # first, so that waiters continue first
         if self._timer is not None:
             self._timer.cancel()
         for job in self._open_calls.values():
             job.cancel()
         if self._clock() - self._began > _STARVES_S:
-            self._starved()  # whatever was killed was this run's, not the next one's
+            self._starved()  # this resets it: earlier kills were this run's, not the next one's

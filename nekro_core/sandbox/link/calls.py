@@ -1,11 +1,12 @@
 """Decodes a call that a guest sends: arguments as plain data, within limits.
 
-Strict on purpose: no duplicate keys, no NaN or infinity, whole numbers of 64 bits, bounded depth,
-and every piece of the body referred to must lie inside it. Nothing is unpickled.
+Strict on purpose: no duplicate keys, no NaN or infinity, whole numbers of 64 bits, bounded depth.
+Every referenced piece of the body must lie inside it. Nothing is unpickled.
 
-What can be seen to hold none of these is read by a decoder that takes 1 us and checks nothing of
-it; everything else by one that takes 15 us and does. Both agree on what both take (a property test
-says so), and only the second refuses.
+There are two decoders. A call that visibly contains none of these is read by the quick one, which
+takes 1 us and checks nothing. Every other call is read by the strict one, which takes 15 us and
+checks everything. For calls that both accept, they give the same result (a property test checks
+it). Only the strict one refuses calls.
 """
 
 import json
@@ -23,7 +24,7 @@ _INT_DIGITS = 20
 
 
 class InvalidCall(NekroError, ValueError):
-    """A guest sent what no honest guest sends."""
+    """A guest sent what no correct guest sends."""
 
 
 class _Call(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -34,17 +35,18 @@ class _Call(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 _QUICK = msgspec.json.Decoder(_Call)
 _LONG_NUMBER = re.compile(rb"\d{19}|\d[eE][+-]?\d{3}")
-"""Digits enough for a number of over 64 bits, or an exponent that makes one infinite."""
+"""Enough digits for a number above 64 bits, or an exponent that makes a number infinite."""
 
 
 def decode_call(text: bytes, body: bytes) -> GuestCall:
-    """The call in a frame. Raises `InvalidCall`."""
+    """Decode the call in a frame. Raises `InvalidCall`."""
     return decode_quickly(text) or decode_strictly(text, body)
 
 
 def decode_quickly(text: bytes) -> GuestCall | None:
-    """The call, if nothing in it asks for a closer look: no number is long, its one dict is that of
-    the keywords, and each colon belongs to a key of it, so that none stands twice."""
+    """The call, or None if it needs the strict decoder. Here no number is long, the only dict is
+    that of the keywords, and each colon belongs to one of its keys, so that no key appears
+    twice."""
     if b'"$' in text or text.count(b"{") != 1 or text.count(b"[") > _DEPTH:
         return None
     if _LONG_NUMBER.search(text):
@@ -59,7 +61,7 @@ def decode_quickly(text: bytes) -> GuestCall | None:
 
 
 def decode_strictly(text: bytes, body: bytes) -> GuestCall:
-    """The call, whatever it holds. Raises `InvalidCall`."""
+    """Decode any call. Raises `InvalidCall`."""
     decoder = _PLAIN if b'"$' not in text else _decoder(memoryview(body))
     try:
         decoded = decoder.decode(text.decode())

@@ -10,18 +10,18 @@ from nekro_core.sandbox.guest import guest_wire as wire
 _READ_BYTES = 65536
 
 _BODY_LIMIT = 256 * 1024 * 1024
-"""Of one frame of a supervisor: the largest value there may be, and then some."""
+"""Limit of one frame from a supervisor: more than the largest value."""
 
 
 class FrameSender(Protocol):
-    """What takes frames for a supervisor."""
+    """Sends frames to a supervisor."""
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send a frame. On a channel that is lost it does nothing: the loss is told elsewhere."""
+        """Send a frame. Does nothing on a lost channel: the loss is reported elsewhere."""
 
 
 class Channel(asyncio.BufferedProtocol):
-    """Frames over a stream. Whoever opens it learns of each frame, and once of the end."""
+    """Frames over a stream. Calls ``on_frame`` for each frame, and ``on_lost`` at the end."""
 
     def __init__(
         self, on_frame: Callable[[wire.Frame], None], on_lost: Callable[[str], None]
@@ -46,7 +46,7 @@ class Channel(asyncio.BufferedProtocol):
         return channel
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send a frame. On a channel that is lost it does nothing: the loss is told elsewhere."""
+        """Send a frame. Does nothing on a lost channel: the loss is reported elsewhere."""
         if self._held:
             self._flush()
         if self._transport is not None and not self._transport.is_closing():
@@ -57,8 +57,8 @@ class Channel(asyncio.BufferedProtocol):
                 self._transport.writelines((head + text, body))
 
     def send_soon(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send a frame with all others of this turn of the event loop: the supervisor wakes
-        once."""
+        """Send a frame together with all others of this cycle of the event loop, so that the
+        supervisor wakes once."""
         if not self._held:
             asyncio.get_running_loop().call_soon(self._flush)
         self._held += wire.frame(kind, number, text, body)
@@ -69,24 +69,25 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.write(held)
 
     def close(self) -> None:
-        """Give up the channel; the supervisor ends when it sees that."""
+        """Close the channel; the supervisor then ends."""
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asyncio: the stream is there."""
+        """Asyncio: the stream is connected."""
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: where to put what comes. A plain protocol allocates 256 KiB for each read."""
+        """Asyncio: the buffer for received bytes. A plain protocol allocates 256 KiB for each
+        read."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Asyncio: some bytes came."""
+        """Asyncio: some bytes were received."""
         self.receive(memoryview(self._received)[:nbytes])
 
     def receive(self, data: memoryview) -> None:
-        """Take bytes of the stream; whoever unwraps it from another one hands them over here."""
+        """Take bytes of the stream. A protocol that unwraps it from another stream calls this."""
         self._buffer += data
         try:
             while found := wire.split(self._buffer, _BODY_LIMIT):
@@ -95,12 +96,12 @@ class Channel(asyncio.BufferedProtocol):
             self.fail(f"its supervisor sent {error}")
 
     def fail(self, reason: str) -> None:
-        """Give up a stream that cannot be understood."""
+        """Give up a stream that cannot be decoded."""
         self._buffer.clear()
         self.close()
         self._on_lost(reason)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Asyncio: the stream is gone."""
+        """Asyncio: the stream has ended."""
         self._transport = None
         self._on_lost("its processes ended" if exc is None else f"its channel broke: {exc}")

@@ -17,10 +17,10 @@ _SORTS = ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STR
 
 
 class DescriptorReceiver:
-    """Calls ``on_socket`` for each descriptor that arrives, with the number that came beside it.
+    """Calls ``on_socket`` for each descriptor that arrives, with the number that was sent with it.
 
-    The supervisor is not trusted. It may send one stream socket with its number at a time; anything
-    else calls ``on_broken``, and nothing more is received."""
+    The supervisor is not trusted. Each message must be one stream socket with its number. After any
+    other message, ``on_broken`` is called and nothing more is received."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class DescriptorReceiver:
         self._loop.add_reader(self._descriptor, self._readable)
 
     def close(self) -> None:
-        """Take nothing more. May be called twice."""
+        """Stop receiving. May be called twice."""
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._descriptor)
             self._socket.close()
@@ -54,7 +54,7 @@ class DescriptorReceiver:
                 self._break(f"its descriptor socket broke: {error}")
                 return
             if not message and not descriptors:
-                self.close()  # the supervisor is gone, and its channel says so
+                self.close()  # the supervisor has ended, which its channel reports
                 return
             if not self._take(message, descriptors):
                 self._break("its supervisor passed a descriptor that is not a connection")

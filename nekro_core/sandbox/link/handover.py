@@ -1,8 +1,9 @@
 """Pickles values for a guest that has none of our packages.
 
-What the guest can import (the standard library, and what its template lists) goes as it is.
-Anything else arrives as plain data: an enum as its value, a subclass of ``str`` or ``dict`` as
-that, any other object as a view of its fields under its class's name.
+Objects of classes that the guest can import (from the standard library, and what its template
+lists) are pickled unchanged. Others arrive as plain data: an enum as its value, a subclass of
+``str`` or ``dict`` as its base type, any other object as a view of its fields under the name of its
+class.
 """
 
 import copy
@@ -21,18 +22,18 @@ _PROTOCOL = 4  # the guest may be as old as Python 3.9
 
 
 class HandoverError(NekroError):
-    """A value cannot be handed to a box; the message names its type."""
+    """A value cannot be sent to a box; the message names its type."""
 
 
 def make_view(module: str, name: str) -> Any:
-    """Stand in the pickles for the guest's own function of this name; never called here."""
+    """Stands in the pickles for the guest's function of the same name. Never called here."""
     raise NotImplementedError(f"views are made in the guest: {module}.{name}")
 
 
 def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
     """Pickle ``value`` for a guest that has the standard library and ``guest_modules``.
 
-    Raises `HandoverError` where it cannot be pickled.
+    Raises `HandoverError` if it cannot be pickled.
     """
     if type(value) in _ALREADY_PLAIN:
         return pickle.dumps(value, _PROTOCOL)
@@ -40,7 +41,7 @@ def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
     try:
         _Pickler(buffer, guest_modules).dump(value)
     except Exception as error:
-        # Whatever a strange __reduce__ raises is a value that does not pickle.
+        # A value whose __reduce__ raises any error cannot be pickled.
         raise HandoverError(f"{type(value).__name__} cannot be handed over: {error}") from error
     return buffer.getvalue()
 
@@ -51,7 +52,7 @@ class _Pickler(pickle.Pickler):
         self._guest_modules = guest_modules
 
     def reducer_override(self, value: Any) -> Any:
-        """How `pickle` asks for every object that is not of a plain type."""
+        """Called by `pickle` for every object that is not of a plain type."""
         if value is make_view:
             return NotImplemented
         cls = type(value)
@@ -75,7 +76,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _plain_base(value: Any) -> tuple[Any, ...] | None:
-    """How to make the plain value that a subclass of a plain type is underneath."""
+    """The reduce value of the plain base type; None if the value has none."""
     if isinstance(value, str):
         return str, (str.__str__(value),)
     if isinstance(value, int):

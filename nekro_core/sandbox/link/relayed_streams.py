@@ -1,7 +1,7 @@
-"""Connections out of a box whose near end stays with its supervisor: numbered frames, with credit.
+"""Connections out of a box that the supervisor relays: numbered frames, with credit.
 
-Each side may send `WINDOW` bytes before the other has passed them on, so that no stream holds up
-the tool calls on the same channel, and what nobody reads fills no memory. See `guest_wire`.
+Each side may send `WINDOW` bytes before the other has passed them on. So no stream delays the tool
+calls on the same channel, and unread bytes do not fill memory. See `guest_wire`.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from nekro_core.sandbox.link.channel import FrameSender
 
 _PIECE = 64 * 1024
 _BACKLOG = 256
-"""Connections that nobody has accepted yet: what the supervisor's own kernel keeps, twice."""
+"""Limit of connections that are not accepted yet: twice the backlog of the supervisor's kernel."""
 
 
 class RelayedStream(anyio.abc.ByteStream):
-    """One connection. ``on_closed`` is called once, when this side is done with it."""
+    """One connection. ``on_closed`` is called once, when this side closes it."""
 
     def __init__(self, sender: FrameSender, number: int, on_closed: Callable[[], None]) -> None:
         self._sender = sender
@@ -80,7 +80,7 @@ class RelayedStream(anyio.abc.ByteStream):
         await anyio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
-        """Be done with it; may be called twice."""
+        """Close this side. May be called twice."""
         if not self._closed:
             self._closed = True
             if not self._over:
@@ -90,8 +90,8 @@ class RelayedStream(anyio.abc.ByteStream):
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, data: bytes) -> bool:
-        """Take what the supervisor sent, nothing for its end. False where it sent more than it
-        may."""
+        """Take bytes from the supervisor; empty bytes mean its end. False if it sent more than its
+        credit."""
         if not data:
             self._ended = True
         elif not self._closed:
@@ -101,13 +101,13 @@ class RelayedStream(anyio.abc.ByteStream):
         return self._waiting + self._taken <= wire.WINDOW
 
     def add_credit(self, count: int) -> bool:
-        """The supervisor passed so many bytes on. False where that is more than it was sent."""
+        """The supervisor passed ``count`` bytes on. False if that is more than it received."""
         self._credit += count
         self._wake()
         return count >= 0 and self._credit <= wire.WINDOW
 
     def end(self) -> None:
-        """The supervisor is done with it."""
+        """The supervisor has closed the connection."""
         self._over = True
         self._wake()
 
@@ -144,13 +144,13 @@ class RelayedListener:
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, stream: RelayedStream) -> bool:
-        """Take a connection. False where far too many wait."""
+        """Take a connection. False if too many wait."""
         self._accepted.append(stream)
         self._wake()
         return len(self._accepted) <= _BACKLOG
 
     def close(self) -> None:
-        """The box is gone, or it is closed."""
+        """Close the listener, also when the box has ended."""
         self._closed = True
         self._wake()
 

@@ -1,4 +1,4 @@
-"""Requests to a box beside its run: each has a number and one answer; many may be open."""
+"""Requests to a box besides its run. Each has a number and one answer; many may be open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _CODES = frozenset(
     {"not_found", "is_a_directory", "permission_denied", "too_large", "invalid_input", "limit"}
 )
 KILLED = "killed"
-"""The supervisor's own code for work that something in the box has killed."""
+"""The supervisor's code for work that something in the box has killed."""
 _MESSAGE_LIMIT = 1000
 
 
@@ -32,7 +32,7 @@ class _FileReply(msgspec.Struct):
 
 
 def encoded(wanted: dict[str, object]) -> bytes:
-    """A request's text. Raises `BoxFileError` for what no file system has a name for."""
+    """Encode a request. Raises `BoxFileError` for a text that cannot be a file's name."""
     try:
         return msgspec.json.encode(wanted)
     except UnicodeEncodeError as error:
@@ -41,7 +41,7 @@ def encoded(wanted: dict[str, object]) -> bytes:
 
 @dataclass(slots=True)
 class BoxRequest:
-    """One that was sent. ``text`` and ``body`` are its answer, once ``done``."""
+    """A request that was sent. ``text`` and ``body`` are its answer, once ``done``."""
 
     number: int
     limit: int
@@ -53,8 +53,8 @@ class BoxRequest:
     received: int = 0
 
     def answer(self, kind: type[_Answer]) -> _Answer:
-        """The answer as a value. Raises `BoxFileError` where it is a refusal, and
-        `msgspec.DecodeError` where it is none of both."""
+        """Decode the answer. Raises `BoxFileError` if it is a refusal, and `msgspec.DecodeError` if
+        it is neither an answer nor a refusal."""
         failure = msgspec.json.decode(self.text, type=_Failure)
         if failure.code:
             code = failure.code if failure.code in _CODES else "limit"
@@ -64,14 +64,14 @@ class BoxRequest:
 
 
 class RequestKilled(BoxFileError):
-    """Something in the box has killed what was doing this."""
+    """A process in the box that did this work was killed."""
 
     def __init__(self, message: str) -> None:
         super().__init__("limit", message)
 
 
 class BoxRequests:
-    """Those of one box that are open."""
+    """The open requests of one box."""
 
     def __init__(self, sender: FrameSender, lose: Callable[[str], None]) -> None:
         self._sender = sender
@@ -81,7 +81,7 @@ class BoxRequests:
         self._lost = ""
 
     def next_number(self) -> int:
-        """A number that was never used in this box."""
+        """Return a number that was never used in this box."""
         self._count += 1
         return self._count
 
@@ -93,8 +93,8 @@ class BoxRequests:
         limit: int = 0,
         timeout_s: float,
     ) -> tuple[Any, bytes]:
-        """Have the supervisor itself do something with a file: the answer's value, and what was
-        read.
+        """Have the supervisor do a file operation. Returns the answer's value and the bytes that
+        were read.
 
         Raises `BoxFileError` and `BoxLost`.
         """
@@ -114,7 +114,7 @@ class BoxRequests:
         return value, b"".join(request.pieces)
 
     def begin(self, limit: int = 0, number: int = 0) -> BoxRequest:
-        """A request that is about to be sent; must be ended. Raises `BoxLost`."""
+        """Open a request that is about to be sent. It must be ended. Raises `BoxLost`."""
         if self._lost:
             raise BoxLost(f"the box is gone: {self._lost}")
         request = BoxRequest(number or self.next_number(), limit)
@@ -122,11 +122,11 @@ class BoxRequests:
         return request
 
     def send_work(self, request: BoxRequest, wanted: dict[str, object], body: bytes = b"") -> None:
-        """Hand work to the box's executor."""
+        """Send work to the box's executor."""
         self._sender.send(wire.WORK, request.number, encoded(wanted), body)
 
     async def wait(self, request: BoxRequest, timeout_s: float) -> None:
-        """Wait for the answer; a box that gives none in time is lost. Raises `BoxLost`."""
+        """Wait for the answer. A box that does not answer in time is lost. Raises `BoxLost`."""
         with anyio.move_on_after(timeout_s):
             await request.done.wait()
         if not request.answered:
@@ -134,25 +134,26 @@ class BoxRequests:
             raise BoxLost(f"the box is gone: {self._lost}")
 
     def read(self, request: BoxRequest, kind: type[_Answer]) -> _Answer:
-        """The answer of a request. Raises `BoxFileError`; one that cannot be read loses the box."""
+        """Decode the answer of a request. Raises `BoxFileError`. An unreadable answer loses the
+        box."""
         try:
             return request.answer(kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.broken() from error
 
     def broken(self) -> BoxLost:
-        """Lose the box over an answer that no supervisor gives."""
+        """Lose the box because of an answer that no supervisor sends."""
         self._lose("its supervisor sent an answer that cannot be read")
         return BoxLost(f"the box is gone: {self._lost}")
 
     def end(self, request: BoxRequest) -> None:
-        """Nobody waits for it any more; what is still being done for it is stopped."""
+        """Close the request. Work that is still done for it is stopped."""
         del self._open[request.number]
         if not request.answered and not self._lost:
             self._sender.send(wire.STOP, request.number)
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame of the supervisor's. Raises `ValueError` for one that no supervisor
+        """Take a frame from the supervisor. Raises `ValueError` for one that no supervisor
         sends."""
         request = self._open.get(number)
         if request is None or request.answered:
@@ -167,7 +168,7 @@ class BoxRequests:
             request.done.set()
 
     def close(self, reason: str) -> None:
-        """The box is gone: whoever waits learns it."""
+        """Wake all waiters, after the end of the box."""
         self._lost = reason
         for request in self._open.values():
             request.done.set()

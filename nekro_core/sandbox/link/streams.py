@@ -1,4 +1,4 @@
-"""Connections out of a box, on the host's side: as descriptors, or relayed in frames."""
+"""The host's side of connections out of a box, which are descriptors or are relayed in frames."""
 
 import contextlib
 import socket
@@ -19,7 +19,7 @@ from nekro_core.sandbox.results import Listener
 
 @dataclass(slots=True)
 class _Opening:
-    """Something that was asked for and is not there yet."""
+    """A stream or listener that was requested and has not arrived yet."""
 
     listens: bool
     done: anyio.Event = field(default_factory=anyio.Event)
@@ -39,13 +39,13 @@ class BoxStreams:
         self._lost = ""
 
     async def connect(self, number: int, port: int, timeout_s: float) -> anyio.abc.ByteStream:
-        """A connection to a port of the box. Raises `BoxConnectionError` and `BoxLost`."""
+        """Connect to a port of the box. Raises `BoxConnectionError` and `BoxLost`."""
         with self.expect_stream(number):
             self._sender.send(wire.OPEN, number, msgspec.json.encode({"connect": port}))
             return await self.opened(number, f"port {port} of the box", timeout_s)
 
     async def listen(self, number: int, port: int, timeout_s: float) -> Listener:
-        """What is answered at a port of the box. Raises `BoxConnectionError` and `BoxLost`."""
+        """Listen at a port of the box. Raises `BoxConnectionError` and `BoxLost`."""
         with self.expect_stream(number, listens=True):
             self._sender.send(wire.OPEN, number, msgspec.json.encode({"listen": port}))
             found = await self._wait(number, f"port {port} of the box", timeout_s)
@@ -62,7 +62,7 @@ class BoxStreams:
 
     @contextlib.contextmanager
     def expect_stream(self, number: int, *, listens: bool = False) -> Iterator[None]:
-        """Be ready for the stream of a request; what was not taken by the end is given up."""
+        """Expect the stream of a request. A stream that was not taken by the end is closed."""
         opening = self._openings[number] = _Opening(listens)
         try:
             yield
@@ -74,7 +74,7 @@ class BoxStreams:
                 self._give_up(number)
 
     async def opened(self, number: int, what: str, timeout_s: float) -> anyio.abc.ByteStream:
-        """The stream that is expected, once it is there."""
+        """Wait for the expected stream and return it."""
         found = await self._wait(number, what, timeout_s)
         if isinstance(found, RelayedStream):
             return found
@@ -89,16 +89,16 @@ class BoxStreams:
             raise BoxLost("the box is gone: it broke the protocol") from error
 
     def take(self, number: int, sock: socket.socket) -> None:
-        """A descriptor arrived."""
+        """Take a descriptor that arrived."""
         opening = self._openings.get(number)
         if opening is None or opening.done.is_set():
-            sock.close()  # nobody waits for it any more
+            sock.close()  # its request has ended
         else:
             opening.found = sock
             opening.done.set()
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame of the supervisor's. Raises `ValueError` for one that no supervisor
+        """Take a frame from the supervisor. Raises `ValueError` for one that no supervisor
         sends."""
         if kind == wire.OPENED:
             self._handle_opened(number, text.decode("utf-8", "replace"))
@@ -117,7 +117,7 @@ class BoxStreams:
                 raise ValueError("more on a stream than was granted")
 
     def close(self) -> None:
-        """The box is gone: all that is open ends, all that waits learns it."""
+        """End all streams and wake all waiters, after the end of the box."""
         self._lost = "the box is gone"
         for opening in self._openings.values():
             opening.done.set()
@@ -205,7 +205,7 @@ class DescriptorListener:
         await anyio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._socket.fileno() >= 0:
             anyio.notify_closing(self._socket)
             self._socket.close()

@@ -1,4 +1,4 @@
-"""Commands, globs and archives: the supervisor hands them to its executor."""
+"""Runs commands, globs and archives in a box. The supervisor passes them to its executor."""
 
 import contextlib
 import math
@@ -21,10 +21,10 @@ from nekro_core.sandbox.results import (
 )
 
 _GRACE_S = 15.0
-"""For an executor beyond a command's own time: to kill its tree, on a machine that is busy."""
+"""Time for an executor after a command's own limit: to kill its tree, on a busy machine."""
 _GLOB_S = 60.0
 _ANSWER_S = 60.0
-"""For an archive's first and last word; its pieces have a time of their own."""
+"""For an archive's first and last answer. Its pieces have their own limit."""
 _KILLED = 137
 _PATH_LIMIT = 4096
 
@@ -47,7 +47,7 @@ class _Unpacked(msgspec.Struct):
 
 
 class BoxWork:
-    """What takes long in one box."""
+    """The work of one box that takes long."""
 
     def __init__(self, requests: BoxRequests, streams: BoxStreams) -> None:
         self._requests = requests
@@ -183,11 +183,11 @@ class BoxWork:
 
 
 class _Nothing(msgspec.Struct):
-    """An answer that only says that it is done."""
+    """An answer that contains nothing and only confirms the end."""
 
 
 def _refuse_strange(texts: Sequence[str]) -> None:
-    """What no system call takes is told here, where it can be told well."""
+    """Refuse here, with a clear message, what no system call accepts."""
     for text in texts:
         if "\0" in text:
             raise BoxFileError("invalid_input", f"a NUL character in {text[:80]!r}")

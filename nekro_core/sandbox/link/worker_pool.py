@@ -1,7 +1,8 @@
-"""Tasks that answer the calls of runs, one call after another.
+"""Tasks that answer the calls of runs. Each task answers one call after another.
 
-A call arrives in a callback of the event loop, where anyio can begin no task unless it started the
-loop itself, and a web server starts its own. And beginning one takes longer than most calls.
+A call arrives in a callback of the event loop. There anyio can start a task only if anyio itself
+started the loop, and a web server starts its own. Starting a task also takes longer than most
+calls.
 """
 
 import asyncio
@@ -17,11 +18,12 @@ import anyio.abc
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 _IDLE = 8
-"""Tasks that wait for a next call. Most boxes run one call at a time, and most boxes rest."""
+"""Number of tasks that wait for the next call. Most boxes run one call at a time, and most are
+idle."""
 
 
 class Job:
-    """One piece of work, as who gave it sees it."""
+    """One piece of work, as its submitter sees it."""
 
     __slots__ = ("cancelled", "context", "scope", "work")
 
@@ -32,14 +34,14 @@ class Job:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """End it; one that has not begun never does."""
+        """End it. A job that has not begun never begins."""
         self.cancelled = True
         if self.scope is not None:
             self.scope.cancel()
 
 
 class WorkerPool:
-    """Does jobs in a task group. Its tasks end once it is closed; it may be used again."""
+    """Runs jobs in a task group. Its tasks end when it is closed; it may then be used again."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self._tasks = tasks
@@ -50,14 +52,14 @@ class WorkerPool:
         self._open = False
 
     def ready(self) -> None:
-        """Have a task that waits for a job. Called from within a task, and before the first one."""
+        """Start a task that waits for a job. Call it from within a task, before the first job."""
         if not self._open:
             self._open = True
             self._tasks.start_soon(self._spawn, name="hiring of who answers calls")
             self._tasks.start_soon(self._work, name="calls of runs")
 
     def submit(self, work: Work, context: Context) -> Job:
-        """Have this done soon, in ``context``. May be called from anywhere."""
+        """Run this work soon, in ``context``. May be called from anywhere."""
         job = Job(work, context)
         while self._idle:
             idle = self._idle.pop()
@@ -69,7 +71,7 @@ class WorkerPool:
         return job
 
     def close(self) -> None:
-        """Do no more. What is being done goes on."""
+        """Start no more work. Running work continues."""
         self._open = False
         self._wanted.set()
         for idle in self._idle:
@@ -106,7 +108,7 @@ class WorkerPool:
 
 @types.coroutine
 def _do(work: Coroutine[Any, Any, None], context: Context) -> Generator[Any, Any, None]:
-    """Await it with every step in this context: a task of its own without the task."""
+    """Await the work with every step in this context, like a separate task but without one."""
     run, step, given = context.run, work.send, None
     try:
         while True:

@@ -1,19 +1,19 @@
-"""Named boxes: many an owner, kept over sleep and wake, their files over restarts.
+"""Named boxes. An owner may have many; they survive sleep, and their files survive restarts.
 
 ::
 
-    named_box.py    NamedBox: one of them, from its first use to its destruction
-    owner_boxes.py  OwnerBoxes: those of one owner, by name
-    named_boxes.py  NamedBoxes: all of them, and which have to sleep
-    storage.py      where their files lie while they sleep
-    layers.py       an archive of all files, and later ones of what changed
+    named_box.py    NamedBox: one box, from its first use to its destruction
+    owner_boxes.py  OwnerBoxes: the boxes of one owner, by name
+    named_boxes.py  NamedBoxes: all boxes, and which of them must sleep
+    storage.py      stores their files while they sleep
+    layers.py       an archive of all files, and later archives of changes
 
 An owner is any text; this room knows no chats. ::
 
     absent --first use, create--> starting --ready--> running --idle--> sleeping --use--> starting
     running, sleeping --destroy--> destroyed (files removed, the name free again)
-    starting --failure--> as before (the error goes to who asked; the next use tries again)
-    running --the box died--> sleeping (files as last saved; told once)
+    starting --failure--> as before (the caller gets the error; the next use tries again)
+    running --the box died--> sleeping (files as last saved; reported once)
 """
 
 from nekro_core.sandbox.named.named_box import (

@@ -1,7 +1,7 @@
-"""Archives of changes put together: each a tar file, later ones in the place of earlier ones.
+"""Merges archives of changes: each is a tar file, and later entries replace earlier ones.
 
-What is in them came out of boxes: names are compared and never used as paths, and entries are
-copied as they stand, so that nothing which an entry claims of itself is believed.
+The entries come from boxes. So names are compared and never used as paths, and entries are copied
+unchanged: nothing that an entry says about itself is trusted.
 """
 
 import io
@@ -14,13 +14,13 @@ import msgspec
 from nekro_core.system.errors import NekroError
 
 _HEAD = "/nekro"
-"""The name of our own first entry; no box restores an absolute one."""
+"""The name of our own first entry. No box restores an absolute name."""
 _HEAD_BYTES = 8 * 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
 
 class InvalidArchive(NekroError):
-    """An archive is none."""
+    """The data is not a tar archive."""
 
 
 class _Head(msgspec.Struct):
@@ -29,8 +29,8 @@ class _Head(msgspec.Struct):
 
 
 def layer_head(mark: str, removed: Sequence[str] = ()) -> bytes:
-    """What an archive begins with: the mark of the one that holds everything, and the paths that
-    are gone since the archive before."""
+    """The beginning of an archive: the mark of the full archive, and the paths that were removed
+    since the previous archive."""
     text = msgspec.json.encode(_Head(mark, tuple(removed)))
     entry = tarfile.TarInfo(_HEAD)
     entry.size = len(text)
@@ -38,7 +38,7 @@ def layer_head(mark: str, removed: Sequence[str] = ()) -> bytes:
 
 
 def read_head(archive: bytes) -> tuple[str, tuple[str, ...]]:
-    """The mark of an archive and what is gone; no mark where it does not begin with one."""
+    """The mark and the removed paths of an archive; empty if it does not begin with a head."""
     try:
         entry = tarfile.TarInfo.frombuf(archive[:_BLOCK], "utf-8", "surrogateescape")
         if entry.name != _HEAD or entry.size > _HEAD_BYTES:
@@ -50,8 +50,8 @@ def read_head(archive: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def merge(archives: Sequence[bytes]) -> bytes:
-    """One archive with the newest of everything that is not gone. Blocks; takes as much memory as
-    they do. Raises `InvalidArchive`."""
+    """Make one archive with the newest version of everything that was not removed. Blocks; needs as
+    much memory as the archives. Raises `InvalidArchive`."""
     if len(archives) == 1:
         return archives[0]
     done: set[str] = set()
@@ -68,7 +68,7 @@ def merge(archives: Sequence[bytes]) -> bytes:
 
 
 def _entries(archive: bytes) -> list[tuple[str, memoryview]]:
-    """Each entry's name, and it as it stands in the archive with its headers."""
+    """Each entry's name, and its raw bytes with its headers."""
     view = memoryview(archive)
     found: list[tuple[str, int]] = []
     try:

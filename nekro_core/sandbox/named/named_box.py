@@ -17,33 +17,33 @@ _log = logging.getLogger(__name__)
 DIED = "it had died; its processes are gone, its files are as they were last saved"
 
 _TRY_AGAIN_S = 60.0
-"""Between two saves of what could not be saved: a full disk is told of once a minute."""
+"""Pause after a failed save, so that a full disk is logged once a minute."""
 _END_S = 5.0
-"""Longest wait for a box to be gone."""
+"""Longest wait for the end of a box."""
 
 
 Equip = Callable[[str, str, Box], Awaitable[None]]
-"""Is told of each box that starts, with its owner and its name, before anyone uses it."""
+"""Called with each box that starts, its owner and its name, before any other use."""
 
 
 class ImageMismatch(SandboxError):
-    """There is a box of this name, from another image."""
+    """A box of this name exists, from another image."""
 
 
 class TooManyBoxes(SandboxError):
-    """This owner may not have one more box."""
+    """This owner may not have another box."""
 
 
 class BoxDestroyed(SandboxError):
-    """The box was destroyed while somebody waited for it; its name is free again."""
+    """The box was destroyed while a caller waited for it; its name is free again."""
 
 
 class StoredBoxUnreadable(SandboxError):
-    """Stored files of a box cannot be read now; nothing of them was changed."""
+    """Stored files of a box cannot be read now; they are unchanged."""
 
 
 class BoxState(StrEnum):
-    """Where in its life a box is."""
+    """The stages of a box's life."""
 
     ABSENT = "absent"
     STARTING = "starting"
@@ -53,28 +53,29 @@ class BoxState(StrEnum):
 
 
 class UseEffect(IntEnum):
-    """What a use may leave behind, and so what must be saved."""
+    """What a use may change in a box. It decides what must be saved."""
 
     NOTHING = 0
     FILES = 1
     PROCESSES = 2
-    """Something may go on in the background and change files at any time."""
+    """Background processes may change files at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxLease:
-    """A living box that cannot fall asleep until it is given back."""
+    """A living box, which cannot be put to sleep until it is given back."""
 
     box: Box
     named: "NamedBox"
 
 
 class NamedBox:
-    """A box with a name. Made by `NamedBoxes` alone.
+    """A box with a name. Only `NamedBoxes` makes it.
 
-    ``make`` makes a fresh box of an image, ``equip`` gets it before anyone else does, ``clock`` is
-    monotonic, ``running`` are those of all owners that run, ``stored`` says that the box is there
-    already and sleeps. A `PreviewTarget`: the same object over sleep and wake.
+    ``make`` makes a fresh box of an image. ``equip`` gets the box before any other use. ``clock``
+    is monotonic. ``running`` is the set of all owners' running boxes. ``stored`` says that the box
+    exists already and sleeps. A `PreviewTarget`: it stays the same object while the box sleeps and
+    wakes.
     """
 
     def __init__(
@@ -113,32 +114,32 @@ class NamedBox:
 
     @property
     def in_use(self) -> bool:
-        """Whether a call is in flight, or waits for the box."""
+        """Whether a call uses the box or waits for it."""
         return self._users > 0
 
     @property
     def running(self) -> bool:
-        """Whether processes of it exist."""
+        """Whether its processes run."""
         return self.state is BoxState.RUNNING and self._box is not None and self._box.alive
 
     @property
     def idle_bytes(self) -> int:
-        """The memory that it uses while nobody uses it."""
+        """The memory of the box while it is idle."""
         return self._box.idle_bytes if self._box is not None and self.running else 0
 
     @property
     def destroyed(self) -> bool:
-        """Whether its life is over."""
+        """Whether it was destroyed."""
         return self.state is BoxState.DESTROYED
 
     @property
     def changed(self) -> bool:
-        """Whether files may differ from the stored ones because of a use."""
+        """Whether a use may have made files differ from the stored ones."""
         return self._changed and self.running
 
     @property
     def needs_save(self) -> bool:
-        """Whether to save it now: nobody is about to change more, and no save failed lately."""
+        """Whether to save it now: it changed, it is not in use, and no save failed lately."""
         return self.changed and not self.in_use and self._clock() >= self._try_again_at
 
     @property
@@ -149,16 +150,17 @@ class NamedBox:
         return PreviewTargetState.RUNNING if self.running else PreviewTargetState.SLEEPING
 
     async def connect(self, port: int) -> anyio.abc.ByteStream:
-        """See `PreviewTarget`; keeps nothing awake. Raises `ConnectionRefusedError`, `BoxLost`."""
+        """See `PreviewTarget`. Does not keep the box awake. Raises `ConnectionRefusedError`,
+        `BoxLost`."""
         if self._box is None or not self.running:
             raise BoxLost(f"{self.name} sleeps: its next use wakes it")
         return await self._box.connect(port)
 
     async def take(self) -> tuple[BoxLease, bool]:
-        """The living box, started where there is none; and whether that was its first start.
+        """The living box, started if necessary, and whether this was its first start.
 
-        Raises `BoxDestroyed`, `StoredBoxUnreadable` and what making a box raises; the box is then
-        what it was before. Give it back.
+        Raises `BoxDestroyed`, `StoredBoxUnreadable` and the errors of making a box; its state is
+        then unchanged. The caller must give the box back.
         """
         self._users += 1
         try:
@@ -171,34 +173,34 @@ class NamedBox:
             raise
 
     def give_back(self, effect: UseEffect) -> None:
-        """End one use; the idle clock starts anew."""
+        """End one use, and restart the idle time."""
         self._users -= 1
         self.idle_since = self._clock()
         self._changed = self._changed or effect >= UseEffect.FILES
         self._background = self._background or effect >= UseEffect.PROCESSES
 
     def pop_notices(self) -> dict[str, object]:
-        """What its next user must be told, once: ``woke`` after a sleep, ``fault`` after a death
-        that nobody was told of."""
+        """The notices for its next user, which are given once: ``woke`` after a sleep, ``fault``
+        after a death that was not reported yet."""
         news, self._news = self._news, {}
         return news
 
     async def note_loss(self) -> None:
-        """Somebody in the middle of a use was told that the box died."""
+        """Note that the box died during a use and that its user got the error."""
         async with self._changing:
             if self.state is BoxState.RUNNING and not self.running:
                 await self._set_asleep()
 
     async def note_death(self) -> None:
-        """Nobody uses it and it died: free what it used, and tell its next user."""
+        """Note that the box died while it was idle: free its resources, and tell its next user."""
         async with self._changing:
             if self.state is BoxState.RUNNING and not self.running and not self.in_use:
                 self._died = True
                 await self._set_asleep()
 
     async def save(self) -> bool:
-        """Store the files where they changed. False where it went wrong, which is logged; it is
-        tried again at the next save."""
+        """Store the files if they changed. False after an error, which is logged; the next save
+        tries again."""
         async with self._saving:
             box = self._box
             if box is None or not self.running or not (self._changed or self._background):
@@ -218,8 +220,8 @@ class NamedBox:
                 self._changed = self._changed or saved is None  # it may have been cancelled as well
 
     async def sleep(self) -> bool:
-        """Save it and end its processes, unless somebody uses it by then or its files cannot be
-        saved: better awake than lost. Whether it sleeps."""
+        """Save the box and end its processes; return whether it sleeps. It stays awake if it is in
+        use by then, or if its files cannot be saved."""
         async with self._changing:
             if self.state is not BoxState.RUNNING:
                 return self.state is BoxState.SLEEPING
@@ -235,12 +237,12 @@ class NamedBox:
             return True
 
     async def end(self) -> None:
-        """End its processes without saving, whoever uses it: the bot ends."""
+        """End its processes without saving, even if it is in use: the bot ends."""
         if self.state is BoxState.RUNNING:
             await self._set_asleep()
 
     async def destroy(self) -> None:
-        """End it and remove its files; calls in flight get `BoxLost`. Raises `OSError`."""
+        """End it and remove its files; running calls get `BoxLost`. Raises `OSError`."""
         self.state = BoxState.DESTROYED
         box, self._box = self._box, None
         self._running_boxes.discard(self)
@@ -286,7 +288,8 @@ class NamedBox:
         return box
 
     def _used_since(self, moment: float) -> bool:
-        """Whoever came may have gone already, and left something behind."""
+        """Whether the box is or was used after ``moment``. A use may have ended already and left
+        changes."""
         return self.in_use or self._changed or self.idle_since != moment
 
     def _must_live(self) -> None:

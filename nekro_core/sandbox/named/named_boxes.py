@@ -1,4 +1,4 @@
-"""All named boxes: whose there are, and which of them have to sleep."""
+"""All named boxes of all owners, and which of them must sleep."""
 
 import logging
 from collections.abc import Callable
@@ -18,18 +18,19 @@ _LOOK_S = 1.0
 _QUIET_S = 3600.0
 _JUST_USED_S = 1.0
 _LAST_SAVES_S = 2.0
-"""For the files of all boxes together when the process ends."""
+"""Time to save the files of all boxes together when the process ends."""
 
 
 class BoxSource(Protocol):
-    """Where boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
+    """Gives new boxes (`nekro_core.sandbox.supply.BoxSupply`)."""
 
     async def take(self, image: str = "") -> Box:
-        """A fresh box of one's own. Raises `BackendUnavailable` and `ImageUnavailable`."""
+        """Take a box that no other caller has. Raises `BackendUnavailable` and
+        `ImageUnavailable`."""
 
 
 class NamedBoxes:
-    """Every owner's boxes. Whoever makes it runs `watch`, and awaits `aclose` in the end."""
+    """Every owner's boxes. Its owner runs `watch`, and awaits `aclose` at the end."""
 
     def __init__(
         self,
@@ -42,8 +43,8 @@ class NamedBoxes:
         crowded: Callable[[], bool] = lambda: False,
         pool_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``crowded`` says that boxes must make room though not too many run. ``pool_bytes`` is the
-        memory of boxes that wait for their owner: it counts as theirs."""
+        """``crowded`` says that boxes must make room even if not too many run. ``pool_bytes`` is
+        the memory of the ready boxes in the pool. It counts with that of idle boxes."""
         self._crowded = crowded
         self.limits = limits
         self._source = source
@@ -56,13 +57,13 @@ class NamedBoxes:
 
     @property
     def running(self) -> list[NamedBox]:
-        """Those that run, the one unused longest first."""
+        """The running boxes, the one unused longest first."""
         return sorted(
             (named for named in self._running if named.running), key=lambda named: named.idle_since
         )
 
     def of(self, owner: str) -> OwnerBoxes:
-        """One owner's boxes: always the same object."""
+        """The boxes of one owner; always the same object."""
         owned = self._owners.get(owner)
         if owned is None:
             owned = self._owners[owner] = OwnerBoxes(
@@ -74,7 +75,7 @@ class NamedBoxes:
         return owned
 
     async def watch(self) -> None:
-        """Until it is cancelled: save what changed, put to sleep what nobody uses."""
+        """Save changed boxes and put idle ones to sleep, until cancelled."""
         forgotten = self._clock()
         while True:
             await anyio.sleep(_LOOK_S)
@@ -87,7 +88,7 @@ class NamedBoxes:
                 self.forget_quiet()
 
     async def look(self) -> None:
-        """Look after every running box once."""
+        """Check every running box once."""
         for named in tuple(self._running):
             if not named.running:
                 await named.note_death()
@@ -97,20 +98,20 @@ class NamedBoxes:
         await self.make_room()
 
     def forget_quiet(self) -> None:
-        """Drop what is known of owners whose boxes have slept for long: it is stored as well."""
+        """Forget owners' boxes that have all slept for a long time. They are stored."""
         for owned in self._owners.values():
             owned.forget_quiet(self._clock() - _QUIET_S)
 
     async def end_idle(self) -> None:
-        """Put boxes to sleep whose time has come."""
+        """Put boxes to sleep that were idle for their time."""
         for named in self.running:
             idle = self._clock() - named.idle_since
             if not named.in_use and idle >= named.record.sleep_after_s:
                 await named.sleep()
 
     async def make_room(self) -> None:
-        """Put boxes to sleep while too many run, while all boxes use too much, or while those that
-        nobody uses have too much memory, the one unused longest first."""
+        """Put boxes to sleep, the one unused longest first, while too many run, while all boxes use
+        too much memory, or while idle boxes have too much memory."""
         for named in self.running:
             too_many = len(self.running) > self.limits.running or self._crowded()
             if not too_many and self._idle_bytes() <= self.limits.idle_bytes:
@@ -119,8 +120,8 @@ class NamedBoxes:
                 await named.sleep()
 
     def _idle_bytes(self) -> int:
-        """What boxes use together that are not in use, and were not a moment ago: a chat that talks
-        comes back at once, and until then a box has not given back what it will."""
+        """The memory of boxes that are idle for more than a moment. An active chat uses its box
+        again at once, and a box needs a moment to give memory back."""
         before = self._clock() - _JUST_USED_S
         idle = (one for one in self.running if not one.in_use and one.idle_since <= before)
         return sum(one.idle_bytes for one in idle) + self._pool_bytes()
@@ -149,4 +150,4 @@ class NamedBoxes:
 
 
 async def _leave_as_it_is(owner: str, name: str, box: Box) -> None:
-    """Boxes need nothing more."""
+    """Does nothing with a new box."""

@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedBoxLimits:
-    """``default_image`` and ``sleep_after_s`` are those of a box that its first use creates.
-    ``running`` bounds the running boxes of all owners, ``idle_bytes`` the memory of those that
-    nobody uses: over either the one unused longest sleeps."""
+    """``default_image`` and ``sleep_after_s`` are for a box that its first use creates. ``running``
+    limits the running boxes of all owners. ``idle_bytes`` limits the memory of boxes that are not
+    in use. Above either limit, the box unused longest is put to sleep."""
 
     default_image: str = "python"
     sleep_after_s: float = 600.0
@@ -50,7 +50,7 @@ class BoxListing:
 class OwnerBoxes:
     """The boxes of one owner. Any number of uses at once; made by `NamedBoxes`.
 
-    ``new_box`` makes a `NamedBox` of a name, what it is, and whether it is stored already.
+    ``new_box`` makes a `NamedBox` from a name, a record, and whether it is already stored.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class OwnerBoxes:
 
     @property
     def known(self) -> tuple[NamedBox, ...]:
-        """Those that were looked at since the process began."""
+        """The boxes that are loaded now."""
         return tuple(self._boxes.values())
 
     @asynccontextmanager
     async def use(
         self, name: str = "default", effect: UseEffect = UseEffect.PROCESSES
     ) -> AsyncGenerator[BoxLease]:
-        """A living box, awake while it is used; created or woken where need be.
+        """A living box, which stays awake while it is used. It is created or woken if necessary.
 
-        Raises `TooManyBoxes`, and what `NamedBox.take` does but `BoxDestroyed`. A `BoxLost` of the
-        body passes through and is taken note of.
+        Raises `TooManyBoxes`, and the errors of `NamedBox.take` except `BoxDestroyed`. A `BoxLost`
+        of the body is noted and passed on.
         """
         used, _ = await self.take(name)
         try:
@@ -94,16 +94,17 @@ class OwnerBoxes:
             used.named.give_back(effect)
 
     async def take(self, name: str = "default") -> tuple[BoxLease, bool]:
-        """The same without a context, and whether the box was made now. Whoever takes it calls
-        ``give_back`` of what came."""
+        """The same without a context; also returns whether the box was created now. The caller must
+        call ``named.give_back`` of the lease."""
         return await self._take(name, self._default_record())
 
     async def create(
         self, name: str, *, image: str, sleep_after_s: float, any_image: bool = False
     ) -> bool:
-        """Make a box of this name. False where there is one, which is not woken.
+        """Make a box of this name. False if it exists already; it is then not woken.
 
-        Raises `ImageMismatch` where that is from another image and not ``any_image``; and as `use`.
+        Raises `ImageMismatch` if the existing box is from another image and not ``any_image``.
+        Raises as `use`.
         """
         there = await self.find(name)
         if there is not None and image != there.record.image and not any_image:
@@ -125,12 +126,12 @@ class OwnerBoxes:
         return created
 
     async def find(self, name: str) -> NamedBox | None:
-        """The box of this name. Asking changes nothing of it."""
+        """The box of this name, or None. Changes nothing of the box."""
         await self._load()
         return self._boxes.get(name)
 
     async def list(self) -> tuple[BoxListing, ...]:
-        """Those that there are, by name. Asking changes nothing of them."""
+        """All boxes of the owner, by name. Changes nothing of them."""
         await self._load()
         return tuple(
             BoxListing(
@@ -143,13 +144,14 @@ class OwnerBoxes:
         )
 
     async def save(self) -> None:
-        """Store what changed in boxes that run, also by what goes on in their background."""
+        """Store the changed files of running boxes, also those that background processes
+        changed."""
         for named in self.known:
             await named.save()
 
     def forget_quiet(self, before: float) -> None:
-        """Forget boxes that all sleep, unused since then. Whoever still holds one, as a preview
-        does, keeps it: the same object comes back with its next use."""
+        """Forget the boxes if all sleep and none was used after ``before``. If other code still
+        holds a `NamedBox`, as a preview does, the next use finds the same object again."""
         boxes = self._boxes.values()
         quiet = all(
             each.state is BoxState.SLEEPING and not each.in_use and each.idle_since < before
@@ -161,9 +163,9 @@ class OwnerBoxes:
             self._loaded = False
 
     async def destroy(self, name: str) -> bool:
-        """End a box and remove its files; its name is free then. False where there is none.
+        """End a box and remove its files; then its name is free. False if there is no such box.
 
-        Raises `OSError` where files could not be removed.
+        Raises `OSError` if files could not be removed.
         """
         await self._load()
         async with self._changing:
@@ -173,7 +175,7 @@ class OwnerBoxes:
         return named is not None
 
     async def destroy_all(self) -> None:
-        """All of them. Raises as `destroy`."""
+        """Destroy all boxes. Raises as `destroy`."""
         await self._load()
         for name in tuple(self._boxes):
             await self.destroy(name)
@@ -188,7 +190,7 @@ class OwnerBoxes:
                 continue  # the name is free now
             finally:
                 if named.state is BoxState.ABSENT and not named.in_use:
-                    # It never came to life, and nobody else tries to start it.
+                    # It was never started, and no other caller tries to start it.
                     self._boxes.pop(name, None)
 
     async def _admit(self, name: str, record: BoxRecord) -> NamedBox:

@@ -1,4 +1,4 @@
-"""Where named boxes lie while they sleep: what they are, and their files."""
+"""Stores named boxes while they sleep: their records and their files."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ from nekro_core.sandbox.named.layers import InvalidArchive, layer_head, merge, r
 _log = logging.getLogger(__name__)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What a box may be called: also a file's name on every system."""
+"""The valid names of boxes: also a valid file name on every system."""
 
 _FILES = ".tar"
 _RECORD = ".json"
@@ -33,12 +33,12 @@ _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
 _MAX_LAYERS = 16
-"""Archives of changes beside the one that holds everything, before that is made anew."""
+"""Most archives of changes beside the full one, before a new full one is made."""
 _MAX_FOLDER = 100
 
 
 class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a box is. ``sleep_after_s`` are seconds without a call."""
+    """The properties of a box. ``sleep_after_s`` are seconds without a call."""
 
     image: str
     sleep_after_s: float
@@ -46,8 +46,9 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """What is stored of a box's files: the state of the box that it is, as the box names it; the
-    mark of the archive that holds everything, with its size; and what was added to that since."""
+    """The stored state of a box's files. ``state`` is the box's name for it. ``mark`` and
+    ``whole_bytes`` are the mark and the size of the full archive. ``layers`` and ``layers_bytes``
+    count what was added to it since."""
 
     state: str = ""
     mark: str = ""
@@ -57,36 +58,38 @@ class SavedState:
 
 
 class BoxStorage(Protocol):
-    """Keeps boxes while they sleep. Calls for one box never overlap."""
+    """Stores boxes while they sleep. Calls for one box never overlap."""
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         """An owner's stored boxes by name; None where only files are stored. Raises `OSError`."""
 
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
-        """Store what a box is. Raises `OSError`."""
+        """Store the record of a box. Raises `OSError`."""
 
     async def save(self, owner: str, name: str, box: Box, before: SavedState) -> SavedState:
-        """Store a box's files where they differ from ``before``. A box without any leaves nothing.
+        """Store a box's files if they differ from ``before``. For a box that has and had no files,
+        nothing is stored.
 
-        Raises `OSError`, `BoxFileError` and `BoxLost`; what was stored is whole then.
+        Raises `OSError`, `BoxFileError` and `BoxLost`; the earlier stored files are then still
+        whole.
         """
 
     async def restore(self, owner: str, name: str, box: Box) -> SavedState:
         """Put the stored files into a fresh box. Raises `OSError` and `BoxLost`.
 
-        Files that cannot be read are set aside and told to the operator.
+        Unreadable files are set aside, and an error is logged for the operator.
         """
 
     async def forget(self, owner: str, name: str) -> None:
-        """Remove all that is stored of a box. Raises `OSError`."""
+        """Remove everything that is stored of a box. Raises `OSError`."""
 
 
 class FolderStorage:
-    """A folder for each owner, in it archives and a record for each box.
+    """A folder for each owner, with archives and a record for each box.
 
-    ``NAME.tar`` holds everything, ``NAME.tar+1`` and so on what changed after it. Each begins with
-    a mark of the first, so that those which were left over from another are known.
-    ``folder_name`` makes an owner's folder; no two owners may get the same one.
+    ``NAME.tar`` holds all files. ``NAME.tar+1`` and so on hold later changes. Each begins with the
+    mark of the first, so that archives left over from an older first one are recognized.
+    ``folder_name`` gives the name of an owner's folder; it must differ for each owner.
     """
 
     def __init__(
@@ -96,13 +99,13 @@ class FolderStorage:
         *,
         most_bytes: int = 0,
     ) -> None:
-        """``most_bytes`` is what may be stored of all boxes together; 0: half of the disk, so that
-        what else lies there goes on."""
+        """``most_bytes`` limits what is stored of all boxes together. 0 means half of the disk,
+        which leaves room for other data."""
         self._folder = folder
         self._folder_name = folder_name or _folder_name
         self._most_bytes = most_bytes
         self._stored = 0
-        """Bytes in the folder, if they were ``_counted`` and only added to since."""
+        """Bytes in the folder; valid if ``_counted``."""
         self._counted = False
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
@@ -120,7 +123,7 @@ class FolderStorage:
         path = self._path(owner, name, _FILES)
         if changes.whole:
             if not changes.entries and not before.mark:
-                return SavedState(state=changes.state)  # it holds nothing, and never did
+                return SavedState(state=changes.state)  # the box has no files and never had any
             mark = secrets.token_hex(8)
             await self._put(path, [layer_head(mark), changes.archive])
             await anyio.to_thread.run_sync(_forget_layers, Path(path))
@@ -152,12 +155,12 @@ class FolderStorage:
             merged = await anyio.to_thread.run_sync(merge, archives)
             await box.import_files(merged)
         except (BoxFileError, InvalidArchive) as error:
-            # Kept aside: the next save must not be the end of files that could not be read.
+            # Set aside, so that the next save does not replace files that could not be read.
             _log.error("%s: saved files of %s were set aside: %s", path, owner, error)
             await path.rename(self._path(owner, name, _SET_ASIDE))
             return SavedState()
         return SavedState(
-            # One without a mark cannot be added to: the next save stores everything.
+            # Nothing can be added to an archive without a mark: the next save stores everything.
             state=await box.note_files() if mark else "",
             mark=mark or _NO_MARK,
             whole_bytes=len(archives[0]),
@@ -172,11 +175,11 @@ class FolderStorage:
         await anyio.to_thread.run_sync(_forget_layers, Path(path))
         for suffix in (_RECORD, _FILES, _SET_ASIDE):
             await self._path(owner, name, suffix).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # Another box's files are in it.
+        with contextlib.suppress(OSError):  # It has another box's files.
             await path.parent.rmdir()
 
     async def _put(self, path: anyio.Path, pieces: Sequence[bytes]) -> None:
-        """Write a file, if there is room among what is stored of all boxes. Raises `OSError`."""
+        """Write a file, if the limit of all boxes' files allows it. Raises `OSError`."""
         if not self._counted:
             self._stored = await anyio.to_thread.run_sync(_bytes_below, self._folder)
             self._counted = True
@@ -202,7 +205,7 @@ def _records(folder: Path) -> dict[str, BoxRecord | None]:
     except FileNotFoundError:
         return found
     for path in paths:
-        if path.suffix == _UNFINISHED:  # of a process that was killed
+        if path.suffix == _UNFINISHED:  # left by a process that was killed
             path.unlink(missing_ok=True)
         if path.suffix not in (_FILES, _RECORD) or not NAME.fullmatch(path.stem):
             continue
@@ -227,7 +230,7 @@ def _bytes_of(path: Path) -> int:
 
 
 def _half_of_disk(folder: Path) -> int:
-    """Of the file system that the folder lies on, or will."""
+    """Half of the file system of this folder, which need not exist yet."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(there).total // 2
 
@@ -242,7 +245,7 @@ def _forget_layers(path: Path) -> None:
 
 
 def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
-    """The archive that holds everything, and those that were added to it, in order."""
+    """The mark, and the full archive followed by its layers in order; None if there are none."""
     try:
         archives = [path.read_bytes()]
     except FileNotFoundError:
@@ -254,7 +257,7 @@ def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
         except FileNotFoundError:
             break
         if read_head(layer)[0] != mark:
-            break  # of an archive that was replaced
+            break  # a layer of an archive that was replaced
         archives.append(layer)
     return mark, archives
 
@@ -268,7 +271,8 @@ async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
 
 
 async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
-    """A new file, and its folder: which goes with the last box in it, maybe just now."""
+    """Create a file and its folder. The folder may be removed at any time, with the last box in
+    it."""
     for _ in range(_TRIES - 1):
         await path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -279,7 +283,7 @@ async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
 
 def _folder_name(owner: str) -> str:
     name = quote(owner, safe="", errors="surrogatepass")
-    # Our own mark, dots, and letters that a file system may not tell apart go by a digest.
+    # The digest is for our own mark, dots, and letters that a file system may not distinguish.
     if 0 < len(name) <= _MAX_FOLDER and name == name.lower() and not set(name) & {"~", "."}:
         return name
     digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,1 +1,2 @@
-"""Small programs for the inside of a container, sent as source: any Python from 3.9 runs them."""
+"""Small programs that run in a container. They are sent as source; any Python from 3.9 runs
+them."""

@@ -1,8 +1,8 @@
-"""Stage two of an image's first container: compile the supervisor with the Python that will run it.
+"""Stage two of an image's first container: compile the supervisor with the image's Python.
 
-Runs after `boot.BOOT`, which left ``receive`` behind. Compiling takes longer than loading, and a
-box should not wait for it; the result goes back to the host, which hands it to boxes of this image
-and never looks into it.
+Runs after `boot.BOOT`, which defines ``receive``. Compiling takes longer than loading, and a box
+should not wait for it. The result goes to the host, which passes it to boxes of this image and
+never decodes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
 
     def receive() -> bytes:
-        """The next piece of the stream."""
+        """Read the next piece of the stream."""
 
 
 _OLDEST = (3, 9)
@@ -47,7 +47,7 @@ def main() -> None:
     os.write(1, json.dumps(found).encode() + b"\n")
     while compiled:
         compiled = compiled[os.write(1, compiled) :]
-    while os.read(0, 1):  # the host closes once it has read that
+    while os.read(0, 1):  # the host closes after it has read the answer
         pass
 
 

@@ -1,8 +1,8 @@
-"""Stage two of a box: confine this process a little further, then become the supervisor.
+"""Stage two of a box: confine this process further, then become the supervisor.
 
-Runs after `boot.BOOT`, which left ``receive`` behind. The engine's own filter of system calls is
-in force already; a second one stacks on it and whichever denies more wins. Loading one needs no
-privilege, since the container can gain none.
+Runs after `boot.BOOT`, which defines ``receive``. The engine's own filter of system calls is
+already in force. A second one is added to it; a call must pass both. Loading a filter needs no
+privilege, since the container cannot gain any.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
     def receive() -> bytes:
-        """The next piece of the stream."""
+        """Read the next piece of the stream."""
 
 
 _PR_SET_SECCOMP, _MODE_FILTER, _INSTRUCTION = 22, 2, 8
@@ -31,7 +31,7 @@ class _Program(ctypes.Structure):
 
 
 class _Guest:
-    """Imports the supervisor's modules from memory: a container gets no file of the host's."""
+    """Imports the supervisor's modules from memory: a container gets no file from the host."""
 
     def __init__(self, modules: dict[str, CodeType]) -> None:
         self.modules = modules
@@ -43,7 +43,7 @@ class _Guest:
         return ModuleSpec(name, self)  # type: ignore[arg-type]  # as much of a loader as is used
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let the import system make it."""
+        """Let the import system make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module's code."""
@@ -64,7 +64,8 @@ def filter_calls(program: bytes) -> None:
 
 
 def link_shared() -> None:
-    """Where the image has no ``/app/shared``, ``/app`` is a small folder of this user's."""
+    """Make ``/app/shared`` where the image has none: ``/app`` is then a small folder of this
+    user."""
     with contextlib.suppress(OSError):
         Path("/app/shared").symlink_to("/home/user")
         Path("/app").chmod(0o555)
@@ -72,7 +73,7 @@ def link_shared() -> None:
 
 def main() -> None:
     """Receive the address of the descriptor socket, the filter, the supervisor's limits and its
-    modules. Then be the supervisor."""
+    modules. Then become the supervisor."""
     link_shared()
     address = receive()
     fd_socket = []

@@ -1,8 +1,8 @@
-"""Write one file below ``/app/uploads``; a program of its own, under a user id of its own.
+"""Write one file below ``/app/uploads``, as a separate program with a separate user id.
 
-The code that runs in a box has another user id, so neither it nor the supervisor can write there,
-rename there or look into this process. Arguments: the file's path below the folder, and its size;
-its bytes come by standard input.
+The code that runs in a box has another user id. So neither it nor the supervisor can write there,
+rename there or inspect this process. Arguments: the file's path below the folder, and its size. The
+bytes arrive on standard input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PIECE = 256 * 1024
 
 
 def write(root: str, parts: list[str], size: int, source: int) -> None:
-    """Replace the file in one step, making its parents. Raises OSError."""
+    """Replace the file in one step; its parents are made. Raises OSError."""
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts[:-1]:
         with contextlib.suppress(FileExistsError):
@@ -40,7 +40,7 @@ def write(root: str, parts: list[str], size: int, source: int) -> None:
 
 
 def main() -> None:
-    """Write it and print what came of it: an error number, or 0."""
+    """Write the file and print the result: an error number, or 0."""
     os.umask(0o022)
     error = 0
     try:
@@ -48,7 +48,7 @@ def main() -> None:
     except OSError as failed:
         error = failed.errno or 5
     os.write(1, json.dumps({"error": error}).encode() + b"\n")
-    while os.read(0, _PIECE):  # the host closes once it has read that
+    while os.read(0, _PIECE):  # the host closes after it has read the answer
         pass
 
 
