@@ -1,9 +1,11 @@
 """Converts values: arguments to plain data, results from pickles.
 
-Out: JSON in which bytes, and texts over 4 KiB, stand as ``{"$b": [offset, length]}`` and
-``{"$t": ...}`` into the raw body. A dict whose only key starts with ``$`` is written as
-``{"$d": [[key, value]]}``. In: an unpickler that makes a plain `ObjectView` of what cannot be
-imported. It runs in the run's own process: a guest can only hurt itself with it.
+Arguments become JSON. Bytes, and texts over 4 KiB, are put into the raw body, and the JSON points
+to them: ``{"$b": [offset, length]}`` and ``{"$t": ...}``. A dict whose only key starts with ``$``
+is written as ``{"$d": [[key, value]]}``.
+
+Results are unpickled. An object whose class cannot be imported becomes a plain `ObjectView`. The
+unpickler runs in the run's own process, so a guest can only harm itself with it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _DEPTH = 60
 
 
 class _Body:
-    """The raw part of a frame while it is being put together."""
+    """The raw body of a frame while it is built."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -105,7 +107,8 @@ def _plain_object(value: Any, body: _Body, depth: int) -> Any:
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Whether it is such an instance, without importing what the code itself has not imported."""
+    """Whether the value is an instance of ``module.name``. Imports nothing: if the code has not
+    imported the module, it cannot be."""
     cls = getattr(sys.modules.get(module), name, None)
     return isinstance(cls, type) and isinstance(value, cls)
 
@@ -113,7 +116,7 @@ def _is(value: Any, module: str, name: str) -> bool:
 def encode_call(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int
 ) -> tuple[bytes, bytes]:
-    """The text and the body of a call's frame. Raises TypeError, ValueError or OverflowError."""
+    """Return the text and body of a call's frame. Raises TypeError, ValueError or OverflowError."""
     body = _Body()
     named = {key: _plain(value, body, 0) for key, value in kwargs.items()}
     if len(named) == 1 and next(iter(named)).startswith("$"):
@@ -135,7 +138,7 @@ class ObjectView:
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Self is of Python 3.11
-        """Note what its class would have been called with."""
+        """Store the arguments that the real class would have been called with."""
         view = object.__new__(cls)
         if args:
             view.__dict__["args"] = args
@@ -143,7 +146,7 @@ class ObjectView:
         return view
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take anything: the constructor's arguments were noted when it was made."""
+        """Accept any arguments; `__new__` has stored them."""
 
     def __setstate__(self, state: Any) -> None:
         for part in state if isinstance(state, tuple) else (state,):
@@ -171,7 +174,7 @@ class ObjectView:
         return iter(self.__dict__)
 
     def keys(self) -> Any:
-        """The names of its fields: with them ``dict(view)`` works."""
+        """Return the names of the fields, so that ``dict(view)`` works."""
         return self.__dict__.keys()
 
     def __getattr__(self, name: str) -> Any:
@@ -183,7 +186,7 @@ _classes: dict[tuple[str, str], type[ObjectView]] = {}
 
 
 def view_class(module: str, name: str) -> type[ObjectView]:
-    """The `ObjectView` class that stands for a class of the host; always the same one."""
+    """Return the `ObjectView` class for a class of the host; the same one each time."""
     found = _classes.get((module, name))
     if found is None:
         short = name.rpartition(".")[2]
@@ -193,7 +196,7 @@ def view_class(module: str, name: str) -> type[ObjectView]:
 
 
 def make_view(module: str, name: str) -> ObjectView:
-    """What the host's pickles call for an object that the guest cannot import."""
+    """Make a view. The host's pickles call this for an object that the guest cannot import."""
     return view_class(module, name)()
 
 
@@ -201,7 +204,7 @@ _loaders: list[Any] = []
 
 
 def _make_loader() -> Any:
-    from pickle import Unpickler  # with what it imports it is the longest wait of a cold start
+    from pickle import Unpickler  # with its own imports the slowest import of a cold start
 
     class Loader(Unpickler):
         def find_class(self, module: str, name: str) -> Any:
@@ -221,7 +224,7 @@ def _make_loader() -> Any:
 
 
 def load(body: bytes) -> Any:
-    """The value of an answer."""
+    """Unpickle the value of an answer."""
     if not _loaders:
         _loaders.append(_make_loader())
     return _loaders[0](io.BytesIO(body)).load()
