@@ -1,19 +1,19 @@
-"""The way out of a box: only to the names that its operator allows, and only through the host.
+"""Network access for boxes: only to the names that the operator allows, and only through the host.
 
-A box has no network. Where something is allowed, its ``127.0.0.1:3128`` is answered by the host: an
-HTTP proxy, which checks the name, resolves it itself, refuses addresses that are not public, and
-connects to the address that it checked. ::
+A box has no network. If rules allow it something, the host listens at ``127.0.0.1:3128`` in the
+box. There an HTTP proxy checks the name, resolves it itself, refuses addresses that are not public,
+and connects to the address that it checked. ::
 
     rules.py      what may be reached, and how a destination is written
-    dial.py       a name becomes a checked address becomes a connection
-    proxy.py      one box's way out: what happens to each connection
-    plain_http.py a request without encryption, passed on
-    relay.py      bytes both ways, until either side is done
-    limits.py     EgressLimits, and how much one owner may carry
-    environment.py  what programs in a box read to find it
-    overrides.py  rules of single owners and boxes, in a file that is followed
-    egress.py     Egress: all boxes' ways out, opened, closed and changed while they run; boxes
-                  that belong to nobody, with what everyone may reach
+    dial.py       resolves a name, checks the addresses, connects to one of them
+    proxy.py      the proxy of one box, which serves each of its connections
+    plain_http.py forwards a request without encryption
+    relay.py      relays bytes in both directions
+    limits.py     EgressLimits, and the traffic that each owner may use
+    environment.py  the variables that tell programs in a box where the proxy is
+    overrides.py  rules of single owners and boxes, in a file that is watched
+    egress.py     Egress: opens, closes and changes the proxies of all boxes while they run; also
+                  serves boxes without an owner
 """
 
 from nekro_core.sandbox.egress.egress import Allow, Egress

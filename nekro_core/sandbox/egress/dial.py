@@ -1,4 +1,4 @@
-"""A name becomes an address here, is checked, and that very address is connected to."""
+"""Resolves a name, checks the addresses, and connects to one of those checked addresses."""
 
 import ipaddress
 import socket
@@ -12,7 +12,7 @@ from nekro_core.system.addresses import Address, is_of_this_machine, is_public
 from nekro_core.system.errors import NekroError
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""Gives the addresses of a name. Raises `OSError`."""
+"""Returns the addresses of a name. Raises `OSError`."""
 
 Connect = Callable[[Address, int], Awaitable[ByteStream]]
 """Connects to an address, never to a name. Raises `OSError`."""
@@ -21,22 +21,22 @@ _MOST_ADDRESSES = 8
 
 
 class DestinationUnreachable(NekroError):
-    """An allowed destination does not answer. The message is for whoever asked, inside."""
+    """An allowed destination does not answer. The message is for the client in the box."""
 
 
 async def resolve_by_system(name: str) -> Sequence[str]:
-    """As every program of this machine resolves names."""
+    """Resolve a name with this machine's resolver."""
     found = await anyio.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
 async def connect_by_system(address: Address, port: int) -> ByteStream:
-    """Over this machine's network."""
+    """Connect over this machine's network."""
     return await anyio.connect_tcp(str(address), port)
 
 
 class Dialer:
-    """Connects to what a rule allows; ``connect_s`` bounds all of one attempt."""
+    """Connects to what a rule allows. ``connect_s`` bounds the whole attempt, with resolving."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Dialer:
         self._connect_s = connect_s
 
     async def dial(self, destination: Destination, rule: EgressRule) -> ByteStream:
-        """A connection. Raises `EgressDenied` and `DestinationUnreachable`.
+        """Connect to the destination. Raises `EgressDenied` and `DestinationUnreachable`.
 
-        One address that is not public among several refuses them all: the answer is a trick.
+        If one of several addresses is not public, all are refused: such an answer is an attack.
         """
         try:
             with anyio.fail_after(self._connect_s):

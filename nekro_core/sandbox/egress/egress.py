@@ -1,4 +1,4 @@
-"""All boxes' ways out, opened and closed while the boxes run."""
+"""Opens and closes the boxes' network access while they run."""
 
 import logging
 import time
@@ -26,16 +26,16 @@ _log = logging.getLogger(__name__)
 _REST_S = 1.0
 
 Allow = Callable[[str, str], EgressRules]
-"""What a box may reach, by its owner and its name. Asked for each connection, so it may change;
-then `Egress.refresh` has to be told."""
+"""Returns a box's rules by its owner and its name. It is called for each connection, so the rules
+may change; call `Egress.refresh` after a change."""
 
 
 class EgressBox(Protocol):
-    """What of a `Box` the way out needs."""
+    """The part of a `Box` that `Egress` needs."""
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used."""
+        """Whether the box can be used."""
 
     async def listen(self, port: int) -> Listener:
         """See `Box.listen`."""
@@ -53,7 +53,7 @@ class _Attached:
 
 
 class Egress:
-    """Opens a way out for each box that may reach something. See `Egress.open`."""
+    """Opens a proxy for each box that has rules. See `Egress.open`."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class Egress:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator["Egress"]:
-        """Ways out until it is left. ``environment`` is what boxes with one find
-        (`box_environment`)."""
+        """Serve proxies until the context is left. ``environment`` are the variables of a box with
+        a proxy (by default `box_environment`)."""
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         try:
@@ -95,19 +95,19 @@ class Egress:
             )
         finally:
             tasks.cancel_scope.cancel()
-            # The body's error is the body's own: the group must not wrap it.
+            # The task group must not wrap an error of the body.
             await tasks.__aexit__(None, None, None)
 
     async def attach(self, owner: str, name: str, box: EgressBox) -> None:
-        """A box of this name runs from now on. It gets its way out, if it may have one, before this
-        returns. Raises `SandboxError` where the box cannot have it."""
+        """Register a running box. If it has rules, its proxy is open when this returns. Raises
+        `SandboxError` if the proxy cannot be opened."""
         self._forget_dead()
         attached = self._boxes[owner, name] = _Attached(box)
         await self._adjust(owner, name, attached)
 
     async def refresh(self) -> None:
-        """The rules changed: ways out open and close, and connections end that are not allowed any
-        more. A box that cannot be reached stays without; the log says so."""
+        """Apply changed rules: open and close proxies, and end connections that are no longer
+        allowed. A box in which no proxy can be opened is only logged."""
         self._forget_dead()
         for attached in self._boxes.values():
             if attached.gate is not None:
@@ -117,7 +117,7 @@ class Egress:
                 tasks.start_soon(self._try_to_adjust, owner, name, attached)
 
     def follow(self, changed: Callable[[], bool], every_s: float = 1.0) -> None:
-        """Ask now and then, as long as this is open, whether the rules changed; `refresh` then."""
+        """Call ``changed`` every ``every_s`` seconds, and `refresh` when it returns true."""
 
         async def watch() -> None:
             while True:
@@ -134,7 +134,7 @@ class Egress:
             _log.warning("box %r of %r gets no way out: %s", name, owner, error)
 
     async def _adjust(self, owner: str, name: str, attached: _Attached) -> None:
-        # One box that is slow to answer holds up itself alone.
+        # One lock per box, so that a slow box delays only itself.
         async with attached.changing:
             wanted = bool(self._allow(owner, name))
             if wanted and attached.listener is None:
@@ -148,7 +148,7 @@ class Egress:
                 await listener.aclose()
 
     def _gate(self, owner: str, name: str) -> "EgressProxy":
-        # Most bots let nothing out, and need not wait for it at their start.
+        # Imported here because most bots allow no egress, and would start later for it.
         from nekro_core.sandbox.egress.proxy import EgressProxy  # noqa: PLC0415
 
         return EgressProxy(
@@ -167,7 +167,7 @@ class Egress:
                 except (anyio.ClosedResourceError, SandboxError):
                     break
                 except OSError as error:
-                    # The process has no descriptor left: those that are in use come back.
+                    # The process has no descriptor left; some become free soon.
                     _log.warning("a connection out of a box is not taken: %s", error)
                     await anyio.sleep(_REST_S)
                     continue
@@ -175,7 +175,7 @@ class Egress:
             connections.cancel_scope.cancel()
 
     def budget(self, owner: str) -> TrafficBudget:
-        """What counts the traffic of an owner's boxes."""
+        """Return the traffic budget of an owner's boxes."""
         budget = self._budgets.get(owner)
         if budget is None:
             budget = TrafficBudget(self._limits.bytes_per_hour, self._clock)
@@ -189,25 +189,25 @@ class Egress:
 
 
 NO_OWNER = ""
-"""The owner of such boxes."""
+"""The owner of boxes that belong to no chat."""
 
 
 class EgressBoxSource(Protocol):
-    """Where boxes come from."""
+    """Provides boxes."""
 
     async def take(self, image: str = "") -> Box:
-        """A fresh box of one's own."""
+        """Return a new box, which the caller owns."""
 
 
 class DefaultEgressSource:
-    """A source of boxes each of which may reach what `NO_OWNER`'s boxes may."""
+    """Provides boxes with the rules of `NO_OWNER`."""
 
     def __init__(self, source: EgressBoxSource, egress: Egress) -> None:
         self._source = source
         self._egress = egress
 
     async def take(self, image: str = "") -> Box:
-        """A fresh box. Raises what the source raises, and `SandboxError`."""
+        """Return a new box. Raises what the source raises, and `SandboxError`."""
         box = await self._source.take(image)
         try:
             await self._egress.attach(NO_OWNER, box.box_id, box)

@@ -1,4 +1,4 @@
-"""What bounds the way out of boxes, and how much goes out of and into those of one owner."""
+"""Limits of the boxes' network access, and the traffic budget of an owner."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressLimits:
-    """Of one box, but ``bytes_per_hour``: of all boxes of one owner."""
+    """Limits of one box. Only ``bytes_per_hour`` is for all boxes of one owner."""
 
     connections: int = 32
-    """At once. pip opens ten."""
+    """Open at the same time. pip opens ten."""
     bytes_per_hour: int = 1024 * _MIB
-    """Both ways together. A large scientific stack is half of it."""
+    """Both directions together. Installing a large scientific stack takes half of it."""
     request_s: float = 10.0
-    """For the head of a request to arrive."""
+    """Seconds for the head of a request to arrive."""
     idle_s: float = 120.0
-    """Without a byte either way."""
+    """Seconds without a byte in either direction."""
     connection_s: float = 3600.0
-    """From the first byte to the last."""
+    """Seconds that a connection may last."""
 
 
 WINDOW_S = 3600.0
 
 
 class TrafficBudgetExceeded(NekroError):
-    """This owner's boxes have carried all that they may for now."""
+    """The owner's boxes have used up their traffic of this hour."""
 
 
 class TrafficBudget:
-    """Bytes of one owner in each hour, both ways together. ``clock`` is monotonic."""
+    """Counts the bytes of one owner per hour, both directions together. ``clock`` is monotonic."""
 
     def __init__(self, bytes_per_hour: int, clock: Callable[[], float]) -> None:
         self._most = bytes_per_hour
@@ -41,7 +41,7 @@ class TrafficBudget:
         self._spent = 0
 
     def spend(self, size: int) -> None:
-        """Count some bytes. Raises `TrafficBudgetExceeded` where they are too many; 0 asks only."""
+        """Count bytes; 0 only checks. Raises `TrafficBudgetExceeded` if the budget is used up."""
         now = self._clock()
         if now - self._begun >= WINDOW_S:
             self._begun, self._spent = now, 0

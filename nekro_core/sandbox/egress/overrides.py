@@ -1,4 +1,4 @@
-"""What single owners and boxes may reach, in a file that an operator changes while the bot runs.
+"""Rules of single owners and boxes, in a file that an operator may change while the bot runs.
 
 ::
 
@@ -40,16 +40,17 @@ _FILE = TypeAdapter(dict[str, _OwnerTable])
 
 @dataclass(frozen=True, slots=True)
 class EgressOverrides:
-    """Rules of single owners (a box's name empty) and of single boxes; ``default`` is for others.
+    """Rules of single owners (with an empty box name) and of single boxes; ``default`` is for all
+    others.
 
-    The most particular one counts alone: a list can take away as well as give.
+    Only the most specific rules apply, so an override can also allow less.
     """
 
     default: EgressRules
     particular: Mapping[tuple[str, str], EgressRules]
 
     def rules(self, owner: str, name: str) -> EgressRules:
-        """What a box may reach."""
+        """Return the rules of a box."""
         for key in ((owner, name), (owner, "")):
             if key in self.particular:
                 return self.particular[key]
@@ -72,7 +73,7 @@ class EgressOverrides:
 
 
 class EgressOverridesFile:
-    """The file, read again when it changed. While it cannot be read, what was last read counts."""
+    """The file, read again when it changes. If it cannot be read, the last rules stay in force."""
 
     def __init__(self, path: Path, default: EgressRules) -> None:
         self._file = WatchedFile(path)
@@ -81,11 +82,11 @@ class EgressOverridesFile:
         self.look()
 
     def rules(self, owner: str, name: str) -> EgressRules:
-        """What a box may reach now."""
+        """Return the rules of a box as they are now."""
         return self._current.rules(owner, name)
 
     def look(self) -> bool:
-        """Read it where it is another than last time. Whether any rule changed."""
+        """Read the file if it changed. Return whether any rule changed."""
         before = self._current
         try:
             if not self._file.changed():

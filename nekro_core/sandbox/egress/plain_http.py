@@ -1,4 +1,5 @@
-"""A request without encryption, read whole at its head and written anew: nothing passes unread."""
+"""Forwards a request without encryption. Its head is parsed and written anew, so that nothing
+passes unchecked."""
 
 from collections.abc import Callable
 
@@ -15,14 +16,15 @@ HEAD_BYTES = 32 * 1024
 
 
 class HttpStream:
-    """h11 over a stream."""
+    """An h11 connection over a stream."""
 
     def __init__(self, role: type[h11.CLIENT] | type[h11.SERVER], stream: ByteStream) -> None:
         self.state = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
         self.stream = stream
 
     async def next(self) -> h11.Event:
-        """The next event. Raises `h11.RemoteProtocolError` at the end; what a stream raises."""
+        """Return the next event. Raises `h11.RemoteProtocolError` when the connection ends, and
+        what a stream raises."""
         while True:
             event = self.state.next_event()
             if event is h11.NEED_DATA:
@@ -44,8 +46,8 @@ class HttpStream:
 
 
 class PlainRequest:
-    """One request from a box to an allowed server, and its answer. Then the connection ends: the
-    next request is checked as the first was."""
+    """One request from a box to an allowed server, and its answer. Then the connection ends, so
+    that the next request is checked too."""
 
     def __init__(
         self,
@@ -56,7 +58,8 @@ class PlainRequest:
         idle_s: float,
         count: Callable[[int], None],
     ) -> None:
-        """``target`` is a path with its query; ``host`` is what is allowed, whatever was said."""
+        """``target`` is a path with its query. ``host`` is the allowed host; it replaces the
+        ``Host`` header of the request."""
         kept = [pair for pair in end_to_end_headers(request.headers) if pair[0] != b"host"]
         chunked = any(name == b"transfer-encoding" for name, _ in request.headers)
         if chunked:
@@ -71,8 +74,10 @@ class PlainRequest:
         self._count = count
 
     async def pass_on(self, inside: HttpStream, outside: ByteStream) -> None:
-        """Carry request and answer. Raises what ``count`` does, and `DestinationUnreachable` where
-        no answer began; one that breaks off later breaks off inside too."""
+        """Forward the request and the answer.
+
+        Raises what ``count`` raises, and `DestinationUnreachable` if no answer began. If the answer
+        breaks off later, the connection to the box breaks off too."""
         there = HttpStream(h11.CLIENT, outside)
         idle = IdleTimeout(self._idle_s)
         failures: list[Exception] = []

@@ -1,4 +1,4 @@
-"""One box's way out: an HTTP proxy that knows what this box may reach."""
+"""An HTTP proxy for one box, which applies the box's rules."""
 
 import logging
 import re
@@ -20,13 +20,13 @@ _log = logging.getLogger(__name__)
 
 _ABSOLUTE = re.compile(r"http://([^/?#]*)([/?][^#]*)?")
 _NAMES_LOGGED = 100
-"""Refused names of one box that are written to the log, each once: a loop must not fill it."""
+"""Refused names of one box that are logged, each once, so that a loop does not fill the log."""
 
 
 class EgressProxy:
-    """Serves the connections that come out of one box.
+    """Serves the connections from one box.
 
-    ``described`` says in the log whose box it is; ``allowed`` is asked anew for each connection.
+    ``described`` names the box in the log. ``allowed`` is called for each connection.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class EgressProxy:
         self._logged: set[str] = set()
 
     def recheck(self) -> None:
-        """The rules may have changed: what they no longer allow ends now."""
+        """End the connections that the rules no longer allow. Call it when the rules changed."""
         rules = self._allowed()
         for scope, destination in tuple(self._open.items()):
             if rules.find(destination) is None:
@@ -79,7 +79,7 @@ class EgressProxy:
             except GONE:
                 return
             except Exception:  # noqa: BLE001 (logged with its traceback)
-                # One connection's mistake of ours must not end everyone's way out.
+                # A fault of ours in one connection must not end the proxies of all boxes.
                 _log.exception("a connection of %s broke", self._described)
 
     @contextmanager
@@ -102,7 +102,7 @@ class EgressProxy:
         connects = request.method == b"CONNECT"
         destination, path = _wanted(target, connects=connects)
         with CancelScope() as scope:
-            # From here on a change of the rules reaches it, so nothing slips in between.
+            # Registered before the rules are asked, so that no change of the rules is missed.
             self._open[scope] = destination
             try:
                 await self._pass(inside, request, destination, path, connects=connects)
@@ -165,7 +165,7 @@ class EgressProxy:
 
 
 def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
-    """Where a request is to go, and what it asks for there. Raises `EgressDenied`."""
+    """Return the destination and the path of a request. Raises `EgressDenied`."""
     if connects:
         return Destination.parse(target), ""
     found = _ABSOLUTE.fullmatch(target)
@@ -176,14 +176,14 @@ def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
 
 
 async def _respond(inside: HttpStream, status: int, sentence: str) -> None:
-    """Answer with a sentence, where no answer has begun."""
+    """Answer with a sentence, unless an answer has begun."""
     body = f"{sentence}\n".encode()
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    # pip and others show a user this phrase and never the body.
+    # pip and other programs show the reason phrase, never the body.
     reason = sentence.encode("ascii", "replace")[:200]
     try:
         with anyio.move_on_after(5):

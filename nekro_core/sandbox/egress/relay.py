@@ -1,4 +1,4 @@
-"""Bytes both ways between a box and the outside, within bounds."""
+"""Relays bytes between a box and a server in both directions, within limits."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from anyio.abc import ByteStream
 
 READ_BYTES = 64 * 1024
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
-"""What a stream raises whose other side is no longer there."""
+"""What a stream raises when the other side has closed."""
 
 
 class IdleTimeout:
-    """Ends what it bounds after some seconds in which nothing moved."""
+    """Cancels its ``scope`` when no data moved for some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.scope = CancelScope()
@@ -20,16 +20,16 @@ class IdleTimeout:
         self.moved()
 
     def moved(self) -> None:
-        """Something did."""
+        """Start the wait anew: data moved."""
         self.scope.deadline = anyio.current_time() + self._seconds
 
 
 async def relay(
     inside: ByteStream, outside: ByteStream, *, idle_s: float, count: Callable[[int], None]
 ) -> None:
-    """Carry bytes until both sides are done, either breaks, or neither moves for ``idle_s``.
+    """Relay bytes until both sides have ended, either breaks, or none moves for ``idle_s``.
 
-    ``count`` is told of each piece before it is passed on; what it raises ends the relay.
+    ``count`` gets the size of each piece before it is sent. What it raises ends the relay.
     """
     idle = IdleTimeout(idle_s)
     failures: list[Exception] = []

@@ -20,12 +20,12 @@ _LONGEST_NAME = 253
 
 
 class EgressDenied(NekroError):
-    """A box may not reach this. The message is for whoever asked, inside."""
+    """A box may not reach this. The message is for the client in the box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A host and a port as a client in a box named them. ``address`` where it named no name."""
+    """A host and a port as a client in a box wrote them. ``address`` is set if the host is one."""
 
     host: str
     port: int
@@ -36,11 +36,11 @@ class Destination:
 
     @classmethod
     def parse(cls, authority: str, default_port: int | None = None) -> Self:
-        """Read ``host:port``. Raises `EgressDenied` for whatever two programs might read in two
-        ways.
+        """Read ``host:port``. Raises `EgressDenied` for anything that two programs might read
+        differently.
 
-        Lower case without a last dot is the only spelling of a name: a second one would pass or
-        miss rules that were made for the first. Addresses are written as `ipaddress` writes them.
+        A name has one spelling: lower case, without a last dot. A second spelling could evade a
+        rule or miss one. Addresses are written as `ipaddress` writes them.
         """
         found = _AUTHORITY.fullmatch(authority)
         port = int(found[2]) if found and found[2] else default_port
@@ -73,10 +73,10 @@ def _address(text: str, kind: type[Address]) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class EgressRule:
-    """One thing that may be reached: ``example.org``, ``*.example.org`` (what is below it), ``*``
-    (every name), or an address; with ``:port``, else on ports 80 and 443.
+    """Allows one destination: ``example.org``, ``*.example.org`` (its subdomains), ``*`` (every
+    name with a dot), or an address; with ``:port``, else on ports 80 and 443.
 
-    ``private`` allows it at an address that is not public too: a server of the operator's own.
+    ``private`` also allows addresses that are not public, for a server of the operator.
     """
 
     host: str
@@ -87,7 +87,7 @@ class EgressRule:
     def parse(cls, text: str, *, private: bool = False) -> Self:
         """Read a rule as an operator writes it. Raises `ValueError`, which says what is expected.
 
-        Names of other scripts are taken as they are written and become ``xn--``.
+        Names in other scripts are accepted and converted to ``xn--``.
         """
         host, colon, port = text.strip().rpartition(":")
         if not colon or port.endswith("]"):
@@ -111,7 +111,7 @@ class EgressRule:
         return cls(below + destination.host, ports, private)
 
     def matches(self, destination: Destination) -> bool:
-        """Whether this rule allows it."""
+        """Whether this rule allows the destination."""
         if destination.port not in self.ports:
             return False
         if destination.address is not None:
@@ -132,13 +132,13 @@ def _no_rule(text: str, reason: str) -> ValueError:
 
 @dataclass(frozen=True, slots=True)
 class EgressRules:
-    """All that one box may reach. Empty: it has no way out."""
+    """All rules of one box. Without rules it has no network access."""
 
     rules: tuple[EgressRule, ...] = ()
 
     @classmethod
     def parse(cls, allowed: Iterable[str], private: Iterable[str] = ()) -> Self:
-        """Read them as an operator writes them. Raises `ValueError`."""
+        """Read rules as an operator writes them. Raises `ValueError`."""
         inner = (EgressRule.parse(text, private=True) for text in private)
         return cls((*inner, *(EgressRule.parse(text) for text in allowed)))
 
@@ -146,5 +146,5 @@ class EgressRules:
         return bool(self.rules)
 
     def find(self, destination: Destination) -> EgressRule | None:
-        """The rule that allows it; one for private addresses before others."""
+        """Return the rule that allows the destination; rules for private addresses come first."""
         return next((rule for rule in self.rules if rule.matches(destination)), None)

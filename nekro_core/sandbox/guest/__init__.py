@@ -1,1 +1,2 @@
-"""What runs inside a box. Only `guest_wire` is imported by the host; the rest is copied in."""
+"""The code that runs inside a box. The host only copies it in, and imports what both sides use:
+`guest_wire` and `guest_socket_memory`."""

@@ -15,29 +15,30 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MAX_REMOVED = 1000
-"""Paths told one by one; with more of them everything is sent anew."""
+"""Removed paths that one answer lists. With more of them everything is sent anew."""
 _SETTLED_NS = 50_000_000
-"""A file may change twice within one tick of the kernel's clock, so that its times stay. What
-changed less than this ago is sent again the next time."""
+"""A file may change twice within one tick of the kernel's clock, and its times show one change. A
+file that changed less than this ago is therefore sent again the next time."""
 
 _Mark = tuple[int, ...]
 
 
 class FileChangeTracker:
-    """Remembers what was sent. A change time is the kernel's own: nobody inside can set it back."""
+    """Remembers what was sent. Code in the box cannot set a change time (ctime) back."""
 
     def __init__(self) -> None:
         self._state = ""
         self._known: dict[str, _Mark] = {}
 
     def note(self) -> dict[str, Any]:
-        """Take what is there for what the host has stored."""
+        """Record the present files as those that the host has stored."""
         self._known = dict(_marks())
         return self._answer(whole=True)
 
     def send(self, since: str, limit: int, send: Callable[[bytes], None]) -> dict[str, Any]:
-        """Send what is new or different since ``since``, the state that the last answer named, or
-        everything where it is another. A supervisor that began anew knows no state."""
+        """Send what is new or changed since ``since``, the state that the last answer named.
+
+        Send everything if ``since`` names another state. A restarted supervisor knows no state."""
         found = dict(_marks())
         removed = [path for path in self._known if path not in found]
         whole = not since or since != self._state or not _can_be_told(removed)
@@ -63,7 +64,9 @@ class FileChangeTracker:
 
 
 def _marks() -> Iterator[tuple[str, _Mark]]:
-    """Each path below the home folder with what tells its states apart; empty: not settled."""
+    """Yield each path below the home folder with a mark that differs if the file changed.
+
+    The mark is empty if the file changed within the last `_SETTLED_NS`."""
     settled = time.time_ns() - _SETTLED_NS
     waiting = [""]
     while waiting:
@@ -93,7 +96,7 @@ def _mark(found: os.stat_result) -> _Mark:
 
 
 def _can_be_told(paths: list[str]) -> bool:
-    """Whether they can stand in an answer: few of them, and names that are text."""
+    """Whether an answer can list these paths: few of them, with names that are valid Unicode."""
     try:
         "".join(paths).encode()
     except UnicodeEncodeError:

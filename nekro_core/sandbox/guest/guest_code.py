@@ -1,4 +1,4 @@
-"""Runs the statements of a reply, as they arrive, as one program called ``__main__``."""
+"""Runs the statements of a reply as they arrive, all as one program called ``__main__``."""
 
 from __future__ import annotations
 import __future__
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 FILENAME = "<reply>"
 _WRITING = ("write", "write_text", "write_bytes")
-"""Methods whose value, a count, nobody asked for."""
+"""Methods whose value, a count of bytes or characters, is not printed."""
 _OWN = ("<reply", "/home/user/", "/tmp/", "/app/")
 _ERROR_LIMIT = 8000
 
-# Of `ast` and `inspect`, which cost 20 ms to import.
+# Values from `ast` and `inspect`, which cost 20 ms to import.
 _ONLY_AST, _TOP_LEVEL_AWAIT, _COROUTINE = 0x400, 0x2000, 0x80
 _EVENT_LOOPS = ("asyncio", "anyio", "sniffio")
 _GENERATOR = type(_ for _ in ())
@@ -37,14 +37,15 @@ for _name in __future__.all_feature_names:
 
 
 def _is_one_statement(source: str) -> bool:
-    """Whether it certainly is, and without ``await``: it is compiled in half of the time then."""
+    """Whether the source certainly is one statement without ``await``. It then compiles in half of
+    the time."""
     line, _, rest = source.partition("\n")
     plain = not rest and "await" not in line and not any(sign in line for sign in ";\r\f\\")
     return plain and line.strip()[:1] not in ("", "#")
 
 
 class _Ready:
-    """What ``await`` gets for a value that was there at once: calls of tools are synchronous."""
+    """An awaitable for a value that is already there: calls of tools are synchronous."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -83,7 +84,8 @@ def _interactive(statement: Any) -> Any:
 
 
 def _accept_values_in_asyncio() -> None:
-    """Let ``asyncio.gather(tool(1), tool(2))`` and its like take the values that tools return."""
+    """Let ``asyncio.gather(tool(1), tool(2))`` and similar functions take the values that tools
+    return."""
     import asyncio
 
     async def just(value: Any) -> Any:
@@ -121,7 +123,7 @@ class Program:
         sys.displayhook = self._take_value
 
     def next_reply(self, number: int) -> None:
-        """Take another reply as source. What the earlier ones defined keeps its lines."""
+        """Begin another reply. Tracebacks still show the source lines of the earlier ones."""
         import linecache
 
         linecache.cache[self.filename] = (1, None, self.lines, self.filename)
@@ -129,7 +131,8 @@ class Program:
         self.lines = []
 
     def run(self) -> tuple[str, str]:
-        """Execute what is fed until the last statement or the first error. Gives (stop, error)."""
+        """Execute the source that arrives, until the last statement or the first error. Return
+        (stop, error)."""
         try:
             while True:
                 fed = self.conversation.source()
@@ -146,7 +149,7 @@ class Program:
         except MemoryError:
             return "out_of_memory", "MemoryError: the code needed more memory than the box has"
         except BaseException as error:
-            # Whatever strange code raises is its result.
+            # Guest code may raise anything; it becomes the run's result.
             return "error", _traceback(error, self.lines, self.filename)
         finally:
             guest_tools.flush_output()
@@ -156,9 +159,10 @@ class Program:
         self.value = value
 
     def _show_last_value(self) -> None:
-        """Print the value of the reply's last expression, as a notebook does: not None, no constant
-        (a text that stands there as a comment), no count of bytes that were written, and not what
-        a call gave that said it is quiet."""
+        """Print the value of the reply's last expression, as a notebook does.
+
+        Not printed are None, a constant (a text that serves as a comment), a count of written
+        bytes, and the value of a call that was answered as quiet."""
         value, self.value = self.value, None
         if value is None or self.conversation.quiet:
             return
@@ -172,7 +176,7 @@ class Program:
             print(value if type(value) is str else repr(value))
 
     def _execute(self, number: int, line: int, source: str) -> None:
-        # Where it stands in the whole reply; blank lines cost the compiler 40 ns each.
+        # The source keeps its line in the whole reply; blank lines cost the compiler 40 ns each.
         self.lines.extend(["\n"] * (line - 1 - len(self.lines)))
         self.lines[line - 1 :] = source.splitlines(keepends=True)
         self.uses_async = self.uses_async or "async" in source.lower()
@@ -208,8 +212,8 @@ class Program:
         guest_tools.flush_output()
 
     def _run_coroutine(self, coroutine: Any) -> None:
-        """Run it to its end. Values of tools are there at once: where code awaits nothing else no
-        event loop is needed, for which `asyncio` takes 30 ms and 3 MB."""
+        """Run a coroutine to its end. Values of tools are there at once. If the code awaits nothing
+        else, no event loop is made, which saves the 30 ms and 3 MB of importing `asyncio`."""
         if self.uses_async or any(name in sys.modules for name in _EVENT_LOOPS):
             self._prepare_asyncio()
             self.loop.run_until_complete(coroutine)
@@ -231,7 +235,7 @@ class Program:
 
 
 def _wait_for_the_end() -> None:
-    """The supervisor ends this process, and with it every thread."""
+    """Block until the supervisor ends this process with all its threads."""
     never = allocate_lock()
     never.acquire()
     while True:
@@ -240,7 +244,7 @@ def _wait_for_the_end() -> None:
 
 def _join_threads() -> None:
     threading = sys.modules.get("threading")
-    if threading is None:  # then there is no other one
+    if threading is None:  # then there is no other thread
         return
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
@@ -265,7 +269,8 @@ def _traceback(error: BaseException, lines: list[str], filename: str) -> str:
 
 
 def _keep_own_lines(described: Any) -> None:
-    """Drop the frames of the library and of this supervisor: they help nobody to mend the reply."""
+    """Drop the frames of libraries and of the guest's own files: they do not help to fix the
+    reply."""
     seen: set[int] = set()
     waiting = [described]
     while waiting:
@@ -280,7 +285,7 @@ def _keep_own_lines(described: Any) -> None:
 
 
 def _show_line(part: Any) -> None:
-    """A syntax error in fed text has no file to show its line from."""
+    """Set the source line of a syntax error in the reply, which has no file to read it from."""
     import linecache
 
     if part.filename.startswith("<reply") and not part.text and part.lineno:
@@ -288,9 +293,9 @@ def _show_line(part: Any) -> None:
 
 
 def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
-    """The whole life of a run's process: get warm, wait to be started, run; never returns.
+    """Be a run's process: warm up, wait for START, run the code. Never returns.
 
-    One that keeps its globals waits to be started again.
+    A process that keeps its globals waits for the next START.
     """
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = open(number, "wb", closefd=False)
@@ -305,7 +310,7 @@ def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     builtins.ToolError = guest_tools.ToolError
     builtins.exit = builtins.quit = sys.exit
     builtins.help = _help
-    if not channel.waits():  # one that is wanted at once has no time to get warm
+    if not channel.waits():  # START is already there: no time to warm up
         _warm_up()
     conversation = guest_tools.RunConnection(channel, known)
     program = Program(conversation)
@@ -333,7 +338,7 @@ def _help(*topics: Any) -> None:
 
 
 def _warm_up() -> None:
-    """Touch what every run touches: after a fork, each first write to a page costs a copy."""
+    """Write to the pages that every run writes to: after a fork the first write copies the page."""
     module: dict[str, Any] = {}
     for source in ("x = [1, 'text']\n", "def f(a, b=2):\n    return {'a': a, **{}}\nf(1)\n"):
         tree: Any = compile(source, FILENAME, "exec", flags=_ONLY_AST | _TOP_LEVEL_AWAIT)

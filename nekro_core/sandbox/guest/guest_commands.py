@@ -1,8 +1,8 @@
-"""Runs the host's commands in the box: starts them, collects what they print, ends them.
+"""Runs the host's commands in the box: starts them, collects their output, ends them.
 
-Each is a session of its own and adopts the orphans below it while it lives, so that its whole tree
-can be found and ended, daemons too. What it leaves in the background when it ends by itself is the
-executor's from then on, and lives on.
+Each command has its own session and adopts the orphans below it while it lives. So its whole tree
+can be found and killed, with daemons. When a command ends by itself, its background processes go on
+and become children of the executor.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 _PIECE = 65536
 _SPILL_BYTES = 16 * 1024 * 1024
 _GRACE_S = 0.05
-"""After a command's own process ended: for what is below it to print its last words."""
+"""After a command's own process ended: time to read the last output of its descendants."""
 _TIMED_OUT = 124
 
 
 class CapturedOutput:
-    """What a command prints on one stream: its beginning and its end, the whole in a file."""
+    """The output of a command on one stream: its beginning, its end, and the whole in a file.
+
+    The file is written only if the two do not hold everything, and up to 16 MiB."""
 
     def __init__(self, pipe: int, keep: int, path: str) -> None:
         self.pipe = pipe
@@ -48,7 +50,7 @@ class CapturedOutput:
         self._tail_room = keep // 2
 
     def take(self, pieces: int) -> bool:
-        """Take at most so many pieces of what is there. False once nobody can print any more."""
+        """Read at most ``pieces`` pieces of output. False once every writer has closed the pipe."""
         for _ in range(pieces):
             try:
                 piece = os.read(self.pipe, _PIECE)
@@ -61,14 +63,14 @@ class CapturedOutput:
         return True
 
     def drop(self) -> bool:
-        """Throw away what is there. False once nobody can print any more."""
+        """Read and discard one piece. False once every writer has closed the pipe."""
         try:
             return bool(os.read(self.pipe, _PIECE))
         except BlockingIOError:
             return True
 
     def settle(self) -> None:
-        """No more of it is wanted."""
+        """Close the file: no more output is collected."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -103,7 +105,7 @@ class CapturedOutput:
 
 
 class CommandProcess:
-    """One command. Raises `guest_files.FileError` where it cannot be started."""
+    """One command. The constructor raises `guest_files.FileError` if it cannot fork."""
 
     def __init__(
         self, number: int, wanted: dict[str, Any], given: bytes, confinement: Confinement
@@ -133,14 +135,14 @@ class CommandProcess:
             self.printed.append(CapturedOutput(pipe, wanted["output"], spill and f"{spill}.{name}"))
 
     def stop(self) -> None:
-        """Kill it with all below it."""
+        """Kill the command and all its descendants."""
         self.deadline = None
         pid = self.pid
         if self.status is None:
             guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def look(self) -> None:
-        """Its deadline is there: of the whole command, or of its last words."""
+        """Handle a deadline that has passed: of the whole command, or of its last output."""
         if self.status is None:
             self.timed_out = True
             self.stop()
@@ -148,19 +150,21 @@ class CommandProcess:
             self.deadline = None
 
     def ended(self, status: int) -> None:
-        """Its own process is gone."""
+        """Record that the command's own process has ended."""
         self.status = status
         self.deadline = None if self.timed_out else time.monotonic() + _GRACE_S
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """Whether the process has ended and no more output is awaited."""
         return self.status is not None and (
             self.deadline is None or not any(one.open for one in self.printed)
         )
 
     def result(self) -> tuple[bytes, bytes]:
-        """Its text and body for the host. Raises `guest_files.FileError` if it never started."""
+        """Return text and body of the answer to the host.
+
+        Raises `guest_files.FileError` if the program could not be executed."""
         complaint = os.read(self._complaint, 4096).decode("utf-8", "replace")
         os.close(self._complaint)
         if complaint:
@@ -190,7 +194,9 @@ def _exit_code(status: int) -> int:
 
 @contextlib.contextmanager
 def _standard_input(given: bytes) -> Any:
-    """A file without a name: a pipe would have to be fed, and has an end that may be held."""
+    """Open the standard input as a file without a name.
+
+    A pipe would have to be written to in the loop, and another process could hold its end open."""
     if not given:
         with open(os.devnull, "rb") as file:
             yield file.fileno()
@@ -207,7 +213,7 @@ def _standard_input(given: bytes) -> Any:
 def _start(
     wanted: dict[str, Any], files: Sequence[int], complaint: int, confinement: Confinement
 ) -> int:
-    """Fork and execute; what fails in the child is written to ``complaint``, as place and errno."""
+    """Fork and execute. A failure in the child is written to ``complaint``, as place and errno."""
     environment = {**os.environ, **wanted["environment"]}
     directory = os.path.join(guest_files.HOME, wanted["directory"])
     words = wanted["command"]

@@ -1,4 +1,4 @@
-"""The limits that the supervisor sets on itself before any code of the AI runs below it.
+"""Sets the supervisor's limits on itself, before any code of the AI runs below it.
 
 The host has already restricted namespaces, capabilities and system calls. This module sets the
 limits that a process sets on itself. The supervisor is process 1 of its namespace, so the kernel
@@ -26,22 +26,22 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Whether processes of the same user may look into this one's memory and descriptors."""
+    """Set whether processes of the same user may read this one's memory and descriptors."""
     prctl(_PR_SET_DUMPABLE, int(dumpable))
 
 
 def adopt_orphans() -> None:
-    """Have whatever this process's descendants leave behind become its own children.
+    """Make orphans among this process's descendants its own children.
 
-    It stays so when this process executes another program; no child inherits it.
+    This stays in force when the process executes another program. Children do not inherit it.
     """
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_limits(memory: int, processes: int, files: int) -> None:
-    """Bounds that hold for the supervisor and all that it forks, and cannot be raised again; the
-    one on open descriptors is fixed in `Confinement.enter` only, see `send_descriptor`.
+    """Set limits on the supervisor and all that it forks, which cannot be raised again.
 
+    The limit on open descriptors becomes final only in `Confinement.enter`; see `send_descriptor`.
     Memory is counted as data (what a process writes to), for each process; the host adds up the
     whole tree. The address space is wider, since threads and arenas reserve far more than they use.
     """
@@ -82,30 +82,29 @@ def send_descriptor(sock: socket.socket, message: bytes, descriptor: int) -> Non
 
 
 class Confinement:
-    """What runs and commands get beyond the supervisor's own limits: they come later on a
-    processor, and have a further filter of system calls, whose program is given as hexadecimal
-    digits."""
+    """What runs and commands get beyond the supervisor's limits: a lower processor priority and
+    another seccomp filter, whose program is given in hexadecimal."""
 
     def __init__(self, limits: dict[str, Any], score: int = -1) -> None:
-        """``score`` is what `lower_priority` gave."""
+        """``score`` is what `lower_priority` returned."""
         self._score = score
         self._nice = limits.get("guest_nice", 0)
         self._filter = bytes.fromhex(limits.get("guest_filter", ""))
 
     def fork(self) -> int:
-        """As `os.fork`: a child that the kernel kills before this process where memory is short.
-        Of a box whose memory is in nobody's own pages it would else take either."""
+        """Like `os.fork`, but when memory is short the kernel kills the child before this process.
+        Otherwise it might kill either, if the box's memory is in no process's own pages."""
         _say(self._score, _GUEST_SCORE)
         pid = -1
         try:
             pid = os.fork()
         finally:
-            if pid:  # the descriptor is this process's own also in the child
+            if pid:  # also in the child the descriptor sets the score of this process
                 _say(self._score, _AGENT_SCORE)
         return pid
 
     def enter(self) -> None:
-        """In the forked child, for good. Raises `OSError`."""
+        """Confine this process, a forked child. It cannot be undone. Raises `OSError`."""
         os.nice(self._nice)
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
@@ -114,11 +113,12 @@ class Confinement:
 
 
 def lower_priority(nice: int) -> int:
-    """Where processors or memory are short, everything else of the machine goes first.
+    """Lower this process's priority for processors and memory below the rest of the machine.
 
-    When the kernel must kill, it takes this process before it takes the bot, and what is below it
-    first of all (`Confinement.fork`); none of them can take that back without a privilege. Gives
-    the descriptor that says so, or -1: once this process is not dumpable, it cannot be opened.
+    When memory is short, the kernel kills this process before the bot, and its children first of
+    all (`Confinement.fork`). None of them can undo that without a privilege. Return the descriptor
+    of this process's ``oom_score_adj``, or -1. It must be opened now: once the process is not
+    dumpable, it cannot be.
     """
     os.nice(nice)
     try:

@@ -1,9 +1,9 @@
-"""The supervisor's side of the executor, a second process for what takes long or may print without
-end.
+"""The supervisor's side of the executor, a second process for work that takes long or may print
+without end.
 
-It is forked off when it is first wanted; what it does is in `guest_executor_loop`. It is of the
-guest's user id, so a guest may stop it (the supervisor lets it go on with the next word to it) or
-kill it: then its work is lost, and the commands that it had started are ended.
+It is forked when it is first needed; `guest_executor_loop` is the code that it runs. It has the
+guest's user id, so a guest may stop it or kill it. The supervisor resumes a stopped executor with
+each frame that it sends. If the executor is killed, its work is lost and its commands are ended.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _KILLED = "what did this in the box was killed by something in it"
 
 
 class ExecutorProcess:
-    """An executor that lives, and what it was given and has not answered."""
+    """A live executor, and the work that it has not answered yet."""
 
     def __init__(self, confinement: Confinement) -> None:
-        """``confinement`` is what its commands enter."""
+        """``confinement`` is the confinement that its commands enter."""
         ours, theirs = socket.socketpair()
         our_fd_socket, their_fd_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = confinement.fork()
@@ -49,33 +49,34 @@ class ExecutorProcess:
         self._fd_socket = our_fd_socket
 
     def give(self, number: int, text: bytes, body: bytes, stream: socket.socket | None) -> None:
-        """Hand it some work; its stream goes first, so that it is there when the work is.
+        """Send the executor some work. The work's stream is sent first.
 
-        Raises `OSError` where the stream cannot be sent: then the executor has no work either.
+        Raises `OSError` if the stream cannot be sent; then the work is not sent either.
         """
         if stream is not None:
             head = wire.DESCRIPTOR_HEAD.pack(number)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                # It is being killed, and the host learns that soon.
+                # The executor is being killed; the host is told when it has ended.
                 guest_confinement.send_descriptor(self._fd_socket, head, stream.fileno())
         self.pending.add(number)
         self.send(wire.frame(wire.WORK, number, text, body))
 
     def send(self, frame: bytes) -> None:
-        """Send it a frame, as far as it takes it now; `flush` sends the rest."""
+        """Send a frame, as many bytes as the socket takes now; `flush` sends the rest."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGCONT)
         self.outgoing += frame
         self.flush()
 
     def flush(self) -> None:
-        """Send what it has not taken yet."""
+        """Send the rest of the frames."""
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             while self.outgoing:
                 del self.outgoing[: self.sock.send(self.outgoing)]
 
     def take(self) -> bytes | None:
-        """The whole answers that are there, as they go to the host; None once it is gone."""
+        """Return the whole answers that arrived, as frames for the host; None once the executor has
+        ended."""
         try:
             received = self.sock.recv(wire.READ_BYTES)
         except BlockingIOError:
@@ -96,17 +97,17 @@ class ExecutorProcess:
             del self.received[:end]
 
     def end_commands(self) -> None:
-        """Kill it with all below it."""
+        """Kill the executor and all its descendants."""
         pid = self.pid
         guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def wait(self) -> None:
-        """Until its process is gone, which may have closed its socket and nothing else."""
+        """Kill and reap the process. It may still live, with only its socket closed."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
     def report_end(self, host: wire.BlockingChannel, because: str) -> None:
-        """Pass on the answers that it still gave, say that the others never come, and close."""
+        """Forward the last answers, send an error for each work without one, and close."""
         more = True
         while more:
             before = len(self.received)
@@ -124,8 +125,8 @@ class ExecutorProcess:
 def _become_executor(
     sock: socket.socket, fd_socket: socket.socket, confinement: Confinement
 ) -> None:
-    """In the forked child: let go of all that is the supervisor's, then serve it."""
-    import guest_executor_loop  # what only the executor needs is not imported before
+    """In the forked child: close the supervisor's descriptors, then serve it."""
+    import guest_executor_loop  # only the executor needs it, so it is imported here
 
     os.setsid()
     high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, fd_socket)]

@@ -1,7 +1,7 @@
-"""The executor's loop: it runs commands as child processes, globs and archives as threads.
+"""The executor's loop: it runs commands as child processes, and globs and archives in threads.
 
-The commands' orphans become its children too, since it adopts them. That is what tells them from
-the processes of a run when the run ends: nobody can move below the executor.
+The executor also adopts the commands' orphans. So at the end of a run, all descendants of the
+executor belong to commands: no process of a run can become one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _STACK = 512 * 1024
 _REST_S = 0.02
-"""Between two looks at what something in the background prints and nobody reads."""
+"""Between two reads of a background process's output, which is thrown away."""
 
 
 class Executor:
@@ -52,7 +52,7 @@ class Executor:
         self._poll = select.poll()
 
     def serve(self) -> None:
-        """Until the supervisor is gone."""
+        """Handle events until the supervisor closes the channel."""
         guest_confinement.adopt_orphans()
         threading.stack_size(_STACK)
         woken, waker = os.pipe()
@@ -106,19 +106,20 @@ class Executor:
             threading.Thread(
                 target=self._work, args=(number, operation, wanted, stream), daemon=True
             ).start()
-        except RuntimeError as error:  # no process left, as a thread counts
+        except RuntimeError as error:  # no process left: a thread counts as one
             self._close_stream(number)
             raise guest_files.FileError("limit", "the box does too much at once") from error
 
     def _receive_stream(self) -> socket.socket:
-        """What the supervisor sent through the descriptor socket before it sent the work."""
+        """Receive the stream, which the supervisor sent through the descriptor socket before the
+        work."""
         _, numbers, _, _ = socket.recv_fds(self._fd_socket, wire.DESCRIPTOR_HEAD.size, 1)
         return socket.socket(fileno=numbers[0])
 
     def _work(
         self, number: int, operation: str, wanted: dict[str, Any], stream: socket.socket | None
     ) -> None:
-        """In a thread: do it, answer."""
+        """In a thread: do one work and answer it."""
         try:
             if stream is None:
                 reply, body = guest_glob.find(**wanted)
@@ -211,7 +212,7 @@ class Executor:
             with self._sending:
                 self._supervisor.send(wire.WORK_DONE, command.number, text, body)
         for printed in command.printed:
-            if printed.pipe in self._printing:  # somebody in the background still holds it
+            if printed.pipe in self._printing:  # a background process still holds the pipe
                 del self._printing[printed.pipe]
                 self._background[printed.pipe] = printed
 

@@ -1,7 +1,8 @@
 """File operations for the host, done inside the box and only in its own folders.
 
-A path is resolved once, must then lie in one of the roots, and is walked again folder by folder
-without following links: a link that is swapped in between gives an error, never another file.
+A path is resolved once and must then lie in one of the roots. Then it is opened folder by folder
+without following links. If a link is swapped in meanwhile, the operation fails; it never reaches
+another file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileError(Exception):
-    """A file operation failed for a reason of the caller's; ``code`` is stable."""
+    """A file operation failed for a reason that the caller can act on; ``code`` is stable."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -50,7 +51,7 @@ _CODES = {
 
 
 def file_error(path: str, error: OSError | ValueError) -> FileError:
-    """The error that the caller is told."""
+    """Make a `FileError` for the caller from what the system raised."""
     number = getattr(error, "errno", None)
     code = _CODES.get(number, "invalid_input")
     return FileError(code, f"{path}: {os.strerror(number) if number else error}")
@@ -58,7 +59,7 @@ def file_error(path: str, error: OSError | ValueError) -> FileError:
 
 @contextlib.contextmanager
 def translate_os_errors(path: str) -> Iterator[None]:
-    """Have what the system refuses told as `FileError`."""
+    """Raise `OSError` and `ValueError` of the block as `FileError`."""
     try:
         yield
     except FileError:
@@ -68,13 +69,13 @@ def translate_os_errors(path: str) -> Iterator[None]:
 
 
 def count() -> int:
-    """How many files there are where the guest may make some."""
+    """Count the files in the folders where the guest may make some."""
     seen = [os.statvfs(path) for path in FOLDERS]
     return sum(found.f_files - found.f_ffree for found in seen)
 
 
 def locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
-    """The root that holds ``path`` and the parts below it."""
+    """Return the root that holds ``path`` and the parts below it."""
     if not path or "\0" in path or len(path) > 4096:
         raise FileError("invalid_input", f"not a path: {path[:80]!r}")
     full = os.path.join(HOME, path)
@@ -89,7 +90,10 @@ def locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
 
 
 def open_parents(root: str, parts: list[str], make: bool) -> int:
-    """Open the folder that the parts lead to from a root, following no link; made if wanted."""
+    """Open the folder that the parts lead to from a root, without following links.
+
+    With ``make``, missing folders are made.
+    """
     folder = os.open(root, FOLDER_FLAGS)
     for part in parts:
         try:
@@ -104,7 +108,7 @@ def open_parents(root: str, parts: list[str], make: bool) -> int:
 
 
 def open_folder(path: str) -> int:
-    """Open a folder by any path of the box's own."""
+    """Open a folder by its path in the box."""
     with translate_os_errors(path):
         if not os.path.lexists(os.path.join(HOME, path)):
             raise FileNotFoundError(errno.ENOENT, "")
@@ -114,7 +118,7 @@ def open_folder(path: str) -> int:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file that may be read, and what is known of it."""
+    """Open a regular file for reading; yields its descriptor and its status."""
     with translate_os_errors(path):
         root, parts = locate(path)
         folder = open_parents(root, parts[:-1], make=False)
@@ -149,7 +153,7 @@ def read(path: str, limit: int, send: Callable[[bytes], None]) -> None:
 
 
 def read_piece(path: str, offset: int, limit: int, send: Callable[[bytes], None]) -> int:
-    """Send at most ``limit`` bytes of a regular file from ``offset`` on; gives its whole size."""
+    """Send at most ``limit`` bytes of a regular file from ``offset`` on. Return the file's size."""
     with _opened(path) as (file, found):
         while limit > 0:
             piece = os.pread(file, min(PIECE, limit), offset)
@@ -162,9 +166,9 @@ def read_piece(path: str, offset: int, limit: int, send: Callable[[bytes], None]
 
 
 def data_segments(file: int, found: os.stat_result) -> list[tuple[int, int]] | None:
-    """Where an open file has data, as offsets and lengths in order; None where it has no holes.
+    """Return where an open file has data, as offsets and lengths in order; None if it has no holes.
 
-    A file may be longer than its disk by any factor: what has holes is carried without them.
+    A file with holes may be far longer than the disk, so its holes are not carried.
     """
     if found.st_blocks * 512 >= found.st_size:
         return None
@@ -183,7 +187,7 @@ def data_segments(file: int, found: os.stat_result) -> list[tuple[int, int]] | N
 
 
 def read_segment(file: int, offset: int, length: int) -> Iterator[bytes]:
-    """That many bytes in pieces; zeros for what was cut off meanwhile."""
+    """Yield ``length`` bytes in pieces. If the file became shorter meanwhile, zeros follow."""
     while length > 0:
         piece = os.pread(file, min(PIECE, length), offset) or bytes(min(PIECE, length))
         yield piece
@@ -192,7 +196,7 @@ def read_segment(file: int, offset: int, length: int) -> Iterator[bytes]:
 
 
 def status(path: str, follow: bool) -> dict[str, Any] | None:
-    """What is there: its kind, size, permission bits and time; None where nothing is."""
+    """Return kind, size, permission bits and time of what is at ``path``; None if nothing is."""
     with translate_os_errors(path):
         try:
             root, parts = locate(path, follow)
@@ -213,7 +217,7 @@ def status(path: str, follow: bool) -> dict[str, Any] | None:
 
 
 def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
-    """Replace a file in one step, making its parents; gives its size."""
+    """Replace a file in one step and make its parents. Return its size."""
 
     def fill(file: Any) -> None:
         for piece in pieces:
@@ -223,7 +227,7 @@ def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
 
 
 def write_sparse(path: str, data: Iterable[tuple[int, bytes]], size: int, mode: int) -> int:
-    """The same for a file of this size that has ``data`` at offsets, and holes around it."""
+    """Like `write`, for a file of ``size`` bytes with ``data`` at offsets and holes between."""
 
     def fill(file: Any) -> None:
         for offset, piece in data:
@@ -260,7 +264,7 @@ def _replace(path: str, fill: Callable[[Any], None], mode: int) -> int:
 
 
 def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
-    """Add to the end of a regular file, made if there is none; all of it or nothing."""
+    """Append to a regular file, which is made if missing. If a write fails, nothing is added."""
     with translate_os_errors(path):
         folder, name = _open_place(path)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -278,8 +282,8 @@ def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
                     write_all(file, piece)
                     written += len(piece)
             except OSError:
-                # What was added of the last piece is not known; nothing but files that only grow
-                # has lost anything by this.
+                # How much of the last piece was added is not known. The file is cut back only if it
+                # has at least what was added here, so one that became shorter loses nothing.
                 if os.fstat(file).st_size >= found.st_size + written:
                     os.ftruncate(file, found.st_size)
                 raise
@@ -292,14 +296,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_all(file: int, data: bytes | bytearray) -> None:
-    """Write it all: on a disk that is nearly full a single write takes what fits, and succeeds."""
+    """Write all of ``data``. On a nearly full disk a single write takes what fits, and succeeds."""
     start = os.write(file, data)
     while start < len(data):
         start += os.write(file, data[start:])
 
 
 def create(path: str) -> Any:
-    """A new file, open for writing, with its parents made."""
+    """Make a new file and its parents, and open it for writing."""
     with translate_os_errors(path):
         folder, name = _open_place(path)
         try:
@@ -309,7 +313,7 @@ def create(path: str) -> Any:
 
 
 def _open_place(path: str) -> tuple[int, str]:
-    """The open folder in which a file of this path is or is to be, and its name there."""
+    """Open the parent folder of ``path`` and return it with the file's name. Makes the folder."""
     root, parts = locate(path)
     if not parts[-1]:
         raise FileError("is_a_directory", f"{path} is a folder")

@@ -19,7 +19,7 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], bytes]:
-    """The reply, and as JSON the first ``limit`` matches; see `Box.glob`."""
+    """Return the reply, and as JSON the first ``limit`` matches; see `Box.glob`."""
     if not pattern or "\0" in pattern or len(pattern) > 4096:
         raise guest_files.FileError("invalid_input", f"not a pattern: {pattern[:80]!r}")
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
@@ -28,7 +28,7 @@ def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], byte
             "invalid_input", f"a pattern must name something, not '..': {pattern}"
         )
     before = "/" if pattern.startswith("/") else ""
-    start = guest_files.open_folder(directory)  # whether it is there is told even without a match
+    start = guest_files.open_folder(directory)  # fails if it is missing, even without a match
     fixed = 0
     while fixed < len(parts) - 1 and not _WILD.search(parts[fixed]):
         fixed += 1
@@ -61,7 +61,8 @@ class _Walk:
         self._parts = ["**" if part == "**" else _matcher(part) for part in parts]
 
     def open_parts(self, first: int) -> set[int]:
-        """The parts that the next name may match when ``first`` is next: `**` may be nothing."""
+        """Return the parts that the next name may match, from ``first`` on: `**` may match
+        nothing."""
         found = {first}
         while self._parts[first] == "**" and first + 1 < len(self._parts):
             first += 1
@@ -76,7 +77,7 @@ class _Walk:
         try:
             entries = list(os.scandir(folder))
         except OSError:
-            return  # it may not be read: what is in it does not match
+            return  # not readable: nothing in it matches
         for entry in entries:
             self._looked_at += 1
             if self._looked_at > _LOOKED_AT:
@@ -118,7 +119,8 @@ class _Walk:
 
 
 def _matcher(part: str) -> Any:
-    """Whether a name matches one part of a pattern; hidden names only where the dot is named."""
+    """Make a test that says whether a name matches one part of a pattern. With wildcards, a hidden
+    name matches only a part that starts with a dot."""
     if not _WILD.search(part):
         return lambda name: name == part
     compiled = re.compile(fnmatch.translate(part))

@@ -1,8 +1,8 @@
-"""Measures what an unused box uses, and gives memory back.
+"""Measures the memory of an idle box, and frees some of it.
 
-Half a second after its last use a box has no process but the supervisor's. After a longer time the
-supervisor starts itself anew, which takes a third of its memory away: its process, limits, filter
-and descriptors stay as they are.
+Half a second after its last use an idle box has no process but the supervisor. After a longer time
+the supervisor restarts itself with `os.execv`, which frees a third of its memory. Its process id,
+limits, seccomp filter and descriptors stay the same.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 def idle_memory_kb() -> int:
-    """Kilobytes of all that runs in the box, pages that several map by their share, and of its
-    files. Of a process that the kernel tells less of, all that is not read from files."""
+    """Return the kilobytes of all processes in the box and of its files.
+
+    A page that several processes map counts by share (PSS). If the kernel hides the PSS of a
+    process, all its pages that do not come from files count."""
     used = 0
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -52,7 +54,7 @@ def _sum(path: str, *fields: bytes) -> int:
 
 
 def trim() -> None:
-    """Have the C library give back what it holds and does not use; where it can, it is glibc."""
+    """Have the C library return unused memory to the kernel. Only glibc can."""
     with suppress(Exception):
         from _ctypes import call_function, dlopen, dlsym
 
@@ -62,7 +64,7 @@ def trim() -> None:
 def restart_supervisor(
     limits: dict[str, Any], host: wire.BlockingChannel, fd_socket: socket.socket | None
 ) -> None:
-    """Become a fresh supervisor on the same channel. Returns only where that fails."""
+    """Execute a new supervisor in this process, on the same channel. Returns only if that fails."""
     told = dumps({**limits, "nice": 0, "restarted": True})
     descriptors = [host.incoming, host.outgoing] + ([fd_socket.fileno()] if fd_socket else [])
     here = os.path.dirname(os.path.abspath(__file__))

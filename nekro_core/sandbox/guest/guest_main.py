@@ -1,15 +1,15 @@
-"""Starts the supervisor of a box, which is between the host and all code that runs here.
+"""Starts the supervisor of a box, which stands between the host and all code that runs here.
 
-`main` is called once per box, with ``sys.argv`` as LIMITS CHANNEL [FD_SOCKET]. LIMITS is JSON.
-CHANNEL is the number of the descriptor that is the host's channel, or two, ``0,1``, where it comes
-as pipes. FD_SOCKET is the number of a socket (SOCK_SEQPACKET) through which descriptors are passed;
-without it connections are relayed in frames (`guest_wire`).
+`main` is called once per box, and again when an idle supervisor restarts. ``sys.argv`` is LIMITS
+CHANNEL [FD_SOCKET]. LIMITS is JSON. CHANNEL is the descriptor of the host's channel, or two,
+``0,1``, if the channel is a pair of pipes. FD_SOCKET is the descriptor of a socket (SOCK_SEQPACKET)
+through which descriptors are passed; without it connections are relayed in frames (`guest_wire`).
 
-It is all that may talk to the host, and nothing strange ever runs in it: a run is a forked child
-with a socket pair of its own. The supervisor checks sizes, counts calls, collects output up to its
-cap, and when a run is over kills whatever is left of it. One run's process is always forked ahead,
-so that nobody waits for it. What takes long is the executor's, a second process. As process 1 of
-its namespace the supervisor inherits the orphans of a run.
+Only the supervisor talks to the host, and no untrusted code runs in it: a run is a forked child
+with its own socket pair. The supervisor checks sizes, counts calls, collects output up to its cap,
+and kills what a run leaves behind. The process of the next run is usually forked ahead. Long work
+is done in a second process, the executor. As process 1 of its namespace the supervisor inherits the
+orphans of a run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from guest_minimal_stdlib import dumps, loads
 
 
 def _open_channel(told: str) -> wire.BlockingChannel:
-    """The host's channel, out of the way of what children inherit."""
+    """Open the host's channel on descriptors that children do not inherit."""
     numbers = [int(number) for number in told.split(",")]
     if numbers[0] < 3:
         import fcntl
@@ -39,7 +39,7 @@ def _open_channel(told: str) -> wire.BlockingChannel:
 
 
 def main() -> None:
-    """Confine this process, say that it is there, and serve the host."""
+    """Confine this process, send READY, and serve the host."""
     if os.getpid() != 1:
         raise SystemExit("the supervisor ends every process that it sees: start it in a box")
     limits = loads(sys.argv[1])
@@ -55,7 +55,7 @@ def main() -> None:
         os.set_inheritable(fd_socket, False)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "fd_socket": fd_socket is not None}
     host.send(wire.READY, 1, dumps(ready).encode())
-    # The host makes ready what it has to while the larger part of the supervisor is imported.
+    # Sent before the import, so that the host prepares while most of the supervisor is imported.
     import guest_supervisor
 
     guest_supervisor.serve(limits, host, fd_socket, score)

@@ -1,9 +1,9 @@
 """Measures the processes of this box, for backends whose host cannot see them.
 
-The supervisor sees them all: they are below it in its own namespace of process ids. What bounds
-their memory there is the kernel; here it is learnt that the kernel had to kill for it. (Adding up
-what each process has would count pages that forks share once for each.) Sockets are counted here
-too: the kernel leaves TCP's buffers out where its cgroups are of version 1.
+The supervisor sees them all, because it is process 1 of their namespace. The kernel bounds their
+memory; this module finds out when it killed a process for that. (The sum of the processes' memory
+is no measure: it would count a page that forks share once for each.) Sockets are counted here too,
+because cgroups of version 1 leave TCP's buffers out.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ if TYPE_CHECKING:
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
-"""Where the kernel counts what it killed for memory: cgroups of version 2, and of version 1."""
+"""Where the kernel counts the processes that it killed for memory: cgroups of version 2, and 1."""
 
 _USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
 
 
 class MemoryOverrun:
-    """Who is to go where the box used more memory than it may."""
+    """What is to be ended if the box used more memory than it may."""
 
     NOBODY, RUN, COMMANDS = range(3)
 
 
 class ResourceMeter:
-    """Looks at a box now and then."""
+    """Measures a box at intervals."""
 
     def __init__(self, memory: int) -> None:
-        """``memory`` is what the box may have; most of it the kernel bounds."""
+        """``memory`` is the box's limit in bytes; the kernel enforces most of it."""
         self._memory = memory
         self._kills = _count_kills()
         self._seen: dict[int, int] = {}
 
     def look(self, executor: int) -> tuple[float, int]:
-        """Processor seconds that runs spent since the last look, and who had too much memory.
+        """Return the processor seconds that runs spent since the last call, and a `MemoryOverrun`.
 
-        What is below the executor is its commands'. A process that began and ended between two
-        looks is not seen; the bound on how many there may be at once, and what a fork costs, keep
-        that small.
+        Descendants of the executor count as commands. A process that began and ended between two
+        calls is missed; the limit on processes and the cost of a fork keep that small.
         """
         listed = guest_processes.table()
         commands = guest_processes.below(listed, executor) if executor else set()
@@ -67,14 +66,14 @@ class ResourceMeter:
         return spent / _TICKS, over
 
     def used(self) -> int:
-        """Bytes that the kernel counts for this box, with its files; 0 where it tells none."""
+        """Return the bytes that the kernel counts for this box, with its files; 0 if unknown."""
         for path in _USED:
             with contextlib.suppress(OSError, ValueError), open(path) as file:
                 return int(file.read())
         return 0
 
     def starved(self) -> bool:
-        """Whether the kernel killed something here for memory since this was last asked."""
+        """Whether the kernel killed a process here for memory since the last call."""
         before, self._kills = self._kills, _count_kills()
         return self._kills > before
 

@@ -1,8 +1,8 @@
 """Small replacements for modules of the standard library that are slow to import.
 
-`contextlib`, `json` and `ctypes` bring `collections`, `enum`, `functools` and `re` with them, which
-together cost as much again as the interpreter's own start. Once a box has nothing to do the
-supervisor imports all of them, so that code finds them ready.
+`contextlib`, `json` and `ctypes` import `collections`, `enum`, `functools` and `re`, which together
+take as long as the interpreter's own start. The supervisor imports such modules later, when the box
+is idle, so that code finds them ready.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _PR_SET_SECCOMP = 22
 
 
 class suppress:  # noqa: N801 - it stands for `contextlib.suppress`
-    """Leave a block without a word where it raises one of these."""
+    """Leave a block silently if it raises one of these errors."""
 
     def __init__(self, *errors: type[BaseException]) -> None:
         self._errors = errors
 
     def __enter__(self) -> None:
-        """Nothing is made ready."""
+        """Do nothing."""
 
     def __exit__(
         self,
@@ -38,7 +38,7 @@ class suppress:  # noqa: N801 - it stands for `contextlib.suppress`
 
 
 class _Reading:
-    """What `json.JSONDecoder` tells the scanner."""
+    """The settings that `json.JSONDecoder` gives the scanner."""
 
     strict = True
     object_hook = None
@@ -49,10 +49,10 @@ class _Reading:
 
 
 def _make_json() -> tuple[Callable[[str | bytes], Any], Callable[[Any], str], Callable[[Any], str]]:
-    """The interpreter's own scanner and encoders, as `json` uses them: loads, dumps, and a dumps
-    that leaves every character as it is.
+    """Make loads, dumps, and a dumps that escapes no character but what JSON requires.
 
-    They have no public name. Where they are not what they are in CPython 3.9 to 3.14, `json`.
+    They use the interpreter's own scanner and encoders, as `json` does. Those have no public name.
+    If they do not behave as in CPython 3.9 to 3.14, `json` is used instead.
     """
     try:
         import _json
@@ -65,7 +65,7 @@ def _make_json() -> tuple[Callable[[str | bytes], Any], Callable[[Any], str], Ca
         )
         value = {"a": [1, 0.5, None, True, "\u00e9"]}
         as_expected = loads(dumps(value)) == value == loads(dumps_unescaped(value))
-    except Exception:  # whatever another interpreter makes of it
+    except Exception:  # another interpreter may raise anything
         as_expected = False
     if as_expected:
         return loads, dumps, dumps_unescaped
@@ -88,7 +88,7 @@ loads, dumps, dumps_unescaped = _make_json()
 
 
 def prctl(option: int, value: int) -> None:
-    """The system call, as ``ctypes.CDLL(None).prctl``."""
+    """Call the C library's ``prctl``, like ``ctypes.CDLL(None).prctl``."""
     try:
         from _ctypes import call_function, dlopen, dlsym
 
@@ -102,11 +102,11 @@ def prctl(option: int, value: int) -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Put a filter of system calls in force, on top of those that are. Raises OSError.
+    """Install a seccomp filter, in addition to those already installed. Raises OSError.
 
-    The host builds the program (`nekro_core.system.confinement.jail_filter`). It is put in force
-    here because a box has nothing of the host's package;
-    ``tests/system/confinement/test_jail_filter.py`` holds this to the same result as
+    The host builds the program (`nekro_core.system.confinement.jail_filter`). This function is
+    needed because a box does not have the host's package. The test
+    ``tests/system/confinement/test_jail_filter.py`` checks that it has the same result as
     ``docker/inside/load_guest.py``.
     """
     length = len(program) // 8  # bytes of an instruction

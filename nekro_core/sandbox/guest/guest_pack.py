@@ -1,11 +1,11 @@
-"""Packs files on their way out of a box. Python's `tarfile` reaches 65 MB/s only.
+"""Packs files that are sent out of a box. Python's `tarfile` reaches only 65 MB/s.
 
-An entry is 25 bytes (kind, mode, time in ns, size, lengths of its name and of its rest), the name
-below what is packed, the rest (a link's target, the name of what is packed, why something was left
-out), then a file's bytes. Of a file with holes (SPARSE) only what lies between them comes: how many
-segments there are, the offset and length of each, then their bytes. The first entry is what is
-packed itself, the last one END. What reads it is `guest_unpack` in another box: neither the host
-nor an archiver ever does.
+An entry is 25 bytes (kind, mode, time in ns, size, lengths of its name and of its rest), then the
+name, the rest, and a file's bytes. The name is the path below the packed folder. The rest is a
+link's target, the name of the packed file or folder, or why something was left out. A file with
+holes (SPARSE) is sent as the number of its segments, the offset and length of each, and their
+bytes. The first entry is the packed file or folder itself, the last one is END. Only `guest_unpack`
+in another box reads this format; the host never does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONGEST = 4096
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Whether a link of this name leads to somewhere in the folder that is packed."""
+    """Whether a link with this name and target leads to a path in the packed folder."""
     if target.startswith(b"/") or b"\0" in target:
         return False
     led = os.path.normpath(os.path.join(os.path.dirname(name), target))
@@ -43,7 +43,7 @@ def stays_inside(name: bytes, target: bytes) -> bool:
 
 
 def pack(stream: socket.socket, path: str, recursive: bool) -> tuple[dict[str, Any], bytes]:
-    """Send a file, or a folder with all below it."""
+    """Send a file, or a folder with everything below it."""
     packer = _Packer(stream)
     with files.translate_os_errors(path):
         root, parts = files.locate(path)
@@ -62,7 +62,7 @@ class _Packer:
         self._entries = 0
 
     def pack(self, folder: int, name: bytes, root: str, path: str, recursive: bool) -> None:
-        """Send the one entry of an open folder and what is below it."""
+        """Send the entry ``name`` of an open folder and everything below it."""
         own = name or os.fsencode(root)
         name = name or b"."
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -102,7 +102,7 @@ class _Packer:
                 else:
                     self._skip(way, _sort(found.st_mode))
             except FileNotFoundError:
-                continue  # gone since the folder was listed
+                continue  # removed since the folder was listed
             except PermissionError:
                 self._skip(way, b"it may not be read")
         for name, found in inner:
@@ -153,7 +153,7 @@ class _Packer:
             os.close(file)
 
     def _send_bytes(self, file: int, offset: int, size: int) -> None:
-        """Send so many bytes; zeros for what was cut off meanwhile."""
+        """Send ``size`` bytes. If the file became shorter meanwhile, zeros follow."""
         if size > _SMALL:
             self._flush()
             end = offset + size

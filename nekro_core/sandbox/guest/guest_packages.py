@@ -11,10 +11,10 @@ _PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages".format(*sys.versio
 
 
 def apply_environment(environment: dict[str, str]) -> None:
-    """Set the variables, and let the run import what was installed into this box.
+    """Set the variables, and let the run import packages that pip installed into this box.
 
-    Where pip may install something during the run the folder is made first: an import path that
-    begins to exist later is not looked at.
+    If pip may install something during the run, the folder is made first: a path that does not
+    exist yet is not put on the import path.
     """
     if environment:
         os.environ.update(environment)

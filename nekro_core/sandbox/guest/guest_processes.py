@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 _PLAIN_PASSES = 3
 _LINKS = 2
-"""Of a folder in ``/proc``, beside one for each that is in it."""
+"""Hard links of a folder in ``/proc``, without the one for each folder inside it."""
 
 
 def table() -> Table:
-    """The parent and the state of every process, but of those that came in from outside: the
-    supervisor, and what an engine started beside it. They have no parent here, which orphans do."""
+    """Return the parent and the state of every process that was started in the box.
+
+    The supervisor, and what an engine started beside it, are left out: they have no parent in this
+    namespace. Orphans have one."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -38,11 +40,11 @@ def table() -> Table:
 
 
 def alone(frozen: int, known: set[int]) -> bool:
-    """Whether nobody is here but this process and its children ``known``, one of which is
-    ``frozen``: a tenth of what `table` costs. False also where the kernel does not tell.
+    """Whether the box has no process but this one and its children ``known``, of which ``frozen``
+    has one thread and no child. False also if the kernel does not tell.
 
-    The lists may leave out who comes after one that ends while they are read, but then they name
-    that one.
+    Takes a tenth of the time of `table`. If a child ends while the kernel's list is read, the list
+    may lack the children after it, but then it names the one that ended.
     """
     try:
         if os.stat(f"/proc/{frozen}/task").st_nlink != _LINKS + 1 or _children(frozen):
@@ -61,7 +63,7 @@ def _children(pid: int) -> bytes:
 
 
 def below(listed: Table, root: int) -> set[int]:
-    """All descendants of a process; not itself."""
+    """Return all descendants of a process, without the process."""
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in listed.items():
         children.setdefault(parent, []).append(pid)
@@ -75,11 +77,11 @@ def below(listed: Table, root: int) -> set[int]:
 
 
 def kill(find: Callable[[Table], set[int]]) -> set[int]:
-    """Kill all that ``find`` names, though they fork meanwhile; gives who they were.
+    """Kill all processes that ``find`` names, even if they fork meanwhile. Return their ids.
 
-    They are stopped until nobody new turns up: what is stopped cannot fork, what is killed makes
-    room for another one. Who forks faster than a list is read is caught by stopping everyone at
-    once, which the kernel does in one go.
+    They are first stopped, until no new one appears. A stopped process cannot fork, while a killed
+    one makes room for another. If they fork faster than the list is read, all processes are stopped
+    with one system call, and those that ``find`` does not name are resumed.
     """
     stopped: set[int] = set()
     for _ in range(_PLAIN_PASSES):

@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 _PIECE = 65536
 _STOP_S = 1.0
-"""For a run to stop. On a busy machine it waits for a processor first: 17 ms were too short in 3 of
-147 runs beside 12 busy processes on 4 processors, and the chat lost its globals."""
+"""Time for a run to stop. On a busy machine it waits for a processor first: 17 ms were too short in
+3 of 147 runs beside 12 busy processes on 4 processors, and the chat lost its globals."""
 _STOP_YIELDS = 40
-"""How often to let others have the processor before sleeping. The shortest sleep takes 0.1 ms, and
-most runs have stopped long before."""
+"""How often to yield the processor before sleeping. The shortest sleep takes 0.1 ms, and most runs
+stop long before."""
 _STOP_WAIT_S = 0.00005
 
 
 class RunProcess:
-    """Forked before it is needed, started by `begin`, and then the only one in its box. Raises
-    OSError where the box has no process left.
+    """The process of a run. It is forked before it is needed, and `begin` starts it.
 
-    One that keeps its globals is frozen when a run is over, and begins again.
+    A process that keeps its globals is frozen after a run, and `begin` starts the next run in it.
+    The constructor raises OSError if the box has no process left.
     """
 
     def __init__(
         self, confinement: guest_confinement.Confinement, known: tuple[bytes, Any]
     ) -> None:
-        """``confinement`` is what it enters, ``known`` are the
-        functions that it is most likely given, as the host writes them and read."""
+        """``confinement`` is what it enters. ``known`` are the functions that it most likely gets,
+        as the host writes them and decoded."""
         self.output_limit = self.calls_left = self.value_limit = 0
         self.keeps_globals = self.is_its_own_end = False
         self.output = bytearray()
@@ -72,7 +72,7 @@ class RunProcess:
         self.process = os.pidfd_open(self.pid)
 
     def begin(self, settings: dict[str, int], start: bytes) -> None:
-        """Give it its limits, and its START with what follows."""
+        """Set the run's limits, and send it its START frame and the frames after it."""
         self.output_limit = settings["output"]
         self.calls_left = settings["calls"]
         self.value_limit = settings["value"]
@@ -83,7 +83,7 @@ class RunProcess:
         self.send(start)
 
     def send(self, frames: bytes | bytearray) -> None:
-        """Send it frames, as far as it takes them now; `flush` sends the rest."""
+        """Send frames, as many bytes as the socket takes now; `flush` sends the rest."""
         sent = 0
         if not self.outgoing:
             try:
@@ -103,9 +103,10 @@ class RunProcess:
                 del self.outgoing[: self.sock.send(self.outgoing)]
 
     def take_output(self, pieces: int) -> bool:
-        """Take what was printed, at most so many pieces: a flood must let the others have a turn.
+        """Read at most ``pieces`` pieces of output, so that a flood does not hold up the loop.
 
-        Beyond the cap it is dropped, so that whoever prints never waits. False after the last.
+        Output beyond the cap is dropped, so that the run never blocks on a full pipe. Return False
+        at the end of the output.
         """
         for _ in range(pieces):
             try:
@@ -120,16 +121,17 @@ class RunProcess:
         return True
 
     def drain(self) -> None:
-        """Forget what children of it have sent: nobody else is left, and it waits to be started."""
+        """Discard what is left in the socket. The run's children, which may have sent it, have
+        ended, and the run itself waits for START."""
         self.received.clear()
         with suppress(BlockingIOError):
             while self.sock.recv(_PIECE):
                 pass
 
     def freeze(self) -> bool:
-        """Stop it until it is wanted again; False if it does not stop, which a guest could see to.
+        """Stop the process until `thaw`. Return False if it does not stop; a guest can cause that.
 
-        Waiting for the stop to be complete is what makes sure that no thread of it forks any more.
+        After a complete stop no thread of it can fork.
         """
         tries, deadline = 0, time.monotonic() + _STOP_S
         while time.monotonic() < deadline:
@@ -147,7 +149,7 @@ class RunProcess:
         return False
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Resume the process."""
         os.kill(self.pid, _signal.SIGCONT)
 
     @property
@@ -156,14 +158,14 @@ class RunProcess:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def close(self) -> None:
-        """Give back the descriptors."""
+        """Close the descriptors."""
         self.sock.close()
         os.close(self.pipe)
         os.close(self.process)
 
 
 def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) -> None:
-    """In the forked child: let go of all that is the supervisor's, then be the run."""
+    """In the forked child: close the supervisor's descriptors, then become the run."""
     os.setsid()
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     os.dup2(output, 1)
@@ -171,14 +173,14 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # it may be 3 itself
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
-    # Not dumpable, as the supervisor: this process calls functions with the rights of who asked,
-    # and a command that another turn left in the background has the same user id.
+    # Not dumpable, like the supervisor. This process calls functions with the rights of the person
+    # who asked, and a background command of another turn has the same user id.
     guest_confinement.set_dumpable(False)
     guest_code.become_run(wire.BlockingChannel(3, 3), known)
 
 
 def describe_status(status: int) -> str:
-    """How a process ended, in words."""
+    """Say in words how a process ended."""
     if os.WIFSIGNALED(status):
         import signal
 

@@ -1,4 +1,4 @@
-"""Runs one run after another: starts it, passes its calls on, limits it, ends it."""
+"""Starts one run after another, forwards its calls, enforces its limits and ends it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 _SOON_S = 0.02
 _FILES = 50_000
-"""In a box's folders together. Each costs the kernel 1 KB that counts as nobody's memory."""
+"""In a box's folders together. Each costs the kernel 1 KB that is charged to no process."""
 _MOST_FILES = 100_000
-"""A box with more ends: what made them is gone by then, and they themselves are not."""
+"""A box with more ends. By then the processes that made the files have ended, but the files
+still exist."""
 _DEATH_S = 0.0002
 _KEEP_TRIES = 5
 _FORK_TRIES = 50
 
 
 class TooManyFiles(Exception):
-    """The box has so many files that only its end frees what they take."""
+    """The box has so many files that only ending it frees their memory."""
 
 
 class RunManager:
-    """At most one that goes on, one forked ahead, and one frozen with its globals."""
+    """Manages at most one current run, one forked ahead, and one frozen with its globals."""
 
     def __init__(
         self,
@@ -51,22 +52,22 @@ class RunManager:
         self.executor: ExecutorProcess | None = None
         self.fork_failed = False
         self.promised = False
-        """Whether the host may start the next run without saying its functions."""
+        """Whether the host may start the next run without naming its functions."""
         self._known: tuple[bytes, Any] = (b"", None)
-        """The functions that the last run was given, as the host wrote them and read: the next one
-        is most likely given the same, and is forked knowing them."""
+        """The functions of the last run, as the host wrote them and decoded. The next run most
+        likely gets the same ones, so its process is forked with them."""
         self._host = host
         self._poll = poll
         self._meter = meter
         self._confinement = confinement
         self._next_tick = 0.0
         self._file_count: int | None = None
-        """Of the last look, since a run began."""
+        """Files at the last count. None when a run begins, until the first count."""
 
     def start(self, number: int, text: bytes, described: bytes, then: bytearray) -> None:
-        """Start the next run; ``then`` are frames for it that came with this."""
+        """Start the next run. ``then`` are the frames for it that arrived with its START."""
         settings = loads(text)
-        self._file_count = None  # files that are there already are not its own
+        self._file_count = None  # files from before are not this run's
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_frozen() if settings.get("keep") else None
@@ -77,22 +78,22 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            self._meter.starved()  # what the kernel killed until now was a command's
+            self._meter.starved()  # kills until now were of commands
         self.fork_failed = False
-        if same and not frozen:  # the one that knew them has been killed since
+        if same and not frozen:  # the process that knew them was killed meanwhile
             same, described = 0, self._known[0]
         elif not same and described != self._known[0]:
             self._known = (described, None)
         run.begin(settings, wire.frame(wire.START, same, text, described) + then)
         if frozen:
-            run.thaw()  # to find what it waited for
+            run.thaw()  # its START is already in the socket
         self.current = run
         self._poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
         self._poll.register(run.pipe, select.POLLIN)
         self._poll.register(run.process, select.POLLIN)
 
     def fork_ahead(self) -> None:
-        """Have a run's process ready; where the box has none left, the next run sees to that."""
+        """Fork a process for the next run. If the box has none left, `start` tries again."""
         self.reap_orphans()
         described, functions = self._known
         if described and functions is None:
@@ -103,27 +104,29 @@ class RunManager:
             self.fork_failed = True
 
     def pass_on(self, frames: bytearray) -> None:
-        """Give the run frames of the host's."""
+        """Send the run frames from the host."""
         run = self.current
-        if run:  # else it was over before this came
+        if run:  # else it ended before this arrived
             run.send(frames)
             if run.outgoing:
                 self._poll.modify(run.sock, select.POLLIN | select.POLLOUT)
 
     def handle(self, run: RunProcess, events: dict[int, int]) -> None:
-        """Look at what it said, what it printed, and whether it still lives."""
+        """Handle the run's frames, its output, and the end of its process."""
         if run.sock.fileno() in events:
             self._handle_socket(run, events[run.sock.fileno()])
         if self.current and run.pipe in events and not run.take_output(4):
             self._poll.unregister(run.pipe)
         if self.current and run.process in events:
-            self._handle_socket(run, select.POLLIN)  # its last words may still be there
+            self._handle_socket(run, select.POLLIN)  # its last frames may still be there
             if self.current:
                 self.end(run, None)
 
     def tick(self) -> None:
-        """Now and then while something strange may run: reap orphans, which count against the box's
-        processes until then, and end what makes files without end. Raises `TooManyFiles`."""
+        """Reap orphans, count files and measure memory, at intervals while guest code may run.
+
+        An orphan counts against the box's limit of processes until it is reaped. A run or command
+        that makes too many files is ended. Raises `TooManyFiles`."""
         now = time.monotonic()
         if now < self._next_tick:
             return
@@ -134,7 +137,8 @@ class RunManager:
             self._measure(self._meter)
 
     def _bound_files(self) -> None:
-        """Whoever made them cannot be told apart: the run ends, and commands with all they left."""
+        """End the run and all commands if the box has too many files, and more than at the last
+        count. It is not known which of them made the files, so both end."""
         import guest_files
 
         before, self._file_count = self._file_count, guest_files.count()
@@ -144,15 +148,15 @@ class RunManager:
                 self.end(self.current, _ended("out_of_memory", told))
             if self.executor:
                 self.end_commands(f"it was stopped: the box has over {_FILES} files")
-            self._file_count = guest_files.count()  # with what was made until they were gone
+            self._file_count = guest_files.count()  # with those made until all had ended
         if self._file_count > _MOST_FILES:
             raise TooManyFiles
 
     def end(self, run: RunProcess, text: bytes | None, flags: int = 0) -> None:
-        """End all that is left of the run and tell the host what became of it.
+        """End all processes of the run and send the host its result.
 
-        Daemons that it left behind end with it: whatever should outlive a run is a file. What
-        commands left behind is below the executor and stays.
+        Daemons that the run started end too: only files outlive a run. Processes that commands
+        left behind are descendants of the executor and go on.
         """
         self.current = None
         kept = bool(flags & wire.SAID_BY_RUN) and run.keeps_globals and self._keep(run)
@@ -160,8 +164,8 @@ class RunManager:
         for number in (run.sock, run.pipe, run.process):
             with suppress(KeyError):
                 self._poll.unregister(number)
-        run.take_output(1024)  # nobody is left who could write: the pipe's own size bounds it
-        # Asked in any case: what the kernel killed was this run's, not the next one's.
+        run.take_output(1024)  # no process writes any more: the pipe's size bounds it
+        # Always asked, so that a kill in this run does not count for the next one.
         starved = self._meter is not None and self._meter.starved()
         if text is None:
             text = _STARVED if starved else _ended("died", describe_status(status))
@@ -174,9 +178,9 @@ class RunManager:
             run.close()
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
-        """End whoever belongs neither to the supervisor, nor to its executor, nor to these runs.
+        """Kill all but the supervisor, the executor's tree, ``run``, the spare and the frozen run.
 
-        Whether there was anybody.
+        Return whether there were any.
         """
         own = {os.getpid()} | self._own(run)
         executor = self.executor.pid if self.executor else 0
@@ -196,8 +200,8 @@ class RunManager:
         return {one.pid for one in (run, self.spare, self.kept, self.executor) if one}
 
     def stop_idle_executor(self) -> None:
-        """End the executor, if there is one and it has nothing to do: no work, no process left by a
-        command. The next command starts another."""
+        """End the executor if it is idle: no work, and no process left by a command. The next
+        command starts another executor."""
         executor = self.executor
         if executor is None or executor.pending:
             return
@@ -205,14 +209,15 @@ class RunManager:
             self.reap_executor()
 
     def end_commands(self, because: str = "") -> None:
-        """Kill the executor with all below it. It is reaped at once: what the host asks for next
-        would be lost with one that is still dying."""
+        """Kill the executor and all its descendants, and reap it at once. The host's next request
+        would be lost if it went to an executor that is being killed."""
         if self.executor:
             self.executor.end_commands()
             self.reap_executor(because)
 
     def reap_executor(self, because: str = "") -> None:
-        """The executor is gone, or about to be: end what it left, and tell whoever waits for it."""
+        """Kill and reap the executor, end the processes that it left, and answer the host's pending
+        requests."""
         executor, self.executor = self.executor, None
         if executor is None:
             return
@@ -223,7 +228,8 @@ class RunManager:
         executor.report_end(self._host, because)
 
     def reap_orphans(self) -> None:
-        """Reap those that nobody else waits for."""
+        """Reap ended children, except the current run and the executor: they are waited for
+        elsewhere."""
         waited_for = {one.pid for one in (self.current, self.executor) if one}
         while True:
             try:
@@ -232,7 +238,7 @@ class RunManager:
                 return
             if ended is None:
                 return
-            if ended.si_pid in waited_for:  # the kernel would name it again and again
+            if ended.si_pid in waited_for:  # the kernel would return it each time
                 self._reap_behind(waited_for)
                 return
             self._reap(ended.si_pid)
@@ -308,22 +314,25 @@ class RunManager:
 
     @staticmethod
     def _printed(run: RunProcess) -> bytes:
-        """How much the run had printed when it called, where the host does not know it yet."""
-        run.take_output(2)  # it has flushed; more than a pipe holds cannot be there
+        """Make the PRINTED frame that precedes a call; empty if the run printed nothing new."""
+        run.take_output(2)  # the run has flushed; a pipe holds at most this much
         if len(run.output) == run.output_told:
             return b""
         run.output_told = len(run.output)
         return wire.frame(wire.PRINTED, run.output_told)
 
     def _keep(self, run: RunProcess) -> bool:
-        """Freeze the run with its globals and end all else of it; False if it cannot be, as where
-        a forked child said that it is over: the run itself would go on where it was."""
+        """Freeze the run with its globals and kill its other processes.
+
+        Return False if that is impossible. This is so if a forked child sent the END: the run's own
+        process has not reached its end.
+        """
         if not run.is_its_own_end:
             return False
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # What strangers there were may have let it go on.
+            # A foreign process may have resumed it with SIGCONT.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):
@@ -345,7 +354,7 @@ class RunManager:
         return run
 
     def _fork_or_end_commands(self) -> RunProcess | None:
-        """Fork a run's process; where commands left none for it, they end."""
+        """Fork a run's process. If that fails, end all commands to make room, and try again."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
                 return RunProcess(self._confinement, self._known)
@@ -355,7 +364,7 @@ class RunManager:
         return None
 
     def drop_frozen(self) -> None:
-        """End the interpreter that was kept with its globals."""
+        """End the interpreter that is frozen with its globals."""
         self.promised = False
         run, self.kept = self.kept, None
         if run is not None:
@@ -363,7 +372,7 @@ class RunManager:
             self._reap_run(run)
 
     def dismiss_spare(self) -> None:
-        """End the run that waits, and reap whoever is left to be reaped."""
+        """End the process that was forked ahead, and reap orphans."""
         run, self.spare = self.spare, None
         if run is not None:
             os.kill(run.pid, SIGKILL)
@@ -376,7 +385,7 @@ class RunManager:
         run.close()
 
     def _end_all(self, run: RunProcess) -> int:
-        """End the run and whatever it left; the status of its own process."""
+        """Kill the run and all that it left. Return the exit status of its own process."""
         if self.executor is None and self.kept is None and self.spare is None:
             with suppress(ProcessLookupError):
                 os.kill(-1, SIGKILL)
@@ -392,7 +401,7 @@ class RunManager:
 
     @staticmethod
     def _reap_all(run: RunProcess) -> int:
-        """Wait until nothing else is left in the box; the status of the run's own process."""
+        """Reap until the supervisor has no child. Return the exit status of the run's process."""
         status = 0
         while True:
             try:

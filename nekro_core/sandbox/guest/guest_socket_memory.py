@@ -1,13 +1,13 @@
-"""Bounds the memory in sockets of a network namespace, which no process has mapped.
+"""Estimates the memory that the sockets of a network namespace hold, which no process has mapped.
 
-Where a cgroup counts it the kernel keeps it within the box's limit (version 1 leaves TCP out);
-elsewhere nobody does. What can be seen without a privilege is how many sockets there are, those
-that wait in another one's queue (``SCM_RIGHTS``) included, and what TCP buffers on the whole
-machine. So a socket counts with the most that it can hold. The filter of system calls keeps that at
-the kernel's default: ``SO_SNDBUF`` changes nothing in a box, and no page is lent to a socket.
+If a cgroup counts this memory, the kernel keeps it within the box's limit (cgroup version 1 leaves
+TCP out). Otherwise nothing bounds it. An unprivileged process can see how many sockets there are,
+with those that wait in another socket's queue (``SCM_RIGHTS``), and how much TCP buffers on the
+whole machine. So each socket counts with the most that it can hold. The seccomp filter keeps that
+at the kernel's default: ``SO_SNDBUF`` changes nothing in a box, and no page is lent to a socket.
 
-Imported by both sides: the jail's watchdog looks from outside, a supervisor that meters itself from
-inside. Sources: the kernel's ``net/unix/af_unix.c`` and ``net/ipv4/proc.c``, `man 7 unix`.
+Imported by both sides: the jail's watchdog measures from outside, a supervisor that meters its own
+box from inside. Sources: the kernel's ``net/unix/af_unix.c`` and ``net/ipv4/proc.c``, `man 7 unix`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FREE = 64
-"""Sockets that count nothing: an interpreter with some workers, and the supervisor's own dozen.
-With more than these all count. They hold at most 27 MB."""
+"""Up to this many sockets are not counted: an interpreter with some workers, and the supervisor's
+own dozen. They hold at most 27 MB. If there are more, all are counted."""
 _FREE_TCP = 32 * 1024 * 1024
-"""That TCP may buffer on the whole machine before anyone looks whose it is."""
+"""What TCP may buffer on the whole machine before its connections are counted."""
 _PAGE = 4096
 _MESSAGES = 12
-"""A datagram socket takes 11 messages of senders that are gone by then (``max_dgram_qlen``), and
-has sent as much as one more."""
+"""A datagram socket can hold 11 messages whose senders are closed (``max_dgram_qlen``), and may
+have sent as much as one more."""
 _DATAGRAM, _LISTENS = b"0002", b"0A"
 
 
 def socket_memory(net: str) -> int:
-    """Bytes that the sockets seen in a folder like ``/proc/self/net`` may hold; 0 for few of them.
+    """Return the bytes that the sockets in a folder like ``/proc/self/net`` may hold; 0 for few.
 
-    20 µs where there are few, else some for each socket.
+    Takes 20 µs if there are few sockets, else a few for each socket.
     """
     try:
         counts = _counts(f"{net}/sockstat")
@@ -41,7 +41,7 @@ def socket_memory(net: str) -> int:
         if counts.get("sockets used", 0) > FREE:
             found += _others(net, counts)
     except (OSError, ValueError, IndexError):
-        return 0  # the box is gone
+        return 0  # the box has ended
     return found
 
 
@@ -57,8 +57,8 @@ def _counts(path: str) -> dict[str, int]:
 
 
 def _others(net: str, counts: dict[str, int]) -> int:
-    """Of unix sockets and UDP. The sender's buffer is what bounds the former: it may be full but
-    for a byte when one more message of its whole size is let in."""
+    """Return the bytes of unix and UDP sockets. A unix socket is bounded by its send buffer: when
+    all but one byte of it is full, one more message of the whole size is accepted."""
     with open(f"{net}/unix", "rb") as file:
         kinds = [line.split()[4] for line in file.read().splitlines()[1:]]
     datagram = kinds.count(_DATAGRAM)
@@ -71,8 +71,8 @@ def _others(net: str, counts: dict[str, int]) -> int:
 
 
 def _tcp(net: str, machine: int) -> int:
-    """Of TCP, whose buffers grow as it likes: at most what it has on the whole machine, where
-    this namespace has connections enough with something in them."""
+    """Return the bytes of TCP, whose buffers grow by themselves: the maximum of each connection
+    that has data queued, but at most what TCP buffers on the whole machine."""
     if machine <= _FREE_TCP:
         return 0
     full = _setting("ipv4/tcp_rmem", 6_291_456) + _setting("ipv4/tcp_wmem", 4_194_304)
@@ -98,7 +98,7 @@ _settings: dict[str, int] = {}
 
 
 def _setting(name: str, otherwise: int) -> int:
-    """The last number of a setting of the kernel's, which inside of a box may be covered."""
+    """Return the last number of a kernel setting, or ``otherwise``: a box may hide the setting."""
     if name not in _settings:
         try:
             with open(f"/proc/sys/net/{name}", "rb") as file:

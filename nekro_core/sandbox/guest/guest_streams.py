@@ -1,8 +1,8 @@
 """Connections between the box and the host: passed as descriptors, else relayed.
 
 A socket belongs to the network namespace in which it was made, also in another process. So the
-supervisor makes the socket and passes it on. See `guest_wire` for what passes where there is no
-descriptor socket.
+supervisor makes the socket and passes it to the host. `guest_wire` says how a stream is relayed if
+there is no descriptor socket.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _PIECE = 65536
 _MOST = 128
-"""Relayed at once; the supervisor has 512 descriptors."""
+"""Streams relayed at the same time; the supervisor has 512 descriptors."""
 _BACKLOG = 128
 
 
 class _Relayed:
-    """One stream whose near end is here."""
+    """One relayed stream, with its socket in the box."""
 
     def __init__(self, number: int, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -41,13 +41,13 @@ class _Relayed:
 
     @property
     def events(self) -> int:
-        """What to wait for."""
+        """The events of poll() to wait for."""
         wanted = select.POLLIN if self.credit > 0 and not self.ended else 0
         return wanted | (select.POLLOUT if self.outgoing else 0)
 
 
 class StreamRelay:
-    """All that are open. Calls of a run go before them: `handle` moves one piece of each."""
+    """Relays all open streams. Calls of a run go first: `handle` moves one piece of each stream."""
 
     def __init__(
         self, host: wire.BlockingChannel, poll: Any, fd_socket: socket.socket | None
@@ -89,7 +89,7 @@ class StreamRelay:
             self._refuse(number, error)
 
     def give(self, number: int, sock: socket.socket) -> None:
-        """Let the host have a connected socket, which is no longer the supervisor's."""
+        """Give a connected socket to the host: as a descriptor, or by relaying it."""
         if self._send_away(number, sock):
             return
         if len(self._relayed) >= _MOST:
@@ -100,7 +100,7 @@ class StreamRelay:
         self._relay(number, sock)
 
     def take(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """A frame of the host's about a stream; one that is over already does not matter."""
+        """Handle a host's frame about a stream. One for a stream that has ended is ignored."""
         stream = self._relayed.get(number)
         if kind == wire.CLOSE:
             self._close(number)
@@ -118,7 +118,7 @@ class StreamRelay:
             self._watch(stream)
 
     def handle(self, events: dict[int, int]) -> None:
-        """Move on whatever has something."""
+        """Move data of each stream that is ready, and accept or finish connections."""
         for descriptor, event in events.items():
             if descriptor in self._by_descriptor:
                 stream = self._relayed[self._by_descriptor[descriptor]]
@@ -180,8 +180,8 @@ class StreamRelay:
         self._poll.register(sock, stream.events)
 
     def _watch(self, stream: _Relayed) -> None:
-        """Wait for what can be moved. With nothing to wait for, poll() would still tell of its end
-        again and again."""
+        """Register the events that the stream waits for. With none it is unregistered, since poll()
+        would otherwise report the end of the connection again and again."""
         if stream.events:
             self._poll.register(stream.sock, stream.events)
         else:
@@ -227,7 +227,7 @@ class StreamRelay:
             self._drop(stream)
 
     def _drop(self, stream: _Relayed) -> None:
-        """It is over for both sides."""
+        """End the stream for both sides."""
         self._host.send(wire.CLOSE, stream.number)
         self._close(stream.number)
 

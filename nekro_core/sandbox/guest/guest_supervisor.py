@@ -1,5 +1,4 @@
-"""The supervisor's loop: what the host says, what a run says, what the executor says, and idle
-work."""
+"""The supervisor's loop: it handles frames of the host, the run and the executor, and idle work."""
 
 from __future__ import annotations
 
@@ -24,17 +23,17 @@ if TYPE_CHECKING:
     import guest_meter
     from guest_executor import ExecutorProcess
 
-# What code often needs, imported while nobody waits: each run then has it for nothing.
+# Modules that code often needs. They are imported while the box is idle, so that each run has them.
 _PRELOAD = (
     "collections contextlib functools enum re json random math datetime string textwrap itertools "
     "linecache traceback ast guest_files guest_idle_memory"
 )
-"""2.5 MB of each box. All that replies may want (`asyncio` with `ssl` alone is 3 MB) was 8 MB more,
-and saved a run that wants it at most 20 ms."""
+"""2.5 MB of each box. Everything that replies may need (`asyncio` with `ssl` alone is 3 MB) was
+8 MB more, and saved a run that needs it at most 20 ms."""
 _LET_GO_MS = 500
-"""After the last thing that happened: what a box then has ready is given back."""
+"""After the last event a box frees what it has ready."""
 _LOOK_MS = 5000
-"""Between two looks at what commands in the background use."""
+"""Between two measurements of the memory that background commands use."""
 
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER, wire.UNWIND)
 _STREAM_BUFFER = 1024 * 1024
@@ -43,7 +42,7 @@ _FOR_A_STREAM = (wire.DATA, wire.CREDIT, wire.CLOSE)
 
 
 class Supervisor:
-    """The loop."""
+    """The supervisor's loop and its state."""
 
     def __init__(
         self,
@@ -59,10 +58,10 @@ class Supervisor:
         self.restarted = bool(limits.get("restarted"))
         self.used = False
         self.slim = self.restarted
-        """Whether a run's process is only forked when it is wanted."""
+        """Whether a run's process is forked only when a run starts."""
         self.told = False
         self.look_at = 0.0
-        """When a box with commands in the background is next looked at, by the monotonic clock."""
+        """When a box with background commands is next measured, by the monotonic clock."""
         self.changes: guest_changes.FileChangeTracker | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
@@ -72,7 +71,7 @@ class Supervisor:
         self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
 
     def serve(self) -> None:
-        """Until the host is gone."""
+        """Handle events until the host closes the channel."""
         runs, incoming = self.runs, self.host.incoming
         while True:
             events = dict(self.poll.poll(TICK_S * 1000)) if runs.current else self._wait_idle()
@@ -85,11 +84,11 @@ class Supervisor:
             if runs.executor and runs.executor.sock.fileno() in events:
                 self._handle_executor(runs.executor, events)
             self.streams.handle(events)
-            if runs.current or runs.executor:  # last: what passes between host and run goes first
+            if runs.current or runs.executor:  # last: frames between host and run go first
                 runs.tick()
 
     def _wait_idle(self) -> dict[int, int]:
-        """What happened while no run goes on; where nothing did, some idle work was done."""
+        """Wait for events while no run is active. Without an event, do one piece of idle work."""
         runs = self.runs
         has_spare = self.slim or runs.spare or runs.kept or runs.fork_failed
         has_idle_work = not self.restarted and (self.unloaded or not has_spare)
@@ -101,7 +100,7 @@ class Supervisor:
         elif has_idle_work:
             self._idle()
         elif runs.executor and time.monotonic() < self.look_at:
-            pass  # it is only the files that are looked at so often
+            pass  # only the files are counted this often
         elif not self.told or runs.executor:
             self._let_go()
         else:
@@ -114,13 +113,13 @@ class Supervisor:
                 __import__(self.unloaded.pop(0))
             if not self.unloaded:
                 gc.collect()
-                gc.freeze()  # so that no collection in a run writes to what it shares with others
+                gc.freeze()  # so that no collection in a run writes to shared pages
         else:
             self.runs.fork_ahead()
 
     def _poll_timeout_ms(self) -> float | None:
-        """How long to wait for what happens next before something is due: files to be counted while
-        commands may run, memory to be given back."""
+        """Return how long to wait for an event before something is due: the count of files while
+        commands may run, the freeing of memory, or the restart. None: nothing is due."""
         if self.runs.executor:
             return TICK_S * 1000
         if not self.told:
@@ -131,8 +130,8 @@ class Supervisor:
         return self.limits["restart_after"] * 1000
 
     def _let_go(self) -> None:
-        """Have nothing ready any more, and tell the host what is still used. A box that was never
-        used keeps what it has: it waits to be."""
+        """Free what is ready, and tell the host how much memory is still used. A box that was never
+        used keeps its spare process, since its first use is still to come."""
         import guest_idle_memory
 
         runs = self.runs
@@ -148,7 +147,7 @@ class Supervisor:
 
     def _restart(self) -> None:
         self.runs.dismiss_spare()
-        self.used = False  # where this fails it is not tried again before the next run
+        self.used = False  # a failed restart is tried again only after the next use
         if not self.host.buffer:
             import guest_idle_memory
 
@@ -173,7 +172,7 @@ class Supervisor:
                     self.runs.end(self.runs.current, text)
             elif kind == wire.DROP:
                 self.runs.drop_frozen()
-                self.slim = True  # its turn is over: what would be forked now is not wanted soon
+                self.slim = True  # its turn is over: no run is expected soon
             elif kind == wire.FILE:
                 self._file(number, loads(text))
             elif kind == wire.WORK:
@@ -188,7 +187,8 @@ class Supervisor:
                 raise wire.ProtocolError(f"a frame of kind {kind} out of place")
 
     def _take_for_the_run(self) -> bytearray:
-        """All frames for the run that come next: it wakes once, and reads what they say itself."""
+        """Take all frames for the run from the front of the buffer, undecoded. Sent together, they
+        wake the run once."""
         buffer, end = self.host.buffer, 0
         while True:
             head = wire.measure(buffer, wire.UNLIMITED, wire.UNLIMITED, end)
@@ -200,7 +200,7 @@ class Supervisor:
         return taken
 
     def _work(self, number: int, text: bytes, body: bytes) -> None:
-        """Hand work to the executor, and to the host the other end of its stream."""
+        """Give work to the executor, and the other end of its stream to the host."""
         try:
             executor = self.runs.executor or self._start_executor()
         except OSError:
@@ -233,14 +233,14 @@ class Supervisor:
         return executor
 
     def _stop(self, number: int, text: bytes) -> None:
-        """Stop some work; with 0 all that an executor does, and what commands left behind."""
+        """Stop one work. With number 0, kill the executor with its commands and what they left."""
         executor = self.runs.executor
         if executor is None:
             return
         if number:
             executor.send(wire.frame(wire.STOP, number))
             self._watch_executor(executor)
-        elif int(text) == executor.pid:  # it may be another one by now
+        elif int(text) == executor.pid:  # else it is a newer executor
             self.runs.end_commands()
 
     def _watch_executor(self, executor: ExecutorProcess) -> None:
@@ -274,7 +274,7 @@ class Supervisor:
             reply = {"code": error.code, "message": str(error)}
         except MemoryError:
             reply = {"code": "too_large", "message": "the box has not enough memory for this"}
-        for _ in pieces:  # an operation that failed has not taken them all
+        for _ in pieces:  # a failed operation has not read them all
             pass
         self.host.send(wire.FILE_DONE, number, dumps(reply).encode("utf-8", "replace"))
 
@@ -311,7 +311,7 @@ class Supervisor:
         return guest_files.write(pieces=pieces, **wanted)
 
     def _pieces(self, number: int) -> Iterator[bytes]:
-        """The host's pieces up to the empty one. They follow their FILE frame without a gap."""
+        """Yield the host's pieces up to the empty one. No other frame comes between them."""
         while True:
             kind, of, _, body = self.host.receive()
             if kind != wire.CHUNK or of != number:
@@ -324,7 +324,7 @@ class Supervisor:
 def serve(
     limits: dict[str, Any], host: wire.BlockingChannel, fd_socket: int | None, score: int
 ) -> None:
-    """Be the supervisor until the host is gone."""
+    """Be the supervisor until the host closes the channel."""
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
     meter = None
     if limits.get("metered"):
@@ -339,4 +339,4 @@ def serve(
     except TooManyFiles:
         host.send(wire.ENDING, 0, b"it had too many files")
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the host is gone
+        pass  # the host has closed the channel

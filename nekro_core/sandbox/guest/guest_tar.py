@@ -1,4 +1,4 @@
-"""Packs the home folder as a tar archive, which the host keeps on its disk."""
+"""Packs the home folder as a tar archive, which the host stores on its disk."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _ENTRIES = 100_000
 _LINKED = (files.HOME + "/", "/usr/", "/opt/")
-"""Where links that are restored lead: inside, and to the image's own programs, since an environment
-that ``python3 -m venv`` makes has such."""
+"""Where a symbolic link must lead to be restored: into the home folder, or to the image's programs.
+An environment that ``python3 -m venv`` makes has links to those."""
 
 
 class _Sender:
-    """A file that sends what is written to it."""
+    """A file object that sends what is written to it."""
 
     def __init__(self, send: Callable[[bytes], None], limit: int) -> None:
         self._send = send
@@ -38,7 +38,7 @@ class _Sender:
 
 
 class _Receiver:
-    """A file that reads from pieces."""
+    """A file object that reads from pieces."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -55,8 +55,9 @@ class _Receiver:
 
 
 def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | None = None) -> None:
-    """Send the home folder, or these paths below it, as a tar archive of at most ``limit`` bytes:
-    regular files without their holes, folders and links."""
+    """Send the home folder, or these paths below it, as a tar archive of at most ``limit`` bytes.
+
+    The archive has regular files without their holes, folders and links."""
 
     import tarfile  # 15 ms that a box without saved files need not spend
 
@@ -71,12 +72,12 @@ def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | Non
         ) as archive,
     ):
         for path in _everything() if paths is None else paths:
-            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
                 _add(archive, os.path.join(files.HOME, path), path)
 
 
 def _everything() -> Iterator[str]:
-    """The home folder and each path below it, a folder before what is in it."""
+    """Yield the home folder and each path below it, a folder before its content."""
     yield "."
     waiting = ["."]
     while waiting:
@@ -106,7 +107,7 @@ def _add(archive: tarfile.TarFile, full: str, path: str) -> None:
 
 
 def _add_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, file: int) -> None:
-    """An open file, without its holes where it has some: GNU tar's sparse format, version 1.0,
+    """Add an open file. A file with holes is added without them, in GNU tar's sparse format 1.0,
     which begins with a list of where there is data."""
     found = os.fstat(file)
     segments = files.data_segments(file, found)
@@ -129,7 +130,10 @@ def _add_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, file: int) -> No
 
 
 def restore(pieces: Iterable[bytes]) -> None:
-    """Put an archive's files, folders and inner links back. It may have been made by anyone."""
+    """Restore an archive's files, folders and links. The archive is not trusted.
+
+    A symbolic link that leads neither into the home folder nor to the image's programs is left
+    out."""
     import tarfile
 
     with files.translate_os_errors("the archive"):
@@ -164,7 +168,7 @@ def _restore_entry(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
 
 
 def _data_of(source: Any, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
-    """What such a file has between its holes, with its offsets."""
+    """Yield the data of a sparse file in pieces, each with its offset."""
     for start, length in segments:
         offset, end = start, start + length
         source.seek(offset)

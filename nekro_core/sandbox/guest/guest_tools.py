@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 _FINISHED = (None,)
-"""What stands in the queue of sources after the last."""
+"""The item in the queue of sources that marks the end."""
 
 
 _ENDED = (None, None)
-"""What whoever waits is given once a call has ended the run."""
+"""What each waiting thread gets once a call has ended the run."""
 
 
 class ToolError(Exception):
@@ -42,11 +42,12 @@ class ToolError(Exception):
 
 
 class RunEnded(BaseException):
-    """A call has ended the run: its statement is left, and its globals are kept."""
+    """A call has ended the run. It leaves the current statement; the globals are kept."""
 
 
 def flush_output() -> None:
-    """Pass on what was printed; the code may have put anything in the place of the streams."""
+    """Flush the output. The code may have replaced the streams with anything, so errors are
+    ignored."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -57,12 +58,12 @@ def flush_output() -> None:
 class RunConnection:
     """The run's channel, shared by its threads.
 
-    Whichever thread waits reads for all: an answer goes to the thread that asked, source to the
-    queue from which the main thread takes it.
+    One of the waiting threads reads for all. An answer goes to the thread that asked. Source goes
+    to a queue, from which the main thread takes it.
     """
 
     def __init__(self, channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
-        """``known`` are functions as the host writes them, and read."""
+        """``known`` are functions as the host writes them and decoded."""
         self._channel = channel
         self._value_limit = 0
         self._lock = allocate_lock()
@@ -77,11 +78,11 @@ class RunConnection:
         self._unwinding = False
         self._described, self.functions = known
         self.quiet = False
-        """Whether a call was answered with something whose value is not to be shown. Set to False
-        by whoever wants to know it of one statement."""
+        """Whether an answer since this was last set to False said that its value is not to be
+        shown. The program sets it to False before each statement."""
 
     def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
-        """Wait to be started: the run's settings, and the functions that it is given."""
+        """Wait for START. Return the run's settings and the descriptions of its functions."""
         number, text, described = self._wait(
             lambda: self._starts.popleft() if self._starts else None
         )
@@ -93,7 +94,7 @@ class RunConnection:
         return settings, self.functions
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of the host and give its value, or raise `ToolError`."""
+        """Call a function of the host and return its value, or raise `ToolError`."""
         text, body = values.encode_call(name, args, kwargs, self._value_limit)
         flush_output()  # the host is told what was printed before the call
         with self._sending:
@@ -112,7 +113,7 @@ class RunConnection:
         return values.load(body)
 
     def source(self) -> tuple[int, int, str] | None:
-        """The next (chunk number, first line, source), or None after the last."""
+        """Wait for the next (chunk number, first line, source); None after the last."""
         found = self._wait(self._next_source)
         if found is _ENDED:
             raise RunEnded
@@ -124,20 +125,22 @@ class RunConnection:
         return self._source.popleft() if self._source else None
 
     def done(self, number: int, text: bytes = b"1") -> None:
-        """Say that a statement is executed, in number the source that it was the last of, or 0;
-        without text, that the source had none."""
+        """Send DONE after a statement.
+
+        ``number`` is that of the source whose last statement it was, else 0. An empty ``text``
+        says that the source had no statement."""
         said = frame(DONE, number, text)
         with self._sending:
             if number and self._source and self._source[0] == _FINISHED and not _count():
-                self._held = said  # it goes with the end, which comes at once
+                self._held = said  # it is sent with END, which follows at once
             else:
                 self._channel.send_bytes(said)
 
     def end(self, text: bytes) -> None:
-        """Say that the run is over, and how."""
+        """Send END: the run is over, and ``text`` says how."""
         with self._sending:
             held, self._held = self._held, b""
-            # A child that the code forked has this channel too: whose end it is, its number tells.
+            # A child that the code forked has this channel too; the number says who ended.
             self._channel.send_bytes(held + frame(END, getpid(), text))
 
     def _wait(self, take: Callable[[], Any]) -> Any:
@@ -179,7 +182,7 @@ class RunConnection:
             self._unwinding = True
         elif kind == START:
             self._unwinding = False
-            self._source.clear()  # what the last run was fed and did not come to
+            self._source.clear()  # source of the last run that was not executed
             self._starts.append((number, text, body))
 
 
@@ -197,7 +200,7 @@ def _function(
 
 
 class FunctionNamespace(type(sys)):
-    """Functions under a dotted name: ``chat`` of ``chat.send_image``."""
+    """Holds functions with a dotted name: ``chat`` for ``chat.send_image``."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -207,7 +210,7 @@ class FunctionNamespace(type(sys)):
 
 
 class ToolBindings:
-    """The functions of a run among the globals of its code, which may have replaced them."""
+    """Puts the functions of a run into the globals of its code, which may replace them."""
 
     def __init__(self, conversation: RunConnection, namespace: dict[str, Any]) -> None:
         self._conversation = conversation
@@ -217,12 +220,12 @@ class ToolBindings:
         self._described: Any = None
 
     def bind(self, described: list[tuple[list[str], str, str]]) -> None:
-        """Put every function under all its names, in the place of those of the last run.
+        """Bind every function under all its names, and remove those of the last run.
 
-        A dotted name's first part can be imported too (``from chat import send_image``), but where
-        it is the name of a real module.
+        The first part of a dotted name can also be imported (``from chat import send_image``),
+        unless it is the name of a real module.
         """
-        if described is self._described:  # the same as before: 80 µs are not spent again
+        if described is self._described:  # the same as before; this saves 80 µs
             for holder, name, function in self._bound:
                 holder.setdefault(name, function)
             return
@@ -250,7 +253,7 @@ class ToolBindings:
                 self._made.append((holder, part, inner))
                 if depth == 0:
                     _offer_import(part, inner)
-            if not hasattr(inner, "__dict__"):  # a variable of the code's hides it
+            if not hasattr(inner, "__dict__"):  # a variable of the code hides it
                 return
             holder = vars(inner)
         if holder.setdefault(parts[-1], function) is function:

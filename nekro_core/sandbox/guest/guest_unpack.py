@@ -1,7 +1,8 @@
-"""Unpacks files on their way into a box. Another box may have written them: trust nothing.
+"""Unpacks files that are sent into a box. Another box may have packed them, so nothing is trusted.
 
-Everything is laid out under a name of its own beside the target and renamed when it is whole, so
-that nothing half is ever seen and a failure leaves nothing. No folder is entered through a link.
+Everything is written under a temporary name beside the target and renamed when it is complete. So
+no half-written file is ever visible, and a failure leaves nothing behind. No folder is entered
+through a link.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
 
 _BUFFER = 1024 * 1024
 _TOLD = 1000
-"""Of what was left out; more is only counted by whoever packs it."""
+"""Skipped entries that the reply lists. Further ones are dropped."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def unpack(stream: socket.socket, path: str) -> tuple[dict[str, Any], bytes]:
-    """Put what arrives at ``path``; gives the reply, and as JSON what was left out."""
+    """Unpack the stream to ``path``. Return the reply, and as JSON the entries that were left
+    out."""
     reader = _Reader(stream)
     with files.translate_os_errors(path):
         kind, mode, time, size, name, own = reader.entry()
@@ -79,7 +81,7 @@ def _checked_name(name: bytes) -> bytes:
 
 
 class _Reader:
-    """Entries and bytes out of a stream."""
+    """Reads entries and bytes from a stream."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
@@ -88,7 +90,7 @@ class _Reader:
         self._start = self._end = 0
 
     def entry(self) -> tuple[int, int, int, int, bytes, bytes]:
-        """The next kind, mode, time, size, name and rest."""
+        """Read the next entry: kind, mode, time, size, name and rest."""
         head = self._take(ENTRY.size)
         kind, mode, time, size, name_length, rest_length = ENTRY.unpack(head)
         if name_length > 4096 or rest_length > 4096 or size > 2**62:
@@ -98,7 +100,7 @@ class _Reader:
         return kind, mode, time, size, both[:name_length], both[name_length:]
 
     def segments(self, size: int) -> list[tuple[int, int]]:
-        """Where a file with holes of this size has data."""
+        """Read where a file of ``size`` bytes with holes has data."""
         (count,) = COUNT.unpack(self._take(COUNT.size))
         found: list[tuple[int, int]] = []
         end = 0
@@ -111,7 +113,7 @@ class _Reader:
         return found
 
     def copy(self, size: int, file: int) -> None:
-        """Write the next bytes to a file."""
+        """Write the next ``size`` bytes to a file."""
         while size:
             if self._start == self._end:
                 self._fill()
@@ -141,7 +143,7 @@ class _Reader:
 
 
 class _Target:
-    """What is being put beside its final place, then there."""
+    """Writes what arrives under a temporary name, and then renames it to its final one."""
 
     def __init__(self, reader: _Reader, parent: int, name: bytes) -> None:
         self.bytes = self.files = 0
@@ -155,7 +157,7 @@ class _Target:
         self._open_folder = -1
 
     def receive(self, kind: int, mode: int, time: int, size: int) -> None:
-        """Take everything up to the end, then put it in its place."""
+        """Receive everything up to the END entry, then move it to its place."""
         try:
             if kind == FOLDER:
                 self._receive_folder(mode, time)
@@ -217,7 +219,7 @@ class _Target:
             raise _bad("a name that comes twice") from error
 
     def _enter_folder(self, top: int, path: bytes) -> int:
-        """The folder of the next entry; it is mostly that of the last one."""
+        """Open the folder of the next entry. Mostly it is the last entry's, which is still open."""
         if path not in self._made:
             raise _bad("a file of no folder")
         if self._open_folder < 0 or path != self._open_path:
@@ -251,7 +253,8 @@ class _Target:
         self.files += 1
 
     def _finish_folders(self, top: int) -> None:
-        """Modes and times, the inner ones first: each file made would change its folder's time."""
+        """Set modes and times of all folders at the end, the inner ones first: making a file
+        changes its folder's time."""
         for path, (mode, time) in reversed(self._made.items()):
             folder = _walk(top, path)
             try:
@@ -273,7 +276,7 @@ def _walk(top: int, path: bytes) -> int:
 
 
 def _settle(source: int, name: bytes, target: int, final: bytes) -> None:
-    """Rename what is whole to its final name; a folder that is there takes what is in it."""
+    """Rename what is complete to its final name. An existing folder is merged with the new one."""
     ours = os.stat(name, dir_fd=source, follow_symlinks=False)
     try:
         there = os.stat(final, dir_fd=target, follow_symlinks=False)
@@ -304,7 +307,7 @@ def _merge(source: int, name: bytes, target: int, final: bytes) -> None:
 
 
 def _remove(parent: int, name: bytes) -> None:
-    """Delete what is left of it, as far as it goes."""
+    """Delete a file or folder, as far as possible."""
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:
