@@ -28,8 +28,8 @@ _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class ManifestError(NekroError, ValueError):
-    """A manifest cannot be used; the text says what it contains, what was expected and what to do.
-    """
+    """A manifest cannot be used; the text says what it contains, what was expected and what to
+    do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
