@@ -1,4 +1,4 @@
-"""A chat's history."""
+"""Stores and reads the histories of chats."""
 
 import hashlib
 from collections import Counter
@@ -41,15 +41,15 @@ INSERT = InsertStatement(
     ),
 )
 SEQUENCE = "messages_seq_seq"
-"""PostgreSQL's memory of the numbers that were given."""
+"""PostgreSQL's sequence of the numbers that were used."""
 _CLAIM = 1000
-"""How many are marked as given at once; a restart passes over those that were not used."""
+"""How many numbers are marked as used at once; a restart skips those that were not."""
 
 SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
 
 
 class MessageRepository:
-    """What was said, by whom, in the order in which it was heard."""
+    """The messages of all chats, in the order of their arrival."""
 
     def __init__(self, database: Database, *, last_seq: int) -> None:
         self._database = database
@@ -58,20 +58,21 @@ class MessageRepository:
         self._changes: Counter[ChatKey] = Counter()
 
     def changes(self, chat_key: ChatKey) -> int:
-        """How often a chat's history was written since the start. Ask before reading: while it
-        stays the same, so does what was read."""
+        """How often a chat's history was written since the start. Call it before a read: while it
+        stays the same, the result of the read is current."""
         return self._changes[chat_key]
 
     def changed(self, chat_key: ChatKey) -> None:
-        """Whoever writes to the history says so once that is committed."""
+        """Count a change of a chat's history. Every writer calls it after the commit."""
         self._changes[chat_key] += 1
 
     def reserve(self) -> int:
-        """The next sequence number. Never given twice, also where it is not used."""
+        """Return the next sequence number. No number is returned twice, even if it is not used."""
         self._last_seq += 1
         if self._database.dialect == "postgres" and self._last_seq > self._claimed:
-            # SQLite remembers by itself what it once gave; here rows that bring their own numbers
-            # leave the sequence where it was. In line before the row that uses the number.
+            # SQLite itself remembers the highest number. PostgreSQL's sequence does not count rows
+            # that bring their own numbers. This write is queued before the row that uses the
+            # number.
             self._claimed = self._last_seq + _CLAIM
             self._database.write(SqlStatement(f"SELECT setval('{SEQUENCE}', ?)", (self._claimed,)))
         return self._last_seq
@@ -85,12 +86,12 @@ class MessageRepository:
         stored: Callable[[Record], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
-        """Put a record in line to be stored; its place is taken before this returns.
+        """Queue a record to be stored. It is queued before this returns.
 
         The last of the awaited rows is empty where ``unique_id`` is known in this instance.
-        ``stored`` is called for a record that was new, in the order of the calls and also if
-        nobody waits any more; ``failed`` where nothing could be written. ``before``
-        is written in the same transaction.
+        ``stored`` is called for a new record, in the order of the calls and even if the caller was
+        cancelled; ``failed`` where nothing could be written. ``before`` is written in the same
+        transaction.
         """
 
         def committed(results: list[Rows]) -> None:
@@ -141,7 +142,7 @@ class MessageRepository:
         return [record_of(row) for row in rows]
 
     async def newest(self, chat_key: ChatKey, limit: int, *, before: int = 0) -> list[Record]:
-        """The newest records of a chat (with ``before``: that are older than it), oldest first."""
+        """The newest records of a chat, oldest first; with ``before`` only older ones than it."""
         rows = await self._database.read(
             f"{SELECT} WHERE chat_key = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
@@ -153,7 +154,7 @@ class MessageRepository:
     async def between(
         self, chat_key: ChatKey | None, since: float, until: float, limit: int
     ) -> list[Record]:
-        """Records of a time (seconds since 1970, the end not in it), of one chat or of all: the
+        """Records of a period (seconds since 1970, without its end), of one chat or of all: the
         newest ``limit``, oldest first."""
         values: list[Value] = [since, until]
         where = "time >= ? AND time < ?"
@@ -166,12 +167,12 @@ class MessageRepository:
         return [record_of(row) for row in reversed(rows)]
 
     async def get(self, seq: int) -> Record | None:
-        """One record."""
+        """Get one record."""
         rows = await self._database.read(f"{SELECT} WHERE seq = ?", seq)
         return record_of(rows[0]) if rows else None
 
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """The record that the platform knows by this id."""
+        """The record with this id of the platform."""
         rows = await self._database.read(
             f"{SELECT} WHERE instance = ? AND unique_id IN (?, ?) AND chat_key = ?",
             chat_key.instance,
@@ -182,8 +183,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """Mark a message as taken back; the record as it is now, or nothing where none is known
-        or it was marked before."""
+        """Mark a message as recalled. Returns the changed record; None if the message is not known
+        or was recalled before."""
         if not message_id:
             return None
         ((*rows,),) = await self._database.write(
@@ -204,8 +205,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
-        """Put other segments into a message of the bot's own; the record as it is now, or nothing
-        where none is known or it was taken back."""
+        """Replace the segments of a message of the bot. Returns the changed record; None if the
+        message is not known or was recalled."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE messages SET segments = ? WHERE instance = ? AND unique_id = ? AND "
@@ -224,8 +225,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def reword(self, record: Record, segments: Segments) -> Record | None:
-        """Put other segments into the place of exactly these; the record as it is now, or nothing
-        where it was changed, taken back or erased meanwhile."""
+        """Replace the segments of a record if it is unchanged. Returns the changed record; None if
+        it was changed, recalled or erased meanwhile."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE messages SET segments = ? WHERE seq = ? AND segments = ? AND recalled = ? "
@@ -238,21 +239,21 @@ class MessageRepository:
 
 
 def unique_id_of(message_id: str) -> str | None:
-    """What a platform's message id is known by: itself, or its digest where it is too long."""
+    """The unique id of a platform's message id: the id itself, or its digest if it is too long."""
     if len(message_id) > MAX_ID:
         return f"sha256:{hashlib.sha256(message_id.encode(errors='replace')).hexdigest()}"
     return message_id or None
 
 
 def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
-    """What a message is known by whose id another chat of the account has already: some platforms'
-    programs make ids of 31 bits, of which two are alike among 50,000 messages."""
+    """The unique id of a message whose id another chat of the account has already. Some platforms'
+    programs make ids of 31 bits, of which two are equal among 50,000 messages."""
     text = f"{chat_key} {message_id}"
     return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 
 
 _key_of = lru_cache(4096)(ChatKey.parse)
-"""Reading a key takes 20 µs, and the rows of a chat have the same one."""
+"""Parsing a key takes 20 µs, and all rows of a chat have the same key."""
 
 
 def record_of(row: Row) -> Record:

@@ -7,7 +7,7 @@ What becomes of each table (docs/erasing.md says the same for people):
 - ``users``: deleted. ``chats``: their private chats are deleted, with everything in them.
 - ``turns``: belong to nobody. ``steps`` and ``model_uses``: the costs stay, without words or
   person.
-- ``runs``, ``tool_calls``, ``deliveries`` of their turns: deleted; in others the id is blacked out.
+- ``runs``, ``tool_calls``, ``deliveries`` of their turns: deleted; in others the id is replaced.
 - ``plugin_data``: values under their id are deleted, and entries about them inside other values.
 - ``timers``: those that were set in their turns are deleted.
 - ``waiting``: questions to them are deleted. ``accounts``: have nothing of a person.
@@ -54,7 +54,7 @@ class PersonEraser:
         self._redacting = RowRedactor(database, messages.changed)
 
     async def look(self, person: Person) -> PersonTraces:
-        """Find what there is of a person. Raises `StoreUnavailable`."""
+        """Find what the database has of a person. Raises `StoreUnavailable`."""
         return await traces_of(self._database, person)
 
     async def erase(self, person: Person, traces: PersonTraces) -> int:
@@ -95,8 +95,8 @@ class PersonEraser:
     async def vacuum(self, *, anew: bool = True) -> None:
         """Remove deleted rows from the files.
 
-        SQLite overwrites freed pages by itself (``secure_delete``). ``anew`` also writes the file
-        once more, which removes what earlier versions left; it takes 1 s of the processor for each
+        SQLite overwrites freed pages by itself (``secure_delete``). ``anew`` also rewrites the
+        file, which removes what earlier versions left. That takes 1 s of processor time for each
         150 MB, and nothing else is read meanwhile. The write-ahead log is emptied. On PostgreSQL
         dead rows are marked, so that their space is used again.
         """
@@ -126,7 +126,8 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
 
 
 def _of_turns(person: Person) -> Iterable[SqlStatement]:
-    """What turns left behind that the person woke. While their runs are known, the rest first."""
+    """The statements that delete or blank the rows of turns that the person woke. Rows that are
+    found by their runs come before the runs."""
     runs, values = runs_woken_by(person)
     for table in ("tool_calls", "deliveries", "messages", "runs"):
         yield SqlStatement(f"DELETE FROM {table} WHERE run_id IN ({runs})", values)
