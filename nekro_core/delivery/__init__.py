@@ -1,1 +1,1 @@
-"""The way in and the way out: nothing lost, nothing twice, in order."""
+"""Receives and sends messages, each once and in order."""

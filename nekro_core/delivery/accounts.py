@@ -1,13 +1,13 @@
-"""Gives the bot's accounts their instances, by the operator's names in ``data/accounts.toml``.
+"""Binds the bot's accounts to instances, by the operator's names in ``data/accounts.toml``.
 
 ::
 
     [onebot_v11]
     20002 = "mei"            # the instance in its chats' keys: mei-group_30003
 
-A name is for an account that has no chats yet, or takes an instance over from an account that is
-gone, with its chats. The outcome is written to ``data/accounts.list.json``, where
-``nekro accounts`` reads it while the bot runs.
+A name names the instance of an account that has no chats yet. Or the account takes over an instance
+that another account no longer uses, together with its chats. The outcome is written to
+``data/accounts.list.json``, where ``nekro accounts`` reads it while the bot runs.
 """
 
 import tomllib
@@ -27,11 +27,11 @@ from nekro_core.system.background_tasks import background_tasks
 FILE_NAME = "accounts.toml"
 LIST_NAME = "accounts.list.json"
 POLL_S = 1.0
-"""How soon a name takes effect."""
+"""Seconds between two checks of the file."""
 
 
 class ListedAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as the bot last wrote it down. ``problem`` says why a name is not taken."""
+    """An account as the bot last listed it. ``problem`` says why a name was refused."""
 
     adapter: str
     account: str
@@ -40,7 +40,7 @@ class ListedAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountDirectory:
-    """Gives accounts their instances. An async context manager, which follows the file."""
+    """Binds accounts to instances. An async context manager that follows changes of the file."""
 
     def __init__(self, store: Store, data: Path) -> None:
         self._store = store
@@ -67,7 +67,7 @@ class AccountDirectory:
         await self._own.__aexit__(kind, error, trace)
 
     async def instance_of(self, adapter: str, account: str) -> str:
-        """The instance of an account, made at first sight. Raises `StoreError`."""
+        """Return the instance of an account; a new account gets one. Raises `StoreError`."""
         known = self._store.accounts.instances(adapter).get(account)
         if known is not None:
             return known
@@ -76,7 +76,7 @@ class AccountDirectory:
         return instance
 
     async def look(self) -> bool:
-        """Take the names of the file where it is another than last time. Whether it was."""
+        """Apply the file's names if the file has changed. Returns whether new names were read."""
         try:
             if not self._file.changed():
                 return False
@@ -151,8 +151,8 @@ def read_names(path: Path) -> dict[tuple[str, str], str]:
 
 
 def write_name(data: Path, adapter: str, account: str, name: str) -> None:
-    """Write a name into the operator's file, comments and all the rest as they are; whoever had it
-    has it no longer. Raises `ValueError` and `OSError`."""
+    """Write a name into the operator's file. An account that had the name loses it; comments and
+    everything else stay. Raises `ValueError` and `OSError`."""
     import tomlkit  # noqa: PLC0415 - 20 ms that only who writes waits for
 
     path = data / FILE_NAME
@@ -168,7 +168,7 @@ def write_name(data: Path, adapter: str, account: str, name: str) -> None:
 
 
 def read_list(data: Path) -> list[ListedAccount]:
-    """What the bot last wrote down; nothing where it never ran."""
+    """Read the list that the bot last wrote; empty where it never ran."""
     try:
         return msgspec.json.decode((data / LIST_NAME).read_bytes(), type=list[ListedAccount])
     except (OSError, msgspec.MsgspecError):

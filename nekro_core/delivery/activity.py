@@ -1,4 +1,4 @@
-"""Publishes what happens in the chats to those that follow it: pages, streams, tests."""
+"""Publishes what happens in the chats to followers: pages, streams, tests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,8 +10,9 @@ from anyio.streams.memory import MemoryObjectSendStream
 from nekro_core.chat import ChatKey, Record
 
 QUEUE = 1024
-"""Activities that a follower may lag behind: a minute of a very lively chat. Whoever is slower is
-ended, so that a stalled browser tab costs no memory; it starts again from the last id it saw."""
+"""Activities that a follower may lag behind: a minute of a very lively chat. A slower follower is
+ended, so that a stalled browser tab costs no memory. It starts again from the last id that it saw.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,14 @@ Activity = Recorded | Working
 
 
 class Broadcast:
-    """Hands each activity to every follower, in order, and waits for none."""
+    """Hands each activity to every follower, in order, without waiting for any."""
 
     def __init__(self, *, queue: int = QUEUE) -> None:
         self._queue = queue
         self._followers: dict[MemoryObjectSendStream[Activity], ChatKey | None] = {}
 
     def publish(self, activity: Activity) -> None:
-        """Tell all who follow this chat. Never waits, never raises."""
+        """Hand an activity to all followers of its chat. Never waits, never raises."""
         chat_key = _chat_of(activity)
         for follower, wanted in [*self._followers.items()]:
             if wanted is None or wanted == chat_key:

@@ -1,4 +1,4 @@
-"""The contract of an adapter: what it must do, and what the bot offers it."""
+"""Defines what an adapter must do, and what the bot offers it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from nekro_core.media.limits import PictureLimits, VoiceLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleLimits:
-    """What one bundle of messages holds at the most; a larger one is sent as several. Words and
-    pictures are in it, what else the messages had is sent behind it.
+    """The most that one bundle of messages holds; a larger one is sent as several. A bundle holds
+    text and pictures. Other media of its messages are sent after it.
 
     Attributes:
         messages: How many messages one bundle holds.
@@ -34,17 +34,17 @@ class Capabilities:
             reason.
         text_length: The most characters of one call.
         caption_length: The most characters of a call that has a picture; None for ``text_length``.
-        measure: Counts the characters of a text as the platform does, at least one for each.
+        measure: Counts the characters of a text as the platform does, each as one or more.
         images_per_call: The most pictures of one call.
         edit_every_s: How many seconds must pass between two changes of a sent message; the adapter
             is then `SupportsEditing`. None where messages cannot be changed.
         voice: What a voice message must be like; None to send it as it is.
         picture: What a picture must be like; None to send it as it is.
         file_bytes: The most bytes of a file or video. A larger one becomes a link where the
-            operator has named an address for links, else it is refused with a reason. None for no
-            limit.
-        bundle: What one `Forward` holds at most. It can only be ``alone``; where it is not, bundles
-            are sent as quoted words.
+            operator has set an address for links; otherwise it is refused with a reason. None for
+            no limit.
+        bundle: What one `Forward` holds at most. `Forward` can only be in ``alone``; where it is
+            not, bundles are sent as quoted text.
     """
 
     inline: frozenset[type]
@@ -61,7 +61,7 @@ class Capabilities:
 
 
 class Adapter(Protocol):
-    """One platform. It is given its `Host` when it is made, and is started and ended by its owner.
+    """Connects one platform. It gets its `Host` when it is made. Its owner starts and closes it.
 
     It hands each message to `Host.accept`, a chat's messages in the order of arrival.
     """
@@ -92,7 +92,7 @@ class Adapter(Protocol):
         """
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Tell our own accounts in a chat, whose messages never trigger.
+        """Return the bot's own accounts in a chat. Their messages never trigger an answer.
 
         Args:
             chat_key: The chat.
@@ -102,10 +102,11 @@ class Adapter(Protocol):
         """
 
     async def start(self) -> None:
-        """Begin to listen. Routes were added when it was made; this may connect out."""
+        """Begin to listen. The adapter added its routes when it was made; this may open
+        connections."""
 
     async def aclose(self) -> None:
-        """Stop listening and end every task of its own."""
+        """Stop listening and end all tasks of the adapter."""
 
 
 @runtime_checkable
@@ -113,12 +114,12 @@ class SupportsEditing(Adapter, Protocol):
     """An adapter whose platform lets sent messages be changed."""
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Replace the segments of a message that was sent, in one platform call; making it again
-        does no harm.
+        """Replace the segments of a sent message, in one platform call. Repeating the call does no
+        harm.
 
         Args:
             message_id: The platform's id of the message.
-            delivery: The segments that it shall have.
+            delivery: The new segments.
 
         Returns:
             As of `Adapter.send`.
@@ -127,15 +128,15 @@ class SupportsEditing(Adapter, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertainDelivery:
-    """A call of which nobody knows whether it arrived, and what tells its message from others.
+    """A call with an unknown outcome, and what tells its message from others.
 
     Attributes:
         delivery: What was to be sent.
-        since: When it was asked for, in seconds since 1970 by our own clock, which need not be the
-            platform's.
-        before: Platform ids of messages that the chat had by then, as far as we know them. Where
-            the platform shows one of them, ours stands behind it.
-        taken: Ids of messages that are surely another one, those of ``before`` among them.
+        since: When the send was requested, in seconds since 1970. By the bot's clock, which may
+            differ from the platform's.
+        before: Platform ids of messages that the chat already had then, as far as we know them.
+            Where the platform's history shows one of them, our message comes after it.
+        taken: Ids that surely belong to other messages, including those of ``before``.
     """
 
     delivery: Delivery
@@ -150,7 +151,7 @@ class PlatformMessage:
 
     Attributes:
         message_id: The platform's id.
-        own: Whether it is one of the account that was asked.
+        own: Whether the account that was asked sent it.
         segments: What it says.
         time: The platform's time, in seconds since 1970.
     """
@@ -166,17 +167,18 @@ class SupportsConfirmation(Adapter, Protocol):
     """An adapter whose platform can be asked later whether a message arrived."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """What became of a call whose outcome is unknown; sends nothing that could be seen twice.
+        """Find out what became of a call with an unknown outcome. Sends nothing that could be seen
+        twice.
 
         ``sent``, with the message's id: it is there. ``rejected``: it is not, as far as the
-        platform knows now; what is still under way may come yet, so the outbox asks again until it
-        is old enough, and then sends it. ``unknown``: this platform, or this chat, can never tell.
-        ``pending``: it cannot be asked now (account offline). An adapter that reads a history uses
-        `nekro_core.delivery.outbound.match_delivery.match_delivery`; one whose platform takes a key
-        with each message, and shows a repeated key once, may repeat the call under
-        `Delivery.delivery_id`.
+        platform knows now. It may still be under way, so the outbox asks again until the call is
+        old enough, and then sends it again. ``unknown``: this platform, or this chat, can never
+        tell. ``pending``: it cannot be asked now (account offline). An adapter that reads a history
+        uses `nekro_core.delivery.outbound.match_delivery.match_delivery`. Some platforms take a key
+        with each message and show a repeated key once; their adapters may repeat the call with
+        `Delivery.delivery_id` as the key.
 
-        Bounded by the outbox's own time-out; raises nothing for a platform's failure.
+        The outbox bounds it with a time-out. Raises nothing for a platform's failure.
 
         Args:
             doubt: The call, and what tells its message from others.
@@ -198,7 +200,7 @@ class Host(Protocol):
     async def accept(self, message: ChatMessage) -> None:
         """Take an inbound message. Returns once it is stored, or known as a duplicate.
 
-        The order of calls for one chat is the order kept: a message is stamped before the first
+        The history of a chat has the order of these calls: a message is stamped before the first
         await.
 
         Args:
@@ -219,15 +221,16 @@ class Host(Protocol):
     async def revise(
         self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
     ) -> None:
-        """Record that its author changed a message: from now on the prompt has the new words.
+        """Record that a message was changed by its author. From now on the prompt has the new
+        words.
 
-        What it answered and its media stay, and nobody is woken. Nothing happens where the message
-        is not known, or is another person's.
+        Its reply mark and its media stay, and no session is woken. Nothing happens where the
+        message is not known or is another person's.
 
         Args:
             chat_key: The chat.
             message_id: The platform's id of the message.
-            user_id: The platform's id of who changed it.
+            user_id: The platform's id of the person who changed it.
             said: The new words.
 
         Raises:
@@ -235,7 +238,8 @@ class Host(Protocol):
         """
 
     async def instance_of(self, adapter: str, account: str) -> str:
-        """Get the instance part of an account's chat keys; made at first sight, then never moves.
+        """Get the instance part of an account's chat keys. It is made on first use and never
+        changes.
 
         Args:
             adapter: The adapter's name.
@@ -246,7 +250,7 @@ class Host(Protocol):
         """
 
     async def known_since(self, adapter: str, account: str) -> float | None:
-        """Tell when `instance_of` was first asked for an account. What was said since should be
+        """Return when `instance_of` was first called for an account. Messages since then should be
         in the history.
 
         Args:
@@ -268,8 +272,8 @@ class Host(Protocol):
         """
 
     def online(self) -> None:
-        """An account can be reached, again or for the first time: what waits for one is sent now.
-        Called once the account is bound to its instance."""
+        """Report that an account can be reached, again or for the first time. Waiting messages are
+        sent now. Call this after the account is bound to its instance."""
 
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
         """Get lines of a chat's history.
@@ -284,7 +288,7 @@ class Host(Protocol):
         """
 
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
-        """Tell the time of each chat's newest message, to fetch what was missed since.
+        """Return the time of each chat's newest message, so that later ones can be fetched.
 
         Args:
             instance: The instance part of chat keys.

@@ -1,4 +1,4 @@
-"""The manifest beside an adapter's code: all that the bot must know before it imports the adapter.
+"""Reads an adapter's manifest: all that the bot must know before it imports the adapter.
 
 It is the file ``adapter.toml`` in the adapter's folder. Each of its tables is one adapter, by its
 name; most folders have one. docs/adapters.md describes every key.
@@ -28,7 +28,8 @@ _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class ManifestError(NekroError, ValueError):
-    """A manifest cannot be used; says what stands there, what was expected and what to do."""
+    """A manifest cannot be used; the text says what it contains, what was expected and what to
+    do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +44,14 @@ class AdapterManifest:
         title: The platform as people know it; the name where none is given.
         always: Whether the adapter runs without being named in ``NEKRO_PLATFORMS``. Only for
             folders; an installed package must be named.
-        settings: What the names of its settings begin with, in lower case and with ``_`` at the
-            end. The bot hands it variables of the process environment that begin so.
-        settings_as_text: Whether such variables are handed over as they stand. Otherwise one that
-            is JSON is read as JSON.
+        settings: Prefixes of the names of its settings, in lower case, each ending in ``_``. The
+            bot hands it the environment variables with these prefixes.
+        settings_as_text: Whether such variables are handed over as text. Otherwise a value that is
+            JSON is parsed.
         extra: What ``pip install`` takes to install what the adapter needs; may be empty.
         eraser: The `AdapterEraser` that forgets a person, as ``module:function`` in the folder;
-            empty where the adapter keeps nothing of people.
-        capabilities: What it can do beyond `Adapter`; a subset of `CAPABILITIES`.
+            empty where the adapter stores nothing about people.
+        capabilities: Protocols that it supports beyond `Adapter`; a subset of `CAPABILITIES`.
         nonebot_name: What NoneBot's ``SUPERUSERS`` calls the platform, where that is not ``name``.
         bare_superusers: Whether an id in ``SUPERUSERS`` without a platform is one of this platform.
         address_settings: Settings that hold WebSocket addresses of the platform. Their ports are
@@ -164,4 +165,5 @@ _CHECKS: Mapping[str, tuple[type, Callable[[Any], bool], str]] = MappingProxyTyp
         ),
     }
 )
-"""For each key of a table: its type, what a value (or each of a list) must fit, and in words."""
+"""For each key of a table: its type, a check of the value (or of each in a list), and what is
+expected, for the error."""

@@ -13,8 +13,7 @@ from nekro_core.chat import ChatMessage
 from nekro_core.store import StoreUnavailable
 
 RETRY_S = (0.2, 1.0, 4.0, 15.0)
-"""Pauses before a message that could not be stored is offered again; the last one again and again.
-"""
+"""Pauses in seconds before each further attempt to store a message; the last one repeats."""
 
 
 async def accept_patiently(
@@ -23,15 +22,15 @@ async def accept_patiently(
     *,
     pauses: Sequence[float] = RETRY_S,
 ) -> None:
-    """Hand a message over, again and again until the store can be written. Its chat waits, and when
-    the chat's queue is full the platform is not read. To skip the message would lose it, since
-    later ones say how far the history is known. Any other error is raised after the last
-    pause: a message that cannot be stored must not silence its chat.
+    """Hand a message over, and repeat until the store can be written. Meanwhile its chat waits;
+    when the chat's queue is full, the platform is not read. A skipped message would be lost, since
+    the time of later ones says how far the history is known. Any other error is raised after the
+    last pause, so that a message that cannot be stored does not block its chat.
 
     Args:
-        accept: What takes the message, `Host.accept` for one.
+        accept: The function that takes the message, such as `Host.accept`.
         message: The message.
-        pauses: Seconds before each further attempt; the last one again and again.
+        pauses: Seconds before each further attempt; the last one repeats.
     """
     for tries in itertools.count():
         try:
@@ -48,12 +47,12 @@ async def accept_patiently(
 class AdapterTasks:
     """The tasks of an adapter, which end with it.
 
-    ``serve`` is entered with a task group of the adapter's own. When the adapter is closed it is
-    left, while those tasks still run, so that it can let them finish what they have begun (it
-    bounds that itself); then they are cancelled.
+    The context that ``serve`` returns gets a task group for the adapter's tasks. It is left when
+    the adapter is closed, while those tasks still run. So it can let them finish their work, within
+    a bound that it sets. Then the tasks are cancelled.
 
     Args:
-        serve: Called with a task group; what it gives is entered while the adapter runs.
+        serve: Called with a task group; returns the context that is entered while the adapter runs.
     """
 
     def __init__(self, serve: Callable[[TaskGroup], AbstractAsyncContextManager[object]]) -> None:
@@ -62,8 +61,8 @@ class AdapterTasks:
         self._ended: anyio.Event | None = None
 
     async def start(self, owner: TaskGroup) -> None:
-        """Begin in a task of ``owner``, the driver's task group for one; returns once ``serve`` is
-        entered, and raises what that raises.
+        """Begin in a task of ``owner``, such as the driver's task group. Returns once the context
+        of ``serve`` is entered, and raises its errors.
 
         Args:
             owner: The task group that the adapter's tasks run below.
@@ -71,7 +70,7 @@ class AdapterTasks:
         await owner.start(self._run)
 
     async def aclose(self) -> None:
-        """End, and wait until it is over. May be called twice, and without a start."""
+        """Stop, and wait for the end. May be called twice, and without a start."""
         self._stop.set()
         if self._ended is not None:
             await self._ended.wait()

@@ -1,7 +1,7 @@
-"""Makes texts storable and sendable, whatever a peer put into them.
+"""Makes any text from a peer safe to store and send.
 
-JSON can spell half of a surrogate pair (``"\\ud83d"``) and Python can hold it, but neither a
-database nor a socket can take it. Here it becomes U+FFFD, once, when it comes in.
+JSON can spell half of a surrogate pair (``"\\ud83d"``) and Python can hold it, but a database or a
+socket cannot take it. This module replaces it with U+FFFD when the text arrives.
 """
 
 from typing import TypeVar
@@ -12,13 +12,14 @@ from nekro_core.chat import ChatMessage, Sender, decode_segments, encode_segment
 from nekro_core.chat.segments import Segments, Unknown
 
 MOST_SEGMENTS = 2_000
-"""Of one message. Nobody writes as many; each costs time whenever its chat is shown to a model."""
+"""Of one message. People do not write as many; each costs time whenever its chat is shown to a
+model."""
 
 _Value = TypeVar("_Value")
 
 
 def clean_text(text: str) -> str:
-    """The text with each lone surrogate replaced."""
+    """Replace each lone surrogate of a text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -27,7 +28,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_segments(segments: Segments) -> Segments:
-    """Segments whose every text can be encoded; the same object where all could."""
+    """Make every text of the segments encodable; returns the same object where nothing changes."""
     try:
         encode_segments(segments)
     except UnicodeEncodeError:
@@ -37,9 +38,9 @@ def clean_segments(segments: Segments) -> Segments:
 
 
 def clean_message(message: ChatMessage) -> ChatMessage:
-    """The message with the texts of its sender, ids and segments cleaned. Of more than
-    `MOST_SEGMENTS` the middle is left out, and a segment there says so: what a crowd is told stands
-    before or behind its mentions."""
+    """Clean the texts of a message's sender, ids and segments. Of more than `MOST_SEGMENTS`
+    segments the middle is replaced by one that says so: in a message with many mentions the text is
+    before or after them."""
     sender, segments = message.sender, message.segments
     if len(segments) > MOST_SEGMENTS:
         left_out = Unknown("more", f"{len(segments) - MOST_SEGMENTS} more pieces")

@@ -1,4 +1,4 @@
-"""Errors of sending. What a platform answers is no error but a `Receipt`.
+"""Errors of sending. A platform's answer is not an error but a `Receipt`.
 
 ::
 
@@ -14,7 +14,7 @@ from nekro_core.system.errors import NekroError
 
 
 class DeliveryError(NekroError):
-    """A send was not begun; nothing of it left."""
+    """A send was not begun; no part of it was sent."""
 
 
 class NothingToSend(DeliveryError):
@@ -26,8 +26,8 @@ class TooManySends(DeliveryError):
 
 
 class CannotDo(DeliveryError):
-    """There is no such message, or nothing of the kind can be done about it now; says why."""
+    """There is no such message, or its state does not allow the action; the text says why."""
 
 
 class NotFetched(NekroError):
-    """There are no bytes; the text says why, for a person to read."""
+    """A fetch brought no bytes; the text tells a person why."""

@@ -1,27 +1,28 @@
-"""How adapters and plugins keep received media, and make links to it."""
+"""Protocols with which adapters and plugins store received media and link to them."""
 
 from typing import Literal, Protocol
 
 from nekro_core.chat import ChatKey, Media
 
 Expected = Literal["", "image", "audio", "video", "file"]
-"""What a medium must turn out to be; ``file`` is anything, an empty text what its name claims."""
+"""The kind that a medium must have: ``file`` for any, empty for the kind that its name claims."""
 
 
 class MediaKeeper(Protocol):
-    """Bounded, sniffed storage of what a chat received. What cannot be had, or is not what was
-    expected, comes back as a `Media` with a ``problem`` in words; nothing is raised for it."""
+    """Stores the media that a chat received, within bounds, and detects their types. A medium that
+    cannot be fetched, or is not of the expected kind, is returned as a `Media` whose ``problem``
+    says why; nothing is raised for it."""
 
     async def keep_bytes(
         self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
     ) -> Media:
-        """Store bytes that are already here.
+        """Store bytes that are already in memory.
 
         Args:
             chat_key: The chat that received them.
             data: The bytes.
             name: What people see.
-            expect: What it must turn out to be; empty for what its name claims.
+            expect: The kind that it must have; empty for the kind that its name claims.
 
         Returns:
             The kept medium, or one with a ``problem``.
@@ -44,17 +45,17 @@ class MediaKeeper(Protocol):
 
 
 class MediaLinker(Protocol):
-    """Makes links to kept media: signed, short-lived, answered by the bot's own web server."""
+    """Makes signed, short-lived links to stored media. The bot's web server answers them."""
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
         """Make a link to a medium of the chat.
 
         Args:
             chat_key: The chat that the medium belongs to.
-            media: A medium that the bot keeps.
-            address: How whoever gets it reaches the bot's web server (``http://10.0.0.5:8080``);
-                empty for the operator's setting.
+            media: A medium that the bot has stored.
+            address: The base address at which the recipient reaches the bot's web server
+                (``http://10.0.0.5:8080``); empty for the operator's setting.
 
         Returns:
-            The link; empty where there is no address, or the medium is none that we keep.
+            The link; empty where there is no address, or the bot has not stored the medium.
         """

@@ -1,4 +1,4 @@
-"""Deletes old rows and old media, in small slices beside the messages."""
+"""Deletes old rows and old media, in small slices so that messages are not delayed."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,13 +13,13 @@ from nekro_core.system.background_tasks import background_tasks
 
 DAY_S = 86_400.0
 _PAUSE_S = 0.05
-"""Between two slices: messages have the database to themselves for nineteen twentieths of it."""
+"""Pause between two slices; messages have the database to themselves for about 95 % of the time."""
 _FIRST_S = 300.0
-"""How long after the start the first round begins: a start has other things to do."""
+"""Seconds from the start to the first round; a start has other things to do."""
 
 
 class ExpiringMedia(Protocol):
-    """What is needed of `nekro_core.delivery.media.store.MediaStore`."""
+    """The part of `nekro_core.delivery.media.store.MediaStore` that is used here."""
 
     async def tidy(self, now: float) -> int:
         """Delete old files; returns how many."""
@@ -29,11 +29,11 @@ class RetentionStep(Protocol):
     """A method of `nekro_core.store.retention.RowRetention`."""
 
     def __call__(self, *, before: float, after: int = 0) -> Awaitable[int]:
-        """Take a slice away and say where to go on."""
+        """Delete one slice, and return where to continue; 0 at the end."""
 
 
 class RetentionLoop:
-    """``wall`` counts seconds since 1970."""
+    """Deletes old rows and media round after round. ``wall`` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class RetentionLoop:
         *,
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """At work until the block is left."""
+        """Run the rounds until the block is left."""
         tidying = cls(store, media, settings, wall=wall)
         async with background_tasks() as tasks:
             tasks.start_soon(tidying.live, name="what is old")
             yield tidying
 
     async def live(self) -> None:
-        """Go round until cancelled."""
+        """Run one round after another until cancelled."""
         await anyio.sleep(_FIRST_S)
         while True:
             try:
@@ -75,7 +75,7 @@ class RetentionLoop:
             await anyio.sleep(self._settings.round_s)
 
     async def run_once(self) -> None:
-        """One round. Raises `StoreError` and `OSError`."""
+        """Run one round. Raises `StoreError` and `OSError`."""
         now, keep, old = await self._now(), self._settings, self._store.retention
         await self._all_of(old.messages, now, keep.messages_days)
         await self._all_of(old.turns, now, keep.turns_days)
@@ -86,8 +86,8 @@ class RetentionLoop:
             logger.info("{} old media are gone", gone)
 
     async def _now(self) -> float:
-        """Today, or the day after the newest message that a platform dated: a clock that went
-        wrong by years must not take the whole history away."""
+        """Now, or a day after the newest message's time, whichever is earlier: a clock that is
+        wrong by years must not delete the whole history."""
         newest = await self._store.retention.newest_message_time()
         return min(self._wall(), newest + DAY_S)
 

@@ -1,4 +1,4 @@
-"""The settings of the way in and the way out, under ``NEKRO_DELIVERY__``."""
+"""The settings of receiving and sending, under ``NEKRO_DELIVERY__``."""
 
 from pydantic import Field
 
@@ -14,26 +14,26 @@ class DeliverySettings(SendRateSettings):
     where the platform carries files; 0 always sends pieces."""
 
     longest_wait_s: float = Field(default=60.0, ge=0)
-    """A message that would have to wait longer for its place in the window is dropped."""
+    """A message is dropped if the rate limit would delay it longer than this."""
 
     call_s: float = Field(default=60.0, gt=0)
-    """Longest platform call; after it the outcome is unknown."""
+    """Time-out of a platform call; after it the outcome is unknown."""
 
     call_bytes_s: int = Field(default=500_000, gt=0)
-    """A call that carries media has a second more for each so many bytes."""
+    """A call that carries media gets one second more for each of these many bytes."""
 
     resend_for_s: float = Field(default=600.0, ge=0)
-    """A message never handed over (account offline, restart) is sent late only if younger."""
+    """A message that was not sent yet (account offline, restart) is still sent if it is younger."""
 
     retry_s: float = Field(default=2.0, gt=0)
-    """How often an offline account's waiting messages are tried."""
+    """Seconds between attempts to send the waiting messages of an offline account."""
 
     settle_s: float = Field(default=15.0, ge=0)
-    """How long a message may be on its way whose outcome is unknown. Where the platform can be
-    asked and does not show it after so long, it is sent again, in its place; 0 never asks."""
+    """How long a message with an unknown outcome may be under way. Where the platform can be asked
+    and does not show the message after this time, it is sent again, in its place; 0 never asks."""
 
     waiting_per_chat: int = Field(default=200, gt=0)
-    """Messages that may stand in line to one chat (account offline, platform slow); what comes
-    beyond is dropped, and whoever sent it is told."""
+    """Messages that may wait for one chat (account offline, platform slow). Further ones are
+    dropped, and their senders get a receipt that says so."""
 
     media: MediaSettings = MediaSettings()

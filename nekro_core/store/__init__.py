@@ -1,4 +1,5 @@
-"""What the bot remembers: Tortoise models, migrations, and one small repository for each kind."""
+"""Reads and writes the database: Tortoise models, migrations, and a repository for each kind of
+row."""
 
 from nekro_core.store.database import SqlStatement
 from nekro_core.store.errors import (

@@ -1,9 +1,9 @@
 """Reads and writes: one task commits all writes, in the order of their calls.
 
 A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
-them together: under load many writes share a commit, which is what costs time on SQLite, and a
-single write waits for nobody. Since writes are committed in the order of their calls, the numbers
-of rows never have a gap that is filled later.
+them together. Under load many writes share a commit, which is the slow part on SQLite. A single
+write does not wait for others. Since writes are committed in the order of their calls, a gap in the
+numbers of rows is never filled later.
 
 SQL has ``?`` for values and uses only what SQLite and PostgreSQL both understand.
 """
@@ -27,7 +27,7 @@ class InsertStatement:
     columns: tuple[str, ...]
 
     def sql(self, rows: int) -> str:
-        """The SQL for so many rows."""
+        """The SQL for this number of rows."""
         one = f"({', '.join('?' * len(self.columns))})"
         return (
             f"INSERT INTO {self.table} ({', '.join(self.columns)}) "
@@ -45,8 +45,8 @@ class SqlStatement(NamedTuple):
 def upsert(
     table: str, row: Mapping[str, Value], *, key: Collection[str], fixed: Collection[str] = ()
 ) -> SqlStatement:
-    """Insert a row, or update the one with the same ``key``, except its ``fixed`` columns. Names of
-    tables and columns are our own constants."""
+    """Insert a row, or update the one with the same ``key``, except its ``fixed`` columns. Callers
+    pass only constants as names of tables and columns."""
     changed = (each for each in row if each not in key and each not in fixed)
     return SqlStatement(
         f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) "
@@ -69,7 +69,7 @@ class _Write:
 
 
 class Database:
-    """Reads and writes on one engine. `keep` must run meanwhile."""
+    """Reads and writes on one engine. Writes need a task that runs `keep`."""
 
     def __init__(self, engine: DatabaseEngine, *, batch: int, queue: int = 20_000) -> None:
         self._engine = engine
@@ -106,8 +106,9 @@ class Database:
         """Queue statements that are committed together. They are queued before this returns.
 
         Awaiting the result gives the rows of each statement, or raises `StoreError` if nothing was
-        written. ``committed`` is called in the order of commits and before the caller goes on, also
-        if the caller was cancelled. ``failed`` is called if nothing was written. Neither may raise.
+        written. ``committed`` is called in the order of commits and before the caller goes on, even
+        if the caller was cancelled. ``failed`` is called if nothing was written, except when the
+        store is closed already. Neither may raise.
         """
         done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= self._queue:
@@ -196,13 +197,13 @@ class _Group:
 
 
 def _mark_retrieved(done: "asyncio.Future[list[Rows]]") -> None:
-    """Mark a failure as seen: asyncio would log it if the caller was cancelled."""
+    """Mark a failure as retrieved: otherwise asyncio logs it if the caller was cancelled."""
     if not done.cancelled():
         done.exception()
 
 
 def _grouped(writes: Sequence[_Write]) -> list[_Group]:
-    """The statements in order, with neighbouring inserts into one table as one."""
+    """The statements in order. Neighbouring inserts into one table become one."""
     groups: list[_Group] = []
     for write in writes:
         for statement, values in write.statements:

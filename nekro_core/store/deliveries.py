@@ -1,4 +1,4 @@
-"""What is to go out, and what became of it."""
+"""The rows of outgoing platform calls, and their outcomes."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -46,8 +46,8 @@ class DeliveryRepository:
         stored: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
     ) -> Awaitable[list[Rows]]:
-        """Keep the calls of one send and the history lines that show them, together. ``stored`` or
-        ``failed`` is called, in the order of the calls."""
+        """Store the calls of one send and the history lines that show them, together. Then
+        ``stored`` or ``failed`` is called, in the order of the calls of this method."""
         statements: list[SqlStatement] = [*before]
         statements += [SqlStatement(_INSERT, _values(row)) for row in rows]
         statements += [self._messages.insert_statement(record, None) for record in records]
@@ -64,8 +64,8 @@ class DeliveryRepository:
     ) -> Awaitable[list[Rows]]:
         """Write a new state, in the row and in the history line that shows it.
 
-        With the id that the platform gave, an echo of our own message is known as a duplicate; one
-        that was faster than the answer is marked as recalled, so that it shows once.
+        The id that the platform gave makes an echo of our own message a duplicate. An echo that
+        came before the platform's answer is marked as recalled, so that the message is shown once.
         """
         statements: list[SqlStatement] = [
             SqlStatement(
@@ -83,7 +83,7 @@ class DeliveryRepository:
                     (True, instance, unique, row.record_seq),
                 ),
                 SqlStatement(
-                    # A platform that gives an id twice must not undo the whole write.
+                    # If a platform gives an id twice, the write must still succeed.
                     "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
                     "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
                     "THEN unique_id ELSE ? END WHERE seq = ?",
@@ -101,12 +101,12 @@ class DeliveryRepository:
         )
 
     async def get(self, delivery_id: str) -> DeliveryRow | None:
-        """One row."""
+        """Get one row."""
         rows = await self._database.read(f"{_SELECT} WHERE d.delivery_id = ?", delivery_id)
         return _row(rows[0]) if rows else None
 
     async def in_state(self, *states: DeliveryState) -> list[DeliveryRow]:
-        """Rows in any of these states, in the order in which they were asked for."""
+        """Rows in any of these states, in the order in which the calls were requested."""
         marks = ", ".join("?" * len(states))
         rows = await self._database.read(
             f"{_SELECT} WHERE d.state IN ({marks}) ORDER BY d.id", *(s.value for s in states)
@@ -114,15 +114,15 @@ class DeliveryRepository:
         return [_row(row) for row in rows]
 
     async def undecided(self, *, since: float) -> list[DeliveryRow]:
-        """Rows that wait to be handed over, and those asked for ``since`` then of which nobody
-        knows whether they arrived; in order."""
+        """``pending`` rows, and ``unknown`` ones that were created at ``since`` or later; in
+        order."""
         rows = await self._database.read(
             f"{_SELECT} WHERE d.state IN (?, ?) AND (d.state = ? OR d.created >= ?) "
-            # Of what people have stopped, nothing is sent late.
+            # Nothing that a stopped turn asked for is sent late.
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM runs r "
             "JOIN turns t ON t.id = r.turn_id "
             "WHERE r.run_id = d.run_id AND t.stop = 'stopped')) "
-            # What was said after it is said: it could only come out of its place.
+            # A later message of the chat was sent: this one would come out of order.
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM deliveries n "
             "WHERE n.chat_key = d.chat_key AND n.id > d.id AND n.state = ?)) ORDER BY d.id",
             DeliveryState.PENDING.value,
@@ -142,8 +142,8 @@ class DeliveryRepository:
         before: str = "",
         limit: int = 50,
     ) -> list[DeliveryRow]:
-        """The newest rows in any of these states, newest first: of one chat or of all, and with
-        ``before`` only what was asked for before that one."""
+        """The newest rows in any of these states, newest first, of one chat or of all. With
+        ``before`` only rows that are older than that one."""
         where = [f"d.state IN ({', '.join('?' * len(states))})"]
         values: list[Value] = [state.value for state in states]
         if chat_key is not None:
@@ -158,7 +158,7 @@ class DeliveryRepository:
         return [_row(row) for row in rows]
 
     async def platform_ids(self, chat_key: ChatKey, limit: int) -> list[tuple[int, str]]:
-        """Number and platform's id of the chat's newest messages that have one."""
+        """The ``seq`` and the platform's id of the chat's newest messages that have such an id."""
         rows = await self._database.read(
             "SELECT seq, message_id FROM messages WHERE chat_key = ? AND message_id <> '' "
             "ORDER BY seq DESC LIMIT ?",
@@ -168,7 +168,7 @@ class DeliveryRepository:
         return [(row["seq"], row["message_id"]) for row in rows]
 
     async def renew(self, row: DeliveryRow, reason: str) -> DeliveryRow:
-        """Let a call be made anew, as if it were asked for now; the row as it is then."""
+        """Make a row ``pending`` again, as if the call were requested now. Returns the new row."""
         now = self._clock()
         await self._database.write(
             SqlStatement(
@@ -192,12 +192,12 @@ class DeliveryRepository:
         )
 
     async def of_run(self, run_id: str) -> list[DeliveryRow]:
-        """What a run sent, in order."""
+        """The rows of a run, in order."""
         rows = await self._database.read(f"{_SELECT} WHERE d.run_id = ? ORDER BY d.id", run_id)
         return [_row(row) for row in rows]
 
     async def of_turn(self, turn_id: int) -> list[DeliveryRow]:
-        """What all runs of a turn sent, in order."""
+        """The rows of all runs of a turn, in order."""
         rows = await self._database.read(
             f"{_SELECT} JOIN runs r ON r.run_id = d.run_id WHERE r.turn_id = ? ORDER BY d.id",
             turn_id,

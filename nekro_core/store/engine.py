@@ -7,7 +7,7 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 Value = str | int | float | bool | None
 Bound = tuple[str, tuple[Value, ...]]
-"""SQL with ``?`` where a value goes, and the values."""
+"""SQL with ``?`` for each value, and the values."""
 
 
 class DatabaseEngine(Protocol):

@@ -18,7 +18,7 @@ from nekro_core.system.errors import NekroError
 
 
 class StoreError(NekroError):
-    """Whatever the store cannot do."""
+    """The store cannot do what was asked."""
 
 
 class DataFolderInUse(StoreError):
@@ -39,11 +39,11 @@ class DatabaseTooNew(StoreError):
 
 
 class MigrationFailed(StoreError):
-    """The tables could not be brought up to date; says where the copy from before lies."""
+    """The tables could not be brought up to date; the text says where the earlier copy is."""
 
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached or written now. Nothing of the refused work was kept."""
+    """The database cannot be reached or written now. Nothing of the refused work was stored."""
 
 
 class UniqueConflict(StoreError):

@@ -15,7 +15,7 @@ from nekro_core.store.errors import DataFolderInUse
 FILE_NAME = "nekro.lock"
 _LEAVING_S = 3.0
 """Seconds to wait for a lock whose owner is dead or has not yet written its name. A program that a
-killed bot was starting has the lock's file open for a moment."""
+killed bot was starting may hold the lock's file open for a moment."""
 _AGAIN_S = 0.02
 
 

@@ -20,7 +20,7 @@ class ModelUseRepository:
         self._database = database
 
     def add(self, use: ModelUse) -> Awaitable[object]:
-        """Queue a row. Nobody has to wait for it."""
+        """Queue a row. The result need not be awaited."""
         return self._database.write(
             SqlStatement(
                 _INSERT,
@@ -43,7 +43,7 @@ class ModelUseRepository:
         )
 
     async def usage(self, *, since: float, plugin: str) -> Usage:
-        """What the requests of a plugin used together, of those that began ``since`` then."""
+        """The sum of a plugin's requests that began at ``since`` or later."""
         (row,) = await self._database.read(
             "SELECT COALESCE(SUM(prompt_tokens), 0) AS prompt, "
             "COALESCE(SUM(completion_tokens), 0) AS completion FROM model_uses "

@@ -1,4 +1,4 @@
-"""Questions and tasks that wait for somebody, kept over a restart."""
+"""Stores the questions and tasks that wait for a person, so that they survive a restart."""
 
 from collections.abc import Awaitable
 
@@ -10,8 +10,8 @@ from nekro_core.store.values import WaitingRow
 
 
 class WaitingRepository:
-    """Rows that the process also has in memory. Nobody waits for a write: a row that cannot be
-    written stays in memory alone, and the log says so."""
+    """Rows that the process also has in memory. Callers do not await writes: a row that cannot be
+    written stays only in memory, and the log says so."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Who and where: the bot's accounts, the chats, the persons in them."""
+"""The bot's accounts, the chats, and the persons in them."""
 
 import hashlib
 import re
@@ -14,11 +14,11 @@ from nekro_core.store.models import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000
-"""Names kept in memory to see a change without a read: about 4 MB."""
+"""Names held in memory, to notice a change without a read: about 4 MB."""
 
 
 class AccountRepository:
-    """Which account an instance of a chat key means. All of them are few, so they are in memory."""
+    """The accounts that instances are bound to. They are few, so all are in memory."""
 
     def __init__(
         self, database: Database, *, accounts: list[Account], clock: Callable[[], float]
@@ -36,31 +36,32 @@ class AccountRepository:
         return self._by_instance.get(instance)
 
     def bound(self, adapter: str, account: str) -> float | None:
-        """When an account was bound; nothing where it never was."""
+        """When an account was bound; None if it never was."""
         known = self._of_adapter.get(adapter, {}).get(account)
         return known.bound if known is not None else None
 
     def adapter_of(self, instance: str) -> str:
-        """The adapter of an instance. One that is bound to no account (a page has none of its own)
+        """The adapter of an instance. An instance without an account (such as that of a page)
         begins with the adapter's name."""
         account = self._by_instance.get(instance)
         return account.adapter if account else instance.partition(".")[0]
 
     def own(self, instance: str) -> frozenset[str]:
-        """Ids of all our accounts on the platform of an instance."""
+        """Ids of all accounts of the bot on the platform of an instance."""
         account = self._by_instance.get(instance)
         return frozenset(self._of_adapter[account.adapter]) if account else frozenset()
 
     def instances(self, adapter: str) -> dict[str, str]:
-        """An adapter's accounts, and the instance of each, first bound first."""
+        """An adapter's accounts with their instances, in the order in which they were bound."""
         return {name: each.instance for name, each in self._of_adapter.get(adapter, {}).items()}
 
     async def bind(self, adapter: str, account: str, *, name: str = "") -> str:
-        """The instance of an account, made at first sight: ``name`` where the operator gave one,
-        else the adapter's own name for its first account, then ``adapter.account``.
+        """Return the instance of an account. A new account gets ``name`` where the operator gave
+        one; else the adapter's first account gets the adapter's name, and later ones
+        ``adapter.account``.
 
         Raises `UniqueConflict` where ``name`` is another account's, `ChatKeyError` where it cannot
-        stand in a chat key.
+        be part of a chat key.
         """
         if known := self._of_adapter[adapter].get(account):
             return known.instance
@@ -90,13 +91,13 @@ class AccountRepository:
             return instance
 
     async def assign(self, adapter: str, account: str, instance: str) -> bool:
-        """Let an instance speak through this account from now on, as the operator says: a name for
-        one that has no chats yet, or another account in the place of one that is gone, whose chats
-        it takes over. False where it is so already.
+        """Bind an instance to this account from now on, as the operator wants. It names an account
+        without chats, or the account takes over the instance of another account, with its chats.
+        False where it is bound so already.
 
-        Raises `UniqueConflict` where the account has chats under another name, which never moves,
-        or the instance is another adapter's, and `ChatKeyError` for what cannot stand in a chat
-        key.
+        Raises `UniqueConflict` where the account has chats under another name, which never changes,
+        or the instance is another adapter's. Raises `ChatKeyError` for a name that cannot be part
+        of a chat key.
         """
         ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
         if len(account) > MAX_ID:
@@ -129,8 +130,8 @@ class AccountRepository:
                         "UPDATE accounts SET account = ? WHERE instance = ?", (account, instance)
                     )
                 )
-                # Many platforms number messages by account: what the new one hears must not be
-                # taken for what the former one has heard.
+                # Many platforms number messages by account: messages of the new account must not
+                # count as duplicates of the former account's.
                 statements.append(
                     SqlStatement(
                         "UPDATE messages SET unique_id = NULL WHERE instance = ?", (instance,)
@@ -155,7 +156,7 @@ class AccountRepository:
             return True
 
     def all(self) -> tuple[Account, ...]:
-        """Every account, by adapter."""
+        """All accounts, sorted by instance."""
         return tuple(sorted(self._by_instance.values(), key=lambda each: each.instance))
 
     def _free_instance(self, adapter: str, account: str) -> str:
@@ -174,7 +175,7 @@ class AccountRepository:
 
 
 class ChatRepository:
-    """The chats that were heard of."""
+    """The chats that the bot knows."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database = database
@@ -182,8 +183,8 @@ class ChatRepository:
         self._known: set[ChatKey] = set()
 
     def seen(self, chat_key: ChatKey) -> tuple[SqlStatement, ...]:
-        """What must be written so that the chat is known; nothing where it is, or will be by a
-        write that is in line. A write that fails must say so with `forget`."""
+        """The statements that store the chat; none if it is stored already, or a queued write will
+        do it. If the caller's write fails, it must call `forget`."""
         if chat_key in self._known:
             return ()
         self._known.add(chat_key)
@@ -200,7 +201,7 @@ class ChatRepository:
         self._known.discard(chat_key)
 
     async def all(self) -> list[ChatKey]:
-        """Every chat, newest activity first."""
+        """All chats, newest activity first."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key) "
             "AS newest FROM chats c ORDER BY newest DESC NULLS LAST"
@@ -218,7 +219,7 @@ class ChatRepository:
         return [ChatKey.parse(row["chat_key"]) for row in rows]
 
     async def newest_times(self, instance: str) -> dict[ChatKey, float]:
-        """For each chat, the platform's time of the last message that was heard there."""
+        """For each chat, the platform's time of its newest message."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT time FROM messages m WHERE m.chat_key = c.chat_key "
             "AND m.author = ? ORDER BY seq DESC LIMIT 1) AS newest FROM chats c WHERE instance = ?",
@@ -232,12 +233,12 @@ class ChatRepository:
         }
 
     async def mark_handled(self, chat_key: ChatKey, seq: int) -> None:
-        """Everything through ``seq`` was dealt with, as far as a restart is concerned."""
+        """Mark all records up to ``seq`` as handled, so that a restart does not answer them."""
         await self._database.write(mark_handled_statement(str(chat_key), seq))
 
 
 def mark_handled_statement(chat_key: str, seq: int) -> SqlStatement:
-    """The statement behind `ChatRepository.mark_handled`; never goes back."""
+    """The statement of `ChatRepository.mark_handled`; it never lowers the number."""
     return SqlStatement(
         "UPDATE chats SET handled_seq = ? WHERE chat_key = ? AND handled_seq < ?",
         (seq, chat_key, seq),
@@ -245,7 +246,7 @@ def mark_handled_statement(chat_key: str, seq: int) -> SqlStatement:
 
 
 class UserRepository:
-    """The persons who wrote, by account."""
+    """The persons who wrote, by instance."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database = database
@@ -253,15 +254,15 @@ class UserRepository:
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def seen(self, instance: str, sender: Sender) -> tuple[SqlStatement, ...]:
-        """What must be written so that the person is known by this name; nothing where so. A
-        write that fails must say so with `forget`."""
+        """The statements that store the person with this name; none if that is stored already. If
+        the caller's write fails, it must call `forget`."""
         known = self._names.get((instance, sender.user_id))
         if not sender.user_id or known == sender.name or (known is not None and not sender.name):
             return ()
         self._names[instance, sender.user_id] = sender.name
         if len(self._names) > _KNOWN_USERS:
             self._names.popitem(last=False)
-        # A notice often has no name: it must not blank the one that is known.
+        # A notice often has no name: it must not remove the known one.
         return (
             SqlStatement(
                 "INSERT INTO users (instance, user_id, name, first_seen) VALUES (?, ?, ?, ?) "
@@ -276,7 +277,7 @@ class UserRepository:
         self._names.pop((instance, sender.user_id), None)
 
     async def named(self, name: str, limit: int = 10) -> list[tuple[str, str]]:
-        """Whoever was last seen by this name: instances and user ids, first seen first."""
+        """Persons whose newest known name is this: instances and user ids, first seen first."""
         rows = await self._database.read(
             "SELECT instance, user_id FROM users WHERE name = ? ORDER BY first_seen LIMIT ?",
             name,
@@ -285,7 +286,7 @@ class UserRepository:
         return [(row["instance"], row["user_id"]) for row in rows]
 
     async def name(self, instance: str, user_id: str) -> str:
-        """The name last seen, or an empty text."""
+        """A person's newest known name, or an empty text."""
         rows = await self._database.read(
             "SELECT name FROM users WHERE instance = ? AND user_id = ?", instance, user_id
         )

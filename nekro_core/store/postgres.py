@@ -48,14 +48,14 @@ class PostgresTransaction:
         return rows
 
     async def was_committed(self, connection: Connection) -> bool:
-        """Whether the transaction was committed. Call it on the next connection, when the session
-        of the first has ended, so nothing is in progress. Raises the errors of asyncpg."""
+        """Whether the transaction was committed. Call it on the next connection, after the session
+        of the first has ended, so that nothing is in progress. Raises the errors of asyncpg."""
         if self._number is None:
             return True  # It changed nothing.
         try:
             status = await connection.fetchval("SELECT txid_status($1)", self._number)
         except asyncpg.InvalidParameterValueError:
-            return False  # A server that crashed has not kept the number, nor what was done.
+            return False  # A crashed server has lost the number, and the work too.
         return bool(status == "committed")
 
 
@@ -69,8 +69,7 @@ _MARK = 0x6E656B72
 """The first half of the advisory lock's key, "nekr"; the second is the schema's name."""
 
 _COMMAND_S = 30.0
-"""Longest that the server may take for one statement: a connection that is cut half-open says
-nothing at all."""
+"""Longest time for one statement: a half-open connection never answers."""
 
 _CONNECT_S = 10.0
 _AGAIN_S = 0.1
@@ -94,7 +93,7 @@ class PostgresEngine:
         self._options = {k: credentials[k] for k in _DRIVER_OPTIONS if k in credentials}
         self._settings = {
             "application_name": f"nekro-core, process {os.getpid()} on {socket.gethostname()}"[:63],
-            # So that the server lets go of a lock whose owner's machine is gone.
+            # Lets the server release the lock of an owner whose machine has died.
             "tcp_keepalives_idle": "30",
             "tcp_keepalives_interval": "10",
             "tcp_keepalives_count": "3",
@@ -112,8 +111,8 @@ class PostgresEngine:
     async def open(
         cls, credentials: Mapping[str, Any], *, patience_s: float
     ) -> AsyncIterator[Self]:
-        """Connect and become the owner. ``patience_s`` is how long to wait for a server that is
-        just starting, for a lock of a process that is just ending, and for a locked table.
+        """Connect and take the lock. ``patience_s`` is how long to wait for a server that is
+        starting, for the lock of a process that is ending, and for a locked table.
 
         Raises `DatabaseInUse` and `StoreUnavailable`.
         """
@@ -121,8 +120,8 @@ class PostgresEngine:
         try:
             await engine._connected()
             try:
-                # None is kept ready where none is used: a server that is away would be asked for
-                # one all the time. One that was used is kept.
+                # The pool opens no connection in advance: it would keep asking an absent server.
+                # Used connections stay open.
                 engine._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=_READERS,
@@ -144,9 +143,9 @@ class PostgresEngine:
             raise _translated(error) from error
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """See `DatabaseEngine.commit`. Where the connection was lost in the middle of a commit, the
-        next one is asked whether it was done. Where it was not, or the server said that nothing was
-        done because it is being stopped, it is tried again."""
+        """See `DatabaseEngine.commit`. If the connection was lost during a commit, the next
+        connection asks whether it was done. If it was not, or the server refused it because it is
+        stopping, the commit is tried once more."""
         for last in (False, True):
             connection = await self._connected()
             transaction = PostgresTransaction(statements)
@@ -169,7 +168,7 @@ class PostgresEngine:
                 if last:
                     raise _translated(error) from error
             except BaseException:
-                # Cut off in the middle: nobody knows what the connection is at.
+                # Cancelled halfway: the state of the connection is unknown.
                 self._drop()
                 raise
         raise AssertionError("unreachable")
@@ -186,7 +185,7 @@ class PostgresEngine:
             await self.read("VACUUM", ())
 
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
-        """Whoever has the lock knows that the session before has ended, and its work with it."""
+        """Ask the next connection. Since it has the lock, the earlier session has ended."""
         connection = await self._connected()
         try:
             return await transaction.was_committed(connection)
@@ -194,11 +193,11 @@ class PostgresEngine:
             raise _translated(error) from error
 
     async def _connected(self) -> Connection:
-        """The connection that writes, with the lock; made again where it was lost."""
+        """The connection that writes and holds the lock; opened again if it was lost."""
         if self._writer is not None and not self._writer.is_closed():
             return self._writer
         self._drop()
-        # Once it has failed, those in line are not each kept waiting as long again.
+        # After a failure the next writes do not each wait as long again.
         until = anyio.current_time() + (self._patience_s if self._patient else 0.0)
         while True:
             try:
@@ -265,7 +264,8 @@ class PostgresEngine:
 
 
 async def _nothing_to_reset(connection: Connection) -> None:
-    """A read leaves nothing behind; asyncpg's own answer is a second statement after each."""
+    """Do nothing, since a read leaves no state. asyncpg's default is a second statement after
+    each."""
 
 
 _STOPPING = (
@@ -273,7 +273,7 @@ _STOPPING = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
 )
-"""The server's own words that it did not do it."""
+"""Errors by which the server says that it did not run the statement."""
 
 
 def _translated(error: Exception) -> StoreError:

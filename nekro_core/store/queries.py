@@ -15,7 +15,7 @@ Sign = Literal["=", "<>", "<", "<=", ">", ">="]
 class WhereClause:
     """A condition in SQL, with ``?`` for each of ``values``; without SQL every row matches.
 
-    Only this module writes the SQL. What a plugin or a person gives is among the values.
+    Only this module writes the SQL. Input of plugins and persons is only in the values.
     """
 
     sql: str = ""
@@ -25,7 +25,7 @@ class WhereClause:
     def join(
         cls, clauses: Sequence["WhereClause"], *, any_of: bool = False, negated: bool = False
     ) -> "WhereClause":
-        """All of the clauses, or one of them with ``any_of``; ``negated`` is the opposite."""
+        """Join clauses: all must match, or any with ``any_of``; ``negated`` inverts the result."""
         sql = (" OR " if any_of else " AND ").join(f"({each.sql})" for each in clauses) or "1 = 1"
         values = tuple(value for each in clauses for value in each.values)
         return cls(f"{'NOT ' if negated else ''}({sql})", values)
@@ -33,23 +33,23 @@ class WhereClause:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; its methods make conditions on it. The name is a constant of ours."""
+    """A column of a table; its methods make conditions on it. The name must be a constant."""
 
     name: str
 
     def compare(self, sign: Sign, value: Value) -> WhereClause:
-        """Rows whose value compares so."""
+        """Rows whose value fulfils the comparison."""
         return WhereClause(f"{self.name} {sign} ?", (value,))
 
     def is_in(self, values: Sequence[Value], *, negated: bool = False) -> WhereClause:
-        """Rows whose value is one of these; with ``negated`` none of them."""
+        """Rows whose value is one of these, or with ``negated`` none of these."""
         if not values:
             return WhereClause("1 = 1" if negated else "1 = 0")
         marks = ", ".join("?" * len(values))
         return WhereClause(f"{self.name} {'NOT ' if negated else ''}IN ({marks})", tuple(values))
 
     def contains(self, text: str) -> WhereClause:
-        """Rows whose text contains this one, which is not empty, in the same case."""
+        """Rows whose text contains this non-empty text, in the same case."""
         # LIKE ignores case on SQLite; REPLACE does not, on any database.
         return WhereClause(f"REPLACE({self.name}, ?, '') <> {self.name}", (text,))
 
@@ -59,7 +59,7 @@ class Column:
 
 
 class ConditionQueries:
-    """Reads rows by condition. Names of tables and columns are constants of ours."""
+    """Reads rows by condition. Names of tables and columns must be constants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,8 +73,8 @@ class ConditionQueries:
         limit: int = 0,
         offset: int = 0,
     ) -> Rows:
-        """The rows that match, all of them with ``limit`` 0. A ``-`` before a column of ``order``
-        means descending."""
+        """The rows that match; ``limit`` 0 is no limit. A ``-`` before a column of ``order`` means
+        descending."""
         bounds = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit else ""
         columns = (f"{each[1:]} DESC" if each.startswith("-") else each for each in order)
         ordered = f" ORDER BY {', '.join(columns)}" if order else ""

@@ -28,8 +28,8 @@ class RowRetention:
         return float(rows[0]["time"]) if rows else 0.0
 
     async def messages(self, *, before: float, after: int = 0) -> int:
-        """Delete messages from before a time, except the newest of each chat and those of a timer
-        that is not over."""
+        """Delete messages from before a time, except the newest of each chat and those of an
+        unfinished timer."""
         rows = await self._database.read(
             "SELECT seq, time, chat_key FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
             after,
@@ -46,7 +46,7 @@ class RowRetention:
                     (*old, MIN_MESSAGES_PER_CHAT),
                 )
             )
-        # Messages are in the order of their arrival: after a slice of new ones, all are new.
+        # Messages are in the order of arrival: if a whole slice is new, all later ones are new.
         return rows[-1]["seq"] if old and len(rows) == SLICE else 0
 
     async def turns(self, *, before: float, after: int = 0) -> int:

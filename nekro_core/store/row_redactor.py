@@ -1,4 +1,4 @@
-"""Removes a person's id, name and words from the rows of others, which stay."""
+"""Removes a person's id, name and words from rows of others, which are not deleted."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ _TEXTS = {
     "timers": ("id", ("text", "title")),
     "waiting": ("id", ("data",)),
 }
-"""By table, its key and the columns whose texts may contain an id."""
+"""For each table its key, and the columns whose texts may contain an id."""
 
 
 class RowRedactor:

@@ -7,7 +7,7 @@ from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
-"""Characters that are stored of a call's arguments: enough to see what was meant, not a picture."""
+"""Characters of a call's arguments that are stored: enough for words, not for a picture."""
 
 _CALLS = 100
 """Calls that share a statement."""
@@ -47,8 +47,8 @@ class RunRepository:
         seconds: float,
         code: str | None = None,
     ) -> None:
-        """Store that a run ended. ``code`` replaces the code of its start: that of a streamed reply
-        is complete only now."""
+        """Store that a run ended. ``code`` replaces the code from its start, since the code of a
+        streamed reply is complete only now."""
         values = (output, stop, error, seconds)
         await self._database.write(
             SqlStatement(
@@ -95,8 +95,8 @@ class RunRepository:
         )
 
     def add_calls(self, run_id: str, calls: Sequence[ToolCall]) -> Awaitable[object]:
-        """Store tool calls. Each replaces its row from when it began. The write is queued before
-        this returns."""
+        """Store tool calls. Each replaces the row that was stored when it began. The write is
+        queued before this returns."""
         return self._database.write(
             *(_insert_calls(run_id, calls[at : at + _CALLS]) for at in range(0, len(calls), _CALLS))
         )

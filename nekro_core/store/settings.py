@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class RetentionSettings(BaseModel):
-    """How many days rows are kept. 0 keeps them for ever."""
+    """How many days rows are stored. 0 stores them for ever."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,7 +24,7 @@ class RetentionSettings(BaseModel):
 
 
 class StoreSettings(BaseModel):
-    """How the database is kept."""
+    """How the database is run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,8 +40,8 @@ class StoreSettings(BaseModel):
     keep: RetentionSettings = RetentionSettings()
 
     queue: int = Field(default=20_000, ge=100)
-    """Most writes that wait for the disk; what comes beyond is refused, and adapters stop reading.
-    One takes a few kilobytes."""
+    """Most writes that wait for the disk. Further ones are refused, and adapters stop reading. A
+    write takes a few kilobytes."""
 
     batch: int = Field(default=256, ge=1, le=1000)
     """Most writes that share a commit. SQLite binds 32,766 values at once; a message has 16."""

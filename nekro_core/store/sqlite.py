@@ -31,7 +31,7 @@ class SqliteEngine:
         """See `DatabaseEngine.commit`."""
         with _Translated():
             if len(statements) == 1:
-                # A statement is a transaction of its own.
+                # A single statement is its own transaction.
                 ((sql, values),) = statements
                 _, rows = await self._connection.execute_query(sql, list(values))
                 return [rows]
@@ -87,7 +87,8 @@ class _Translated:
             case IntegrityError() | sqlite3.IntegrityError():
                 raise UniqueConflict(f"a unique key is taken already: {error}") from error
             case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
-                # ValueError has UnicodeEncodeError and what aiosqlite says of a closed connection.
+                # ValueError: also UnicodeEncodeError, and aiosqlite's error for a closed
+                # connection.
                 raise StoreError(f"the database refused a value: {error}") from error
             case OverflowError():
                 raise StoreError(f"the database refused a value: {error}") from error

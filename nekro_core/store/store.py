@@ -83,7 +83,7 @@ class Store:
             # An error of the block is raised outside the group, so that no group wraps it.
             try:
                 with anyio.CancelScope(shield=True):
-                    # A migration or a connection that has begun is finished first.
+                    # If cancelled, a migration or connection that has begun is finished first.
                     database = await tasks.start(_keep, url, settings, clock)
                 try:
                     yield await cls._load(database, clock)
@@ -121,7 +121,7 @@ async def _keep(
 ) -> None:
     """Own the connection. Tortoise finds its connection in a context variable, which is set in this
     task alone. So two stores do not mix, and the caller's context is not changed."""
-    # A cancelled owner still has writes to commit; `Database.close` ends this.
+    # A cancelled task still commits the queued writes; `Database.close` ends it.
     with anyio.CancelScope(shield=True):
         async with open_engine(url, settings, clock) as engine:
             database = Database(engine, batch=settings.batch, queue=settings.queue)

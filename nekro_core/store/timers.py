@@ -1,4 +1,4 @@
-"""Timers, which wake chats."""
+"""Stores the timers that wake chats."""
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, Row, SqlStatement, upsert
@@ -55,7 +55,7 @@ class TimerRepository:
 
     @staticmethod
     def sweep_statement() -> SqlStatement:
-        """The statement that deletes timers that are over and that the chat's agent has handled."""
+        """The statement that deletes finished timers that the chat's agent has handled."""
         return SqlStatement(
             "DELETE FROM timers WHERE state = 'over' AND record_seq <= "
             "(SELECT handled_seq FROM chats WHERE chats.chat_key = timers.chat_key)"

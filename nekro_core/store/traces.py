@@ -1,4 +1,4 @@
-"""What there is of a person in the database."""
+"""Finds what the database has of a person."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class PersonTraces:
     Attributes:
         private: The chats with them alone.
         shared: Other chats where they wrote or woke a turn.
-        worked: The chats of both kinds in which code ran for them.
+        worked: The shared chats in which code ran for them.
         messages: How many messages they wrote.
         turns: How many turns they woke.
         media: The files that came with their messages, by chat.
         message_ids: The platform's ids of their messages.
         timers: Their timers, by chat and id.
         waiting: Ids of deliveries to them that are not decided yet.
-        names: What they were called.
+        names: Their names.
     """
 
     private: tuple[ChatKey, ...] = ()
@@ -49,12 +49,12 @@ class PersonTraces:
 
     @property
     def chats(self) -> tuple[ChatKey, ...]:
-        """All of them."""
+        """The private and the shared chats."""
         return (*self.private, *self.shared)
 
 
 async def traces_of(database: Database, person: Person) -> PersonTraces:
-    """Look for them. Raises `StoreUnavailable`."""
+    """Find the traces of a person. Raises `StoreUnavailable`."""
     read, user = database.read, person.user_id
     theirs, values = is_one_of("instance", person.instances)
     wrote = await read(
@@ -72,7 +72,8 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
     keys |= {
         key
         for key in (ChatKey.parse(row["chat_key"]) for row in known)
-        # Where an adapter serves several platforms a person is ``platform:user``, a chat is not.
+        # If an adapter serves several platforms, a person's id is ``platform:user``, but a chat's
+        # id has no platform.
         if key.kind is ChatKind.PRIVATE and key.native_id in (user, user.partition(":")[2])
     }
     private = await _alone(database, person, keys)
@@ -103,8 +104,8 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
 async def _alone(
     database: Database, person: Person, keys: Iterable[ChatKey]
 ) -> tuple[ChatKey, ...]:
-    """Private chats in which nobody else has written: a platform may call a room private that holds
-    several people, as Matrix does."""
+    """Private chats in which no other person wrote: a platform may call a room of several people
+    private, as Matrix does."""
     found = []
     for key in sorted(key for key in keys if key.kind is ChatKind.PRIVATE):
         others = await database.read(
@@ -119,7 +120,7 @@ async def _alone(
 
 
 async def _written_messages(database: Database, person: Person, private: Sequence[ChatKey]) -> Rows:
-    """Rows of the history that go, with those of deliveries, for their media and ids."""
+    """Rows of the history and of deliveries that will be deleted, for their media and ids."""
     runs, of_runs = runs_woken_by(person)
     theirs, values = is_one_of("instance", person.instances)
     found: list[Row] = [
@@ -159,8 +160,9 @@ async def _woken_turns(
 async def _timers(
     database: Database, person: Person, private: Sequence[ChatKey]
 ) -> tuple[tuple[ChatKey, str], ...]:
-    """Timers of private chats, and those that came to be in a turn that they woke: a chat takes
-    one at a time. (A run's own time would not do: it leaves out what its calls waited.)"""
+    """Timers of private chats, and those that were made during a turn that the person woke, since a
+    chat has one turn at a time. (A run's own time does not fit: it omits the waiting of its calls.)
+    """
     there, beginnings = chat_key_in(person.instances)
     rows = await database.read(
         "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM turns "
@@ -209,7 +211,7 @@ def _media(rows: Rows) -> Iterable[tuple[ChatKey, Media]]:
 
 
 def media_in(segments: Segments) -> Iterable[Media]:
-    """Everything that came with a message, in forwarded ones too."""
+    """All media of a message, including those in forwarded messages."""
     for segment in segments:
         match segment:
             case Image(media) | Video(media) | File(media):

@@ -38,7 +38,7 @@ class TurnLogRepository:
         return logged, await self._turns.steps(turn_id), await self._runs.of_turn(turn_id)
 
     async def spent(self, *, since: float) -> Usage:
-        """What all chats used together since then (seconds since 1970)."""
+        """The sum for all chats from this time on (seconds since 1970)."""
         return await self._turns.usage(since=since)
 
     async def _whole(self, turns: list[TurnRow]) -> list[LoggedTurn]:

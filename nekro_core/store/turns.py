@@ -1,4 +1,4 @@
-"""Turns, their steps, and what a dead process left undone."""
+"""Stores turns and their steps, and finds what a dead process left undone."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator
@@ -15,10 +15,10 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
-"""Records looked at after a restart: ten minutes of 160 messages a second."""
+"""Most records read after a restart: ten minutes at 160 messages a second."""
 _LATEST_TURNS = 50_000
-"""Turns looked at after a restart: ten minutes of 80 a second. All that a bot ever took would be a
-walk through the whole table."""
+"""Newest turns read after a restart: ten minutes at 80 a second. Without it the query would scan
+the whole table."""
 _NOTHING_WAITS = 2**62
 _THROUGH = "CASE WHEN trigger_seq > through_seq THEN trigger_seq ELSE through_seq END"
 _ANSWERED = (
@@ -28,7 +28,8 @@ _ANSWERED = (
     "UNION ALL SELECT chat_key, user_id, trigger_seq, through_seq FROM turns "
     "WHERE running_chat IS NOT NULL) latest GROUP BY chat_key, user_id"
 )
-"""How far each person's own turns came in each chat. A turn answers one person."""
+"""The newest record that each person's own turns have seen in each chat. A turn answers one
+person."""
 
 
 class _Begun:
@@ -48,7 +49,7 @@ class _Begun:
 
 
 class TurnRepository:
-    """At most one running turn a chat, and a trace of all."""
+    """All turns. A chat has at most one running turn."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database = database
@@ -57,9 +58,10 @@ class TurnRepository:
     def begin(
         self, chat_key: ChatKey, *, trigger_seq: int, through_seq: int, user_id: str = ""
     ) -> Awaitable[TurnRow]:
-        """Write down that a turn starts; its place in line is taken before this returns.
+        """Store that a turn starts. The write is queued before this returns.
 
-        May be awaited more than once. Raises `TurnRunning` where the chat has one.
+        The result may be awaited more than once. Raises `TurnRunning` where the chat has a running
+        turn.
         """
         written = self._database.write(
             SqlStatement(
@@ -79,7 +81,7 @@ class TurnRepository:
         return _Begun(chat_key, written)
 
     async def seen(self, turn_id: int, through_seq: int) -> None:
-        """A step of the turn has seen the records through ``through_seq``."""
+        """Store that a step of the turn has seen the records up to ``through_seq``."""
         await self._database.write(
             SqlStatement(
                 "UPDATE turns SET through_seq = ? WHERE id = ? AND through_seq < ?",
@@ -88,8 +90,8 @@ class TurnRepository:
         )
 
     async def resume(self, turn_id: int) -> TurnRow:
-        """Take an interrupted turn up once more: its ``attempts`` grow by one first, so that a
-        turn that kills the process is not taken up for ever."""
+        """Resume an interrupted turn. Its ``attempts`` grow by one first, so that a turn that kills
+        the process is not resumed for ever."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE turns SET attempts = attempts + 1 WHERE id = ? "
@@ -109,9 +111,10 @@ class TurnRepository:
         waiting_seq: int | None = None,
         only_asked: bool = False,
     ) -> None:
-        """The turn is over, and what it has seen is dealt with. ``stop`` says why. From
-        ``waiting_seq`` on that is only what its own person said: others wait for an answer. With
-        ``only_asked`` it is the record that woke it alone: the rest still waits."""
+        """End the turn and mark the records that it has seen as handled. ``stop`` says why it
+        ended. From ``waiting_seq`` on only its own person's records count as handled, since others
+        wait for an answer. With ``only_asked`` only the record that woke it counts for its person.
+        """
         most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
         through = (
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
@@ -134,24 +137,24 @@ class TurnRepository:
         )
 
     async def interrupted(self) -> list[TurnRow]:
-        """Turns that no process ended, oldest first. Ask before any turn begins."""
+        """Turns that no process ended, oldest first. Call it before any turn begins."""
         rows = await self._database.read(f"{_SELECT} WHERE running_chat IS NOT NULL ORDER BY id")
         return [_turn(row) for row in rows]
 
     async def unanswered(
         self, *, since: float, limit_per_person: int = 100
     ) -> list[UnansweredMessages]:
-        """What people said (platform's time ``since`` or later) that no turn of their own has seen
-        and nobody marked as handled, system lines that wait for the agent too; those that tell of a
-        timer however old they are. An interrupted turn counts: it may be taken up, and then sees
-        it, or be closed. Of each person in each chat the newest ``limit_per_person``: whoever
-        writes much drops nobody else's question."""
+        """Messages (platform's time ``since`` or later) that no turn of their sender has seen and
+        that are not marked as handled. System lines to the agent are included; those of timers at
+        any age. What an interrupted turn has seen counts as seen, and so does the record that woke
+        it: the turn is resumed or closed. For each person in each chat the newest
+        ``limit_per_person``, so that a person who writes much displaces no question of others."""
         columns = ", ".join(f"m.{column}" for column in INSERT.columns)
         rows = await self._database.read(
             f"SELECT {columns}, c.handled_seq FROM messages m "
             "JOIN chats c ON c.chat_key = m.chat_key "
             f"LEFT JOIN ({_ANSWERED}) a ON a.chat_key = m.chat_key AND a.user_id = m.user_id "
-            # Said so, SQLite begins with the few new ones, and does not walk through all there are.
+            # With this subquery SQLite begins with the few new rows and does not scan all.
             "WHERE m.seq IN (SELECT seq FROM messages WHERE time >= ? "
             "UNION SELECT record_seq FROM timers WHERE record_seq > 0) "
             "AND (m.author = ? OR (m.author = ? AND m.to_bot = ?)) "
@@ -185,7 +188,7 @@ class TurnRepository:
         ]
 
     async def get(self, turn_id: int) -> TurnRow | None:
-        """One turn."""
+        """Get one turn."""
         rows = await self._database.read(f"{_SELECT} WHERE id = ?", turn_id)
         return _turn(rows[0]) if rows else None
 
@@ -220,7 +223,8 @@ class TurnRepository:
         return [_turn(row) for row in rows]
 
     async def add_step(self, turn_id: int, step: Step) -> None:
-        """Keep one model reply. Raises `Conflict` where that position is taken."""
+        """Store one model reply. Raises `UniqueConflict` where the turn has a step at that
+        position."""
         of_turn = "(SELECT {} FROM turns WHERE id = ?)"
         await self._database.write(
             SqlStatement(
@@ -262,10 +266,10 @@ class TurnRepository:
         user_id: str | None = None,
         instances: Collection[str] = (),
     ) -> Usage:
-        """What replies begun ``since`` then cost together: of all, of a chat with its threads (or
-        of one thread), of a person. With what plugins asked of models on their behalf. An id is a
-        person's on one platform only: ``instances`` are the accounts whose chats count, all of them
-        where none is named."""
+        """The sum of the replies that began at ``since`` or later: of all chats, of a chat with its
+        threads (or of one thread), or of a person. Plugins' requests to models on their behalf are
+        included. A person's id is valid on one platform only, so ``instances`` restricts the chats
+        that count; without any, all count."""
         where = "started >= ?"
         values: list[Value] = [since]
         if chat_key is not None:

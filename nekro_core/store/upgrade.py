@@ -1,9 +1,9 @@
-"""Bring a database's tables up to date, or refuse one of a newer version.
+"""Brings a database's tables up to date, or refuses one of a newer version.
 
 A SQLite file is copied, the copy is migrated, and the copy then replaces the original, which stays
-under ``copies/``. Tortoise commits DDL at once and notes a migration only afterwards, so a process
-killed in between would leave tables that no version can use. On PostgreSQL all migrations are one
-transaction, and backups are the server's own affair.
+under ``copies/``. Tortoise commits DDL at once and records a migration only afterwards. So a
+process that is killed in between would leave tables that no version can use. On PostgreSQL all
+migrations are one transaction, and the operator makes the backups.
 
 A new file gets its tables directly from the models, in 25 ms instead of half a second. A test
 checks that all migrations together lead to the same tables.
@@ -65,7 +65,7 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
     try:
         await to_thread.run_sync(_copy_database, path, fresh)
         async with TortoiseContext() as context:
-            # Nobody uses the copy yet. It is synced before it replaces the original.
+            # The copy is not in use yet. It is synced before it replaces the original.
             credentials = {"file_path": str(fresh), "synchronous": "OFF"}
             await context.init(configuration("tortoise.backends.sqlite", credentials))
             if applied is None:
@@ -81,13 +81,13 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
 
 
 async def upgrade_server(tortoise: dict[str, Any]) -> None:
-    """Make or migrate the tables on a PostgreSQL server, all of it in one transaction: a process
-    killed in between leaves what was there. Same errors."""
+    """Make or migrate the tables on a PostgreSQL server in one transaction, so that a killed
+    process changes nothing. Raises the errors of `upgrade_file`."""
     try:
         async with TortoiseContext() as context:
             await context.init(tortoise)
             connection = context.db()
-            # Tortoise looks for this table before it makes it, which would end a transaction.
+            # Tortoise reads this table before it exists, and that error would end a transaction.
             editor = AsyncpgSchemaEditor(connection, atomic=False)
             await MigrationRecorder(connection).ensure_schema(editor)
             await upgrade_connection(connection, in_transaction)
@@ -99,8 +99,8 @@ async def upgrade_connection(
     connection: BaseDBAsyncClient,
     whole: Callable[[str], AbstractAsyncContextManager[BaseDBAsyncClient]] | None = None,
 ) -> None:
-    """Migrate what is on the other side of a connection, inside of ``whole``. Raises
-    `DatabaseTooNew` and `MigrationFailed`."""
+    """Migrate the database of a connection, inside ``whole``. Raises `DatabaseTooNew` and
+    `MigrationFailed`."""
     keys = await MigrationRecorder(connection).applied_migrations()
     pending = _pending([key.name for key in keys if key.app_label == APP], "the database")
     if not pending:
@@ -116,7 +116,7 @@ async def upgrade_connection(
 
 
 async def _make(context: TortoiseContext, names: list[str]) -> None:
-    """Make all tables at once, and note these migrations as done."""
+    """Make all tables at once, and record these migrations as done."""
     await context.generate_schemas()
     connection = context.db()
     recorder = MigrationRecorder(connection)
@@ -174,7 +174,7 @@ def _copy_database(path: Path, fresh: Path) -> None:
 
 def _take_place(path: Path, fresh: Path, first: str, copies: int, now: float) -> None:
     if leftovers := [name.name for name in _files(fresh)[1:] + _files(path)[1:] if name.exists()]:
-        # SQLite removes these files when the last user closes: somebody has it open.
+        # SQLite removes these files when the last user closes, so another program has it open.
         raise OSError(f"another program has the database open ({', '.join(leftovers)})")
     with fresh.open("rb") as file:
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""What the store gives and takes besides the chat room's own values. Frozen; times are seconds
+"""The values of the store, besides those of `nekro_core.chat`. They are frozen. Times are seconds
 since 1970."""
 
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from nekro_core.chat import ChatKey, DeliveryState, Record, Segments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One bot identity on a platform and the instance that it is bound to, for good; ``bound`` is
-    when, in seconds since 1970."""
+    """One account of the bot on a platform, and the instance that it is bound to. ``bound`` is when
+    that was, in seconds since 1970."""
 
     adapter: str
     account: str
@@ -22,8 +22,8 @@ class TurnRow:
     """One turn of a chat.
 
     ``trigger_seq`` is the record that woke it, ``through_seq`` the newest that a step of it has
-    seen. ``stop`` says why it ended and is empty while it runs. ``attempts`` counts how often it
-    was taken up: 1 for a turn that nothing cut off.
+    seen. ``stop`` says why it ended and is empty while it runs. ``attempts`` counts its starts: 1
+    for a turn that was never interrupted.
     """
 
     turn_id: int
@@ -48,7 +48,7 @@ class Step:
         tail: The end of the reply that did not run.
         model: The model's name.
         prompt_tokens: Tokens of the request.
-        cached_tokens: Those of them that the provider had cached.
+        cached_tokens: How many of them the provider had cached.
         completion_tokens: Tokens of the reply.
         estimated: Whether no provider confirmed the token counts.
         cost: In the operator's currency.
@@ -71,8 +71,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call of a tool by a run. ``arguments`` is bounded JSON text; ``outcome`` is ``ok`` or
-    what went wrong, in words."""
+    """One call of a tool by a run. ``arguments`` is JSON text of limited length. ``outcome`` is
+    ``ok``, or says what went wrong."""
 
     position: int
     name: str
@@ -89,12 +89,12 @@ class DeliveryRow:
     Attributes:
         delivery_id: Our own unique id.
         chat_key: The chat it goes to.
-        run_id: The run that asked for it; empty where none did.
+        run_id: The run that requested it; empty where none did.
         position: Counts the pieces of one send.
         segments: What is sent in this one call.
-        state: Where it stands.
+        state: Its state.
         message_id: The platform's id of the sent message; empty where it gave none.
-        reason: For a person to read: why it was rejected or dropped, or why nobody can know.
+        reason: Tells a person why it was rejected or dropped, or why the outcome is unknown.
         record_seq: The line of the history that shows it; 0 where none does.
         created: Seconds since 1970.
         changed: When the state changed last, in seconds since 1970.
@@ -115,7 +115,7 @@ class DeliveryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnansweredMessages:
-    """What one chat's people said after the newest record that was dealt with, oldest first."""
+    """The messages of one chat that are not handled or seen yet, oldest first."""
 
     chat_key: ChatKey
     handled_seq: int
@@ -124,7 +124,7 @@ class UnansweredMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What model replies cost together.
+    """The sum of several model replies.
 
     Attributes:
         turns: Turns with a reply that was paid for.
@@ -148,12 +148,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTurn:
-    """A turn as an operator looks at it.
+    """A turn as an operator sees it.
 
     Attributes:
         turn: The turn's row.
         asked: The record that woke it; None where it is erased or no longer kept.
-        usage: What its replies cost together.
+        usage: The sum of its replies.
         model: The model that was asked; empty where none was.
     """
 
@@ -168,8 +168,9 @@ class TimerRow:
     """A time at which a chat's agent is woken (`nekro_core.timers`).
 
     ``kind`` is ``once``, ``temporary`` or ``recurring``, ``state`` is ``active``, ``paused`` or
-    ``over``. ``due`` is the next time, 0 where there is none. ``told_due`` is the last one that was
-    told of and ``record_seq`` the record that tells it; both are 0 before the first.
+    ``over``. ``due`` is the next time, 0 where there is none. ``told_due`` is the last time that
+    was announced in the chat's history, and ``record_seq`` the record that announces it; both are 0
+    before the first.
     """
 
     timer_id: str
@@ -189,7 +190,7 @@ class TimerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """One request of a plugin to a model: by whom, on whose behalf, and what it cost."""
+    """One request of a plugin to a model, for whom it was made, and what it cost."""
 
     plugin: str
     model: str
@@ -207,10 +208,10 @@ class ModelUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRow:
-    """Something that waits for somebody: a command's question to a person, a plugin's task.
+    """Something that waits: a command's question to a person, or a plugin's task.
 
-    ``kind`` and ``name`` are its key. ``data`` is JSON text of whoever waits; ``until`` is when
-    nobody waits any more, 0 where there is no such time.
+    ``kind`` and ``name`` are its key. ``data`` is JSON text of the code that waits. ``until`` is
+    when it stops waiting, 0 for never.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """Collections of vectors in one SQLite file, searched in memory.
 
-Everything here waits for the disk and computes: it is called in a thread. A search looks at every
-vector, which is exact and for 100,000 of 1,024 numbers takes 30 ms; a plugin has some thousands.
+All functions block, so callers use a thread. A search compares every vector: it is exact, and takes
+30 ms for 100,000 vectors of 1,024 numbers. A plugin has some thousands.
 """
 
 import json
@@ -36,7 +36,7 @@ Wanted = Callable[[PointId, dict[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True)
 class VectorPoint:
-    """A point as it is kept."""
+    """A stored point."""
 
     id: PointId
     vector: Floats
@@ -52,16 +52,16 @@ class _Loaded:
     payloads: list[dict[str, Any]]
     vectors: Floats
     unit: Floats | None
-    """The vectors at length 1, where directions are compared."""
+    """The vectors scaled to length 1, for distances that compare directions; else None."""
 
 
 class VectorIndex:
-    """One file; ``:memory:`` keeps nothing. Safe to call from several threads."""
+    """The collections in one file, or with ``:memory:`` in memory alone. Thread-safe."""
 
     def __init__(self, path: Path | str) -> None:
         self._lock = threading.RLock()
         self._loaded: dict[str, _Loaded] = {}
-        # Calls come from any worker thread, one at a time.
+        # Any worker thread may call, one at a time.
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
@@ -75,12 +75,12 @@ class VectorIndex:
             self._database.close()
 
     def names(self) -> list[str]:
-        """All collections."""
+        """The names of all collections."""
         with self._lock, closing(self._database.execute("SELECT name FROM collections")) as rows:
             return sorted(name for (name,) in rows)
 
     def create(self, name: str, size: int, distance: Distance) -> bool:
-        """Make a collection; False where there is one of the name."""
+        """Make a collection; False if the name is taken."""
         if not 0 < size <= _MOST_SIZE or not 0 < len(name) <= _LONGEST_NAME:
             raise BadVector(f"a collection {name[:40]!r} of vectors of {size}: 1 to {_MOST_SIZE}")
         with self._lock:
@@ -91,7 +91,7 @@ class VectorIndex:
             return cursor.rowcount > 0
 
     def drop(self, name: str) -> bool:
-        """Forget a collection with all its points; False where there is none."""
+        """Delete a collection with all its points; False if there is none."""
         with self._lock:
             self._loaded.pop(name, None)
             with self._transaction():
@@ -110,7 +110,7 @@ class VectorIndex:
         return row[0], Distance(row[1])
 
     def put(self, name: str, points: Sequence[tuple[PointId, Any, dict[str, Any]]]) -> None:
-        """Keep points; those of the same ids are replaced. All or none. Raises `BadVector`."""
+        """Store all points or none; points with the same ids are replaced. Raises `BadVector`."""
         with self._lock:
             size, _ = self.kind(name)
             rows = [
@@ -126,7 +126,7 @@ class VectorIndex:
     def change(
         self, name: str, wanted: Wanted, made: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> None:
-        """Put other payloads in the place of some."""
+        """Replace the payloads of some points."""
         with self._lock:
             loaded = self._load(name)
             rows = [
@@ -141,7 +141,7 @@ class VectorIndex:
                 )
 
     def remove(self, name: str, wanted: Wanted) -> int:
-        """Forget points; how many."""
+        """Delete points, and return how many."""
         with self._lock:
             loaded = self._load(name)
             gone = [
@@ -159,8 +159,9 @@ class VectorIndex:
     def forget(
         self, about: Callable[[dict[str, Any]], bool], made: Callable[[dict[str, Any]], Any]
     ) -> int:
-        """Forget points whose payload is about somebody and put other payloads in the place of the
-        rest, in all collections; how many were touched. Nothing of what went stays in the file."""
+        """Delete the points whose payloads are about a person, and replace payloads of other
+        points, in all collections. Returns how many points were affected. No deleted data stays in
+        the file."""
         touched = 0
         with self._lock:
             for name in self.names():
@@ -176,7 +177,7 @@ class VectorIndex:
         return touched
 
     def points(self, name: str, wanted: Wanted | None = None) -> list[VectorPoint]:
-        """Points in the order of their ids."""
+        """The points in the order of their ids."""
         with self._lock:
             loaded = self._load(name)
         return [
@@ -190,7 +191,7 @@ class VectorIndex:
     def search(
         self, name: str, query: Any, wanted: Wanted | None, limit: int, threshold: float | None
     ) -> list[tuple[float, VectorPoint]]:
-        """The nearest points, nearest first, with how near they are."""
+        """The nearest points with their scores, nearest first."""
         with self._lock:
             size, _ = self.kind(name)
             loaded = self._load(name)
@@ -235,7 +236,7 @@ class VectorIndex:
 
 
 class _Transaction:
-    """All of it or nothing."""
+    """A transaction: commits at the end, or rolls back on an error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -284,7 +285,7 @@ def _vector(given: Any, size: int) -> Floats:
 
 
 def _id_text(point: PointId) -> str:
-    """Numbers and texts stay apart."""
+    """The id as JSON, so that a number differs from its text."""
     if isinstance(point, bool) or not isinstance(point, int | str):
         point = str(point)  # a UUID object
     if isinstance(point, str) and not 0 < len(point) <= _LONGEST_ID:

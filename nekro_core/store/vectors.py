@@ -1,4 +1,4 @@
-"""What a vector index is told, and what goes wrong with vectors. Loads no numpy.
+"""The distances and errors of a vector index. Does not import numpy.
 
 ::
 
@@ -14,11 +14,11 @@ from nekro_core.system.errors import NekroError
 
 PointId = int | str
 FILE_NAME = "vectors.sqlite3"
-"""The file of an index, in the folder that it is given."""
+"""The name of an index's file in its folder."""
 
 
 class Distance(StrEnum):
-    """How near two vectors are: the greater the nearer, but for ``EUCLID`` and ``MANHATTAN``."""
+    """How nearness is measured. Greater is nearer, except for ``EUCLID`` and ``MANHATTAN``."""
 
     COSINE = "Cosine"
     EUCLID = "Euclid"
@@ -27,7 +27,7 @@ class Distance(StrEnum):
 
 
 class VectorError(NekroError, ValueError):
-    """The root; the message says what was expected."""
+    """The base class; the message says what was expected."""
 
 
 class NoCollection(VectorError):
@@ -35,4 +35,4 @@ class NoCollection(VectorError):
 
 
 class BadVector(VectorError):
-    """A vector, id or payload that cannot be kept."""
+    """A vector, id or payload that cannot be stored."""

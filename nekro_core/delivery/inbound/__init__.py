@@ -1,1 +1,1 @@
-"""Messages on their way in: order, cleaning, storing."""
+"""Receives messages: orders, cleans and stores them."""

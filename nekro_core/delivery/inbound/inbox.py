@@ -28,19 +28,19 @@ from nekro_core.store.database import Rows
 from nekro_core.store.messages import unique_id_in, unique_id_of
 
 _LATEST = 1e11
-"""Seconds since 1970, in the year 5138. A platform, or a stranger's server behind it, may send a
-time that no calendar has, or JSON's NaN. With such a time in its history a chat cannot be shown."""
+"""Seconds since 1970, in the year 5138. A platform, or a third party's server, may send an
+impossible time or JSON's NaN. With such a time in its history a chat cannot be shown."""
 _TRIES = 3
-"""How often a change is tried: another one may change the record between its read and its write."""
+"""How often a change is tried: another change may come between its read and its write."""
 
 
 @dataclass(frozen=True, slots=True)
 class StampedMessage:
-    """A message that has its place in the history and is not stored yet.
+    """A message that has a place in the history but is not stored yet.
 
     Attributes:
         record: The record that it becomes.
-        unique_id: What a duplicate of it has as well; None where nothing tells duplicates.
+        unique_id: The id that a duplicate shares; None where duplicates cannot be recognized.
         arrived: When it reached us, on the inbox's clock.
     """
 
@@ -81,12 +81,12 @@ def _nothing(_: int) -> tuple[SqlStatement, ...]:
 
 
 class Inbox:
-    """Stores what comes in, and queues it for the sessions.
+    """Stores incoming messages, and queues them for the sessions.
 
     The queue holds an event for each record that was committed or recalled and that the one
-    consumer has not taken yet. It has no bound of its own: a commit cannot wait for the consumer.
-    The consumer only takes note, so it empties the queue in the event loop's next round; before it
-    starts, the queue holds what was stored since the process began.
+    consumer has not taken yet. It is unbounded, since a commit cannot wait for the consumer. The
+    consumer does little work for each event, so it empties the queue in the event loop's next
+    iteration. Before the consumer starts, the queue holds what was stored since the process began.
     """
 
     def __init__(
@@ -106,18 +106,18 @@ class Inbox:
 
     @property
     def queued(self) -> tuple[InboxEvent, ...]:
-        """The events that nobody has taken, oldest first."""
+        """The events that the consumer has not taken, oldest first."""
         return tuple(self._events)
 
     async def next_event(self) -> InboxEvent:
-        """Wait for the oldest event that nobody has taken, and take it. For one consumer."""
+        """Wait for the oldest event in the queue, and take it. For one consumer."""
         while not self._events:
             self._event_came = anyio.Event()
             await self._event_came.wait()
         return self._events.popleft()
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Take what a person said in a chat out of the queue; what is stored stays."""
+        """Remove a person's messages in a chat from the queue; stored rows stay."""
         self._events = deque(
             event
             for event in self._events
@@ -125,10 +125,10 @@ class Inbox:
         )
 
     def stamp(self, message: ChatMessage) -> StampedMessage:
-        """Give a message its place in the history. The order of calls is the order kept.
+        """Give a message its place in the history, in the order of these calls.
 
-        A message of one of our own accounts becomes a record of `Author.BOT`, which never
-        triggers. One with an impossible time was said now.
+        A message of one of our own accounts becomes a record of `Author.BOT`, which never triggers.
+        An impossible time is replaced by the current one.
         """
         arrived = self._clock()
         message = clean_message(message)
@@ -151,14 +151,14 @@ class Inbox:
         return StampedMessage(record, unique_id, arrived)
 
     async def accept(self, stamped: StampedMessage) -> Record | None:
-        """Store a stamped message or notice; nothing comes back for one that was known already.
+        """Store a stamped message or notice. Returns None for a duplicate.
 
-        Known means: the same message id in the same chat, or for a notice, which has none, the
-        same chat, time, kind and people. Messages are stored in the order of these calls, if there
-        is no await between `stamp` and this.
+        A duplicate has the same message id in the same chat. A notice has no id; its duplicate has
+        the same chat, time, kind and people. Messages are stored in the order of these calls, if
+        there is no await between `stamp` and this.
 
-        Once this was called the message will be stored and queued, also where the caller is
-        cancelled. Raises `StoreUnavailable`: nothing was kept.
+        After this call the message will be stored and queued, even if the caller is cancelled.
+        Raises `StoreUnavailable`: nothing was stored.
         """
         store, record = self._store, stamped.record
         key, sender = record.chat_key, record.sender
@@ -180,8 +180,8 @@ class Inbox:
         return record if results[-1] else None
 
     async def _add_in_chat(self, record: Record, arrived: float) -> list[Rows]:
-        """Store a message whose id is known: it is a duplicate where its own chat has the id, and
-        another message where another one has."""
+        """Store a message whose id is known in the instance. It is a duplicate only if its own chat
+        has the id; if another chat has it, it is a different message."""
         messages, key = self._store.messages, record.chat_key
         if await messages.by_message_id(key, record.message_id) is not None:
             return [[]]
@@ -202,13 +202,13 @@ class Inbox:
         begins_anew: bool = False,
         beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
     ) -> Record:
-        """Add a system line to a chat's history. The model and the pages show it; it is not sent.
+        """Add a system line to a chat's history. The model and the pages see it; it is not sent.
 
-        The agent answers a line that is ``to_bot``, after a restart as well. A line whose
-        ``unique_id`` the instance has already is not stored again. The agent's memory of the chat
-        begins at a line that ``begins_anew``. ``beside`` makes statements of the line's number,
-        which are written in the same transaction. Once the first await is reached the line will be
-        stored, also where the caller is cancelled. Raises `StoreUnavailable`.
+        The agent answers a line with ``to_bot``, even after a restart. A line whose ``unique_id``
+        the instance has already is not stored again. With ``begins_anew`` the agent's memory of the
+        chat begins at this line. ``beside`` gets the line's ``seq`` and returns statements for the
+        same transaction. Once the first await is reached, the line will be stored even if the
+        caller is cancelled. Raises `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()
         marks = (Notice(CONVERSATION_RESET),) if begins_anew else ()
@@ -231,8 +231,8 @@ class Inbox:
         return record
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """Mark a message that was taken back on the platform: it leaves the prompt and the pages.
-        Returns the record as it is now; None where the message is not known."""
+        """Mark a message as recalled on the platform, so that the prompt and the pages omit it.
+        Returns the changed record; None where the message is not known."""
         record = await self._store.messages.recall(chat_key, clean_text(message_id))
         if record is not None:
             self._enqueue(RecalledRecord(record))
@@ -242,8 +242,8 @@ class Inbox:
     async def revise(
         self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
     ) -> Record | None:
-        """Store that the author changed a message on the platform; see `Host.revise`. Returns the
-        record as it is now; None where it is not theirs, not known or was taken back."""
+        """Store an author's change of a message on the platform; see `Host.revise`. Returns the
+        changed record; None where the message is not theirs, is not known or was recalled."""
         store = self._store.messages
         for _ in range(_TRIES):
             record = await store.by_message_id(chat_key, clean_text(message_id))
@@ -281,8 +281,8 @@ class ChatJournal:
         await self._inbox.note(chat_key, text, run_id=run_id, to_bot=trigger)
 
     async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
-        """The newest records that were not taken back, oldest first: nothing of before the
-        conversation began anew."""
+        """Return the newest records that were not recalled, oldest first. Records from before the
+        last reset of the conversation are left out."""
         records = await self._store.messages.newest(chat_key, limit)
         begun = max((place for place, each in enumerate(records) if each.begins_anew), default=-1)
         records = records[begun + 1 :]

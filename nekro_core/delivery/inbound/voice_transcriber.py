@@ -24,20 +24,20 @@ from nekro_core.system.background_tasks import background_tasks
 _AT_ONCE = 4
 """Voices of all chats that are transcribed at the same time."""
 _MOST_WAITING = 8
-"""Voices of one chat that wait or are transcribed. More at once are a flood: they stay as they are.
+"""Voices of one chat that wait or are transcribed. Further ones are a flood and stay as they are.
 """
 _TRIED = 1000
-"""Records that are remembered as tried: what failed once is not paid for again."""
+"""Records that are remembered as tried, so that a failed one is not paid for again."""
 _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
-"""What neither browsers nor Python read: kept as WAV, whether or not anybody writes it down."""
+"""Types that neither browsers nor Python read: stored as WAV even without a transcriber."""
 
 
 class VoiceTranscriber:
     """Transcribes voices after their message was stored. An async context manager.
 
-    The record is stored, shown and handed to the sessions without a text for its voices. It is
-    revised when they are transcribed, and converted to WAV where needed. Code that needs the text
-    waits for it with `settled` or `transcribed`, ``wait_s`` at most. Without a ``transcriber``
+    The record is stored, shown and handed to the sessions before its voices have a text. It is
+    revised when they are transcribed and, where needed, converted to WAV. Code that needs the text
+    waits for it with `settled` or `transcribed`, at most ``wait_s``. Without a ``transcriber``
     there is no text. A voice that cannot be decoded or transcribed stays as it is, and the log says
     why.
     """
@@ -79,7 +79,8 @@ class VoiceTranscriber:
         await self._background.__aexit__(kind, error, trace)
 
     def begin(self, record: Record) -> bool:
-        """Begin to transcribe a person's record. False where it has nothing to transcribe."""
+        """Begin to transcribe a person's record. Returns False if it has nothing to transcribe, was
+        tried before, or too many voices of the chat wait."""
         assert self._tasks is not None, "enter the transcriber first"
         if record.author is not Author.PERSON or not any(map(self._wants, record.segments)):
             return False
@@ -98,14 +99,14 @@ class VoiceTranscriber:
         return True
 
     async def settled(self, chat_key: ChatKey) -> None:
-        """Wait until no voice of the chat is transcribed, ``wait_s`` at most."""
+        """Wait until no voice of the chat is in progress, at most ``wait_s``."""
         done = self._done.get(chat_key)
         if done is not None:
             with anyio.move_on_after(self._settings.wait_s):
                 await done.wait()
 
     async def transcribed(self, record: Record) -> Record:
-        """The record with the text of its voices, after ``wait_s`` at most."""
+        """Return the record with the text of its voices, after at most ``wait_s``."""
         with anyio.move_on_after(self._settings.wait_s):
             while record.seq in self._in_progress:
                 await self._done[record.chat_key].wait()
@@ -127,7 +128,8 @@ class VoiceTranscriber:
                 revised = await self._store.messages.reword(record, segments)
                 if revised is not None:
                     self._activity.publish(Recorded(revised))
-                # Nothing is kept that no record names: whoever is erased later is erased whole.
+                # A file that no record names is deleted: a later erasure of the person would miss
+                # it.
                 of_no_record = segments if revised is None else record.segments
                 of_record = record.segments if revised is None else segments
                 self._replaced[key] |= _paths(of_no_record) - _paths(of_record)
@@ -146,8 +148,8 @@ class VoiceTranscriber:
                 done.set()
 
     async def _tidy(self, key: ChatKey) -> None:
-        """Remove what was replaced, once nothing of the chat is worked on: two voices that are
-        alike are one file."""
+        """Delete the replaced files once no voice of the chat is in progress: two identical voices
+        share one file."""
         for path in self._replaced.pop(key, set()):
             try:
                 await self._media.forget(key, path)
@@ -173,7 +175,8 @@ class VoiceTranscriber:
         return voice
 
     async def _as_wav(self, key: ChatKey, media: Media, data: bytes) -> tuple[bytes, Media]:
-        """The sound, and what is kept of it: the file itself, where others can play it too."""
+        """The sound as WAV, and the medium to store. That is the original file unless browsers
+        cannot play it."""
         seconds = plain_wav_seconds(data)
         if seconds is not None:
             return data, msgspec.structs.replace(media, seconds=seconds)

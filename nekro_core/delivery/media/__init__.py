@@ -1,1 +1,1 @@
-"""Pictures, sounds and files of messages: fetching, storing, fitting, deleting."""
+"""Fetches, stores, fits and deletes the pictures, sounds and files of messages."""

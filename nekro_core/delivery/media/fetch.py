@@ -1,4 +1,4 @@
-"""Get bytes that somebody named by URL, within bounds and from where it is allowed."""
+"""Fetches URLs, within bounds and only from allowed hosts."""
 
 import base64
 import binascii
@@ -19,20 +19,20 @@ from nekro_core.system.keyed_queue import KeyedLimiter
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AT_ONCE = 64
-"""Fetches of the whole bot."""
+"""Concurrent fetches of the whole bot."""
 PER_CHAT = 4
-"""Of them for one chat; what else it wants waits, and nobody else does."""
+"""Concurrent fetches of one chat. Its further fetches wait and delay no other chat."""
 PER_HOST = 16
-"""Of them from one host: several chats' worth, so that one chat's slow pictures leave room for
-another's from the same host."""
+"""Concurrent fetches from one host: enough for several chats, so that one chat's slow pictures do
+not block another chat's from the same host."""
 
 
 class Fetcher:
     """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
 
-    A host is resolved here and the address that was checked is the one connected to, so a name
-    cannot turn from public to private in between. ``reach`` says what may be fetched where a call
-    says nothing else.
+    A host is resolved once, and the checked address is the one that is connected to. So a name
+    cannot change from public to private in between. ``reach`` is the policy of calls that name
+    none.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Fetcher:
     async def fetch(
         self, url: str, *, reach: FetchPolicy | None = None, lane: Hashable = None
     ) -> bytes:
-        """The bytes behind a URL. Fetches of one ``lane`` share a bound. Raises `NotFetched`."""
+        """Fetch the bytes of a URL. Fetches of one ``lane`` share a limit. Raises `NotFetched`."""
         scheme = url.partition(":")[0].lower()
         match scheme:
             case "base64":
@@ -78,7 +78,7 @@ class Fetcher:
             raise NotFetched("malformed data: URL")
         if head.lower().endswith(";base64"):
             return self._decode(body)
-        self._check_size(len(body) // 3)  # Percent-encoded: three characters a byte at most.
+        self._check_size(len(body) // 3)  # Percent-encoded: at most three characters a byte.
         return self._checked(unquote_to_bytes(body))
 
     def _decode(self, text: str) -> bytes:
@@ -113,7 +113,7 @@ class Fetcher:
             raise NotFetched(f"cannot be fetched: {words}") from None
 
     async def _get(self, url: httpx.URL, reach: FetchPolicy, lane: Hashable) -> bytes | str:
-        """The body, or where it has moved to."""
+        """The body, or the URL of a redirect."""
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
         host = url.raw_host.decode("ascii").lower()
@@ -125,7 +125,7 @@ class Fetcher:
         request = self._open_client().build_request(
             "GET",
             url.copy_with(host=address, username=None, password=None),
-            # Compressed transfer would let a small body unfold into a large one.
+            # A compressed body could be small on the wire and large in memory.
             headers={"Host": url.netloc.decode(), "Accept-Encoding": "identity"},
             extensions={"sni_hostname": url.raw_host.decode()},
         )
@@ -163,8 +163,8 @@ class Fetcher:
                 # No proxy from the environment: it would resolve the name again, past the check.
                 trust_env=False,
                 timeout=self._settings.silent_s,
-                # No connection is used twice: it was checked, and encrypted, for one host's name.
-                # How many there are at once is counted here.
+                # No connection is reused: it was checked, and encrypted, for one host's name.
+                # `KeyedLimiter` and `CapacityLimiter` bound how many there are.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             )
         return self._client

@@ -1,6 +1,6 @@
-"""Which hosts may be fetched from. What a platform's messages lead to and what a chat's code asks
-for are two things: a platform's own program may be on this machine, and code has no business there.
-"""
+"""Decides which hosts may be fetched from. There is one policy for URLs in a platform's messages
+and one for URLs from a chat's code: the platform's program may run on this machine, but code must
+not reach it."""
 
 import ipaddress
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -19,23 +19,23 @@ _LONGEST_SHOWN = 100
 
 
 class FetchPolicy(Protocol):
-    """Asked for each connection, redirects among them. ``host`` is lower case and ASCII."""
+    """Checks each connection, also of a redirect. ``host`` is lower case and ASCII."""
 
     def check_host(self, host: str, port: int) -> None:
-        """Before anybody is asked for the host's address. Raises `NotFetched`."""
+        """Check a host before its name is resolved. Raises `NotFetched`."""
 
     def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
-        """Before one of these is connected to. Raises `NotFetched`."""
+        """Check a host's addresses before a connection. Raises `NotFetched`."""
 
     def count_bytes(self, size: int) -> None:
-        """So many bytes more came. Raises `NotFetched` where they are too many."""
+        """Count received bytes. Raises `NotFetched` where they are too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateHost:
-    """A host of the operator's that may be fetched from at an address that is not public.
+    """A host that the operator allows although its address is not public.
 
-    Without a ``port`` it is an entry of the older form.
+    An entry of the older form has no ``port``.
     """
 
     host: str
@@ -77,11 +77,11 @@ def _no_entry(text: str) -> ValueError:
 
 
 class PlatformFetchPolicy:
-    """What a platform's messages may lead to: the internet, and the operator's private hosts.
+    """The policy for URLs in a platform's messages: the internet, and the operator's private hosts.
 
-    ``entries`` are `PrivateHost`'s texts. One without a port is for the web's ports and
-    ``old_ports``. ``is_own_port`` says at which ports of this machine the bot listens, which no
-    entry opens.
+    ``entries`` are texts for `PrivateHost.parse`. An entry without a port opens 80, 443 and
+    ``old_ports``. ``is_own_port`` says whether the bot listens at a port of this machine; no entry
+    opens such a port.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class PlatformFetchPolicy:
 
     @property
     def old_ports(self) -> list[int]:
-        """The ports that such entries open, sorted."""
+        """The ports that entries without a port open, sorted."""
         return sorted(self._old_ports)
 
     def check_host(self, host: str, port: int) -> None:
-        """Any name may."""
+        """Allow any name."""
 
     def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
         """See `FetchPolicy.check_addresses`."""
@@ -121,7 +121,7 @@ class PlatformFetchPolicy:
             raise NotFetched(f"at port {port} of {host} the bot itself listens")
 
     def count_bytes(self, size: int) -> None:
-        """There is no bound but each medium's."""
+        """Do nothing: the size of each medium is the only bound."""
 
     def _is_named(self, host: str, port: int) -> bool:
         return any(
@@ -136,11 +136,10 @@ def _nothing(_: int) -> None:
 
 
 class ChatFetchPolicy:
-    """What may be fetched for a chat: what its boxes may reach, and nothing of this machine.
+    """The policy for URLs of one chat: what its boxes may reach, and never this machine.
 
-    ``told`` says whether a host is the word of the chat's code; one that a plugin chose needs no
-    rule, and is out on the internet. ``spend`` counts the traffic and raises
-    `TrafficBudgetExceeded`.
+    ``told`` says whether the chat's code named the host. A host that a plugin chose needs no rule,
+    but must be on the internet. ``spend`` counts the traffic and raises `TrafficBudgetExceeded`.
     """
 
     def __init__(
@@ -156,7 +155,8 @@ class ChatFetchPolicy:
         self._counts = False
 
     def check_host(self, host: str, port: int) -> None:
-        """Only what a rule allows: to look a name up tells it to whoever answers for it."""
+        """Allow only what a rule allows: a lookup would already send the name to its name
+        server."""
         if not self._told(host):
             return
         self._counts = True
@@ -205,5 +205,5 @@ def _shown(host: str, port: int) -> str:
 
 
 def public_internet() -> ChatFetchPolicy:
-    """The internet, for what nobody's code named."""
+    """A policy for URLs that no chat's code named: the internet alone."""
     return ChatFetchPolicy(told=lambda _: False)

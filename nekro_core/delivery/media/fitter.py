@@ -1,5 +1,5 @@
-"""Make of what is sent what the platform takes: another format, a smaller picture, or the nearest
-thing that it has."""
+"""Makes outgoing media fit the platform: another format, a smaller picture, or the nearest segment
+type that it supports."""
 
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ _MAY_MOVE = ("image/gif", "image/webp", "image/png")
 
 
 class MediaFitter:
-    """Works on media that are kept already; what it makes is kept beside them."""
+    """Converts media that are already stored, and stores the results beside them."""
 
     def __init__(
         self, media: MediaStore, converter: MediaConverter, links: MediaLinks | None = None
@@ -47,8 +47,8 @@ class MediaFitter:
     async def fit(
         self, chat_key: ChatKey, segments: Segments, can: Capabilities
     ) -> Segments | None:
-        """The segments as the platform takes them; nothing where they are so already. What has a
-        ``problem`` is left, and what cannot be helped is given one."""
+        """Fit segments to the platform; returns None where nothing changes. A medium with a
+        ``problem`` is left as it is; one that cannot be fitted gets a ``problem``."""
         fitted = tuple([await self._fit(chat_key, each, can) for each in segments])
         return None if all(a is b for a, b in zip(segments, fitted, strict=True)) else fitted
 
@@ -88,7 +88,7 @@ class MediaFitter:
         return bundle if same else Forward(tuple(messages))
 
     def _in_words(self, chat_key: ChatKey, segment: Image | Voice | Video | File) -> Segment:
-        """What is left of a medium where a platform has nothing but text."""
+        """A medium as text, for a platform that carries neither it nor files."""
         if isinstance(segment, Voice) and segment.text:
             return Text(f"[voice] {segment.text}")
         link = self._links.link(chat_key, segment.media) if self._links else ""
@@ -174,7 +174,7 @@ class MediaFitter:
 
 
 def format_of(data: bytes, mime: str) -> VoiceFormat | None:
-    """Which of the formats that platforms ask for the bytes are, exactly."""
+    """Return the exact voice format of the bytes; None if it is none that platforms ask for."""
     match _FORMATS.get(mime):
         case "wav":
             return "wav" if plain_wav_seconds(data) is not None else None
@@ -187,7 +187,7 @@ def format_of(data: bytes, mime: str) -> VoiceFormat | None:
 
 
 def within_limits(media: Media, limits: PictureLimits) -> bool:
-    """Whether a picture may stay as it is, as far as that is known without looking into it."""
+    """Whether a picture surely needs no change; False if only decoding it could tell."""
     if media.mime not in limits.types or media.size > limits.max_bytes:
         return False
     if not limits.animated and media.mime in _MAY_MOVE:

@@ -1,4 +1,4 @@
-"""Links to media that are too large to be sent: signed, short-lived, from the bot's own server."""
+"""Makes signed, short-lived links to media that are too large to send, and answers them."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ from nekro_core.chat.catalogue import Catalogue, preferred
 from nekro_core.system.asgi import Receive, Scope, Send
 
 MOUNTED = "/media"
-"""Where the web server has them."""
+"""The path prefix at the web server."""
 _TOKEN = re.compile(r"/(?P<body>[A-Za-z0-9_-]{1,600})\.(?P<mark>[A-Za-z0-9_-]{43})(?:/[^/]*)?\Z")
 _FILE = re.compile(r"[0-9a-z%._~-]{1,121}/[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 
@@ -27,10 +27,10 @@ _FILE = re.compile(r"[0-9a-z%._~-]{1,121}/[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 class MediaLinks:
     """Makes links to kept media and answers them (a `WebApplication`, mounted at ``/media``).
 
-    Whoever has a link has the file, for ``seconds`` and while the file is kept: a link goes only
-    where the file itself was sent. ``secret`` is asked for at the first link; ``address`` is how
-    the bot's web server is reached from outside, empty where it is not; ``clock`` counts seconds
-    since 1970.
+    Anyone with a link can get the file, for ``seconds`` and while it is stored. So a link goes only
+    to the chat that the file was sent to. ``secret`` is called for each link that is made or
+    checked. ``address`` is the address of the bot's web server from outside, empty where there is
+    none. ``clock`` returns seconds since 1970.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class MediaLinks:
         self._catalogue: Catalogue | None = None
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
-        """A link to a medium of the chat, below ``address`` or else the operator's own. Empty where
-        there is neither, or the medium is none that we keep."""
+        """Make a link to a medium of the chat, below ``address`` or else the operator's address.
+        Empty where there is neither, or the bot has not stored the medium."""
         base = address.rstrip("/") or self._address
         name = media.path.rpartition("/")[2]
         file = f"{chat_key.file_name}/{name}"
@@ -79,7 +79,7 @@ class MediaLinks:
             media_type="application/octet-stream",
             filename=path.name,
             headers={
-                # It holds what a stranger or the model made: never shown, only kept.
+                # A stranger or the model made the content: browsers save it and never show it.
                 "Content-Security-Policy": "sandbox; default-src 'none'",
                 "X-Content-Type-Options": "nosniff",
                 "Cache-Control": "private, no-store",
@@ -94,7 +94,7 @@ class MediaLinks:
         return PlainTextResponse(f"{self._catalogue.say('media.link_gone', language)}\n", 404)
 
     def _file(self, path: str) -> Path | None:
-        """What a path that we have signed, and that still holds, leads to."""
+        """The file of a path with our signature that has not expired; None for any other path."""
         found = _TOKEN.match(path)
         if found is None or not hmac.compare_digest(self._mark(found["body"]), found["mark"]):
             return None

@@ -1,4 +1,5 @@
-"""Which media are to go, by age and by room. Blocking: for a thread."""
+"""Finds and deletes old media, by age and by total size. Its functions block: call them in a
+thread."""
 
 import os
 from collections.abc import Sequence
@@ -6,8 +7,9 @@ from pathlib import Path
 
 
 def expired_files(folder: Path, *, before: float, total_bytes: int) -> list[Path]:
-    """Files of the chats' folders last used before that time (seconds since 1970), and over the
-    total the oldest of the others, down to nine tenths of it. Oldest first."""
+    """Find files of the chats' folders that were last used before a time (seconds since 1970). If
+    all files exceed the total, the oldest others are added until nine tenths of it remain. Oldest
+    first."""
     found: list[tuple[float, int, Path]] = []
     for chat in _entries(folder):
         if chat.is_dir(follow_symlinks=False):
@@ -27,8 +29,8 @@ def expired_files(folder: Path, *, before: float, total_bytes: int) -> list[Path
 
 
 def delete_expired(paths: Sequence[Path], *, before: float) -> int:
-    """Delete those that nobody has used again meanwhile; how many. ``before`` is when they were
-    found to be old."""
+    """Delete files that were not used again meanwhile, and return how many. ``before`` is the time
+    at which they were found."""
     gone = 0
     for path in paths:
         try:

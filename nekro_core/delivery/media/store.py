@@ -1,7 +1,7 @@
-"""Pictures, voices and files that a chat received or is sent: bounded, looked into, kept.
+"""Stores the pictures, voices and files that chats receive and send, checked and within bounds.
 
-They lie under ``uploads/<chat>/<hash>.<ending>``. Hash and ending are ours; nothing that came from
-outside is ever a part of a path. Over a chat's quota its oldest files go.
+They are stored as ``uploads/<chat>/<hash>.<ending>``. The bot computes hash and ending; no text
+from outside becomes part of a path. Above a chat's quota its oldest files are deleted.
 """
 
 import errno
@@ -32,19 +32,21 @@ from nekro_core.media.sniff import HEAD, claimed_kind, sniff
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 _LEAST_FREE = 64 * 1024 * 1024
-"""Room left on the disk: the database needs it more than one picture more."""
+"""Bytes that stay free on the disk, for the database."""
 _MAX_NAME = 120
 _SLICE = 50
 _PAUSE_S = 0.05
-"""Of old files so many go at once, and between two slices a medium of now has its turn."""
+"""Old files are deleted `_SLICE` at a time. The pause between two slices lets a new medium be
+stored."""
 _PIECE = 1024 * 1024
 
 
 class MediaStore:
     """Keeps media under a data folder. An async context manager; implements `MediaKeeper`.
 
-    ``converter`` looks at pictures; it is the caller's, without it there is one of its own.
-    ``fetcher`` fetches what platforms deliver, and is closed with this."""
+    ``converter`` checks pictures. The caller closes it; without one the store makes its own and
+    closes that. ``fetcher`` fetches what platforms deliver, and is closed with the store.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class MediaStore:
         self._used: dict[ChatKey, int] = {}
         self._converter = converter or MediaConverter()
         self._own_converter = converter is None
-        # Files are written one at a time, and quotas are counted so.
+        # One thread at a time writes files and counts quotas.
         self._one = CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
@@ -74,7 +76,7 @@ class MediaStore:
     async def keep_bytes(
         self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
     ) -> Media:
-        """Store bytes that are already here. See `MediaKeeper`."""
+        """Store bytes that are already in memory. See `MediaKeeper`."""
         if len(data) > self._settings.max_bytes:
             limit = self._settings.max_bytes // 1024 // 1024
             return _nothing(name, f"larger than {limit} MiB", size=len(data))
@@ -90,7 +92,7 @@ class MediaStore:
         reach: FetchPolicy | None = None,
     ) -> Media:
         """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`. Without a
-        ``reach`` it is something that a platform delivered."""
+        ``reach`` the policy for what platforms deliver applies."""
         try:
             data = await self._fetcher.fetch(url, reach=reach, lane=chat_key)
         except NotFetched as error:
@@ -98,8 +100,8 @@ class MediaStore:
         return await self._keep(chat_key, data, name, expect, url=url)
 
     async def keep_file(self, chat_key: ChatKey, media: Media) -> Media:
-        """Our own copy of a file of this machine that goes out, so that it is still there for a
-        late send and for the page. The path must come from the operator's side."""
+        """Copy an outgoing file of this machine into the store, so that a late send and the page
+        still find it. The path must come from a trusted source."""
         path = Path(media.path)
         if self._inside(chat_key, media.path) is not None:
             return media
@@ -113,15 +115,16 @@ class MediaStore:
         return await self._keep(chat_key, data, name, "file")
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
-        """The bytes of this chat's medium by its `Media.path`; nothing where it is another chat's,
-        no medium, or gone by quota."""
+        """Read a medium of this chat by its `Media.path`. None if it belongs to another chat, is no
+        medium, or was deleted."""
         inside = self._inside(chat_key, path)
         if inside is None:
             return None
         return await to_thread.run_sync(_read_plain, inside)
 
     async def _keep_large(self, chat_key: ChatKey, path: Path, name: str) -> Media:
-        """A file that is too large to be held in memory."""
+        """Store a file that is larger than ``max_bytes``, without reading it into memory at
+        once."""
         work = partial(self._copy, chat_key, path)
         try:
             kept, mime, digest, size = await to_thread.run_sync(work, limiter=self._one)
@@ -133,7 +136,8 @@ class MediaStore:
         return Media(path=str(kept), name=safe_name(name), mime=mime, size=size, sha256=digest)
 
     def _copy(self, chat_key: ChatKey, source: Path) -> tuple[Path, str, str, int]:
-        """Where the copy lies, its type, digest (none where it is too large) and size."""
+        """Copy a file. Returns the copy's path, its type, digest (empty if the file is too large)
+        and size."""
         folder = self._folder / chat_key.file_name
         folder.mkdir(parents=True, exist_ok=True)
         size = source.stat().st_size
@@ -163,7 +167,8 @@ class MediaStore:
         return path, mime, digest.hexdigest(), copied
 
     async def forget(self, chat_key: ChatKey, path: str) -> bool:
-        """Delete this chat's medium; False where it is another's, or gone. Raises `OSError`."""
+        """Delete a medium of this chat; False if it is another chat's or does not exist. Raises
+        `OSError`."""
         inside = self._inside(chat_key, path)
         if inside is None or not inside.is_file():
             return False
@@ -179,8 +184,8 @@ class MediaStore:
             await to_thread.run_sync(shutil.rmtree, folder)
 
     async def tidy(self, now: float) -> int:
-        """Let go of what nobody used for ``keep_days``, and of the oldest over ``total_bytes``; how
-        many files those were. ``now`` is in seconds since 1970. Raises `OSError`."""
+        """Delete media that were not used for ``keep_days``, and the oldest above ``total_bytes``.
+        Returns how many. ``now`` is in seconds since 1970. Raises `OSError`."""
         keep_s = self._settings.keep_days * 86_400.0
         look = partial(
             expired_files,
@@ -232,7 +237,8 @@ class MediaStore:
     async def _place(
         self, chat_key: ChatKey, data: bytes, mime: str, ending: str, wanted: str
     ) -> tuple[Path, str, str]:
-        """Where it lies from now on, its digest, and why it does not. Raises `OSError`."""
+        """Store the bytes. Returns the path, the digest, and the problem if they were refused.
+        Raises `OSError`."""
         digest = (await to_thread.run_sync(hashlib.sha256, data)).hexdigest()
         folder = self._folder / chat_key.file_name
         path = folder / f"{digest[:32]}.{ending}"
@@ -257,7 +263,8 @@ class MediaStore:
 
     @staticmethod
     def _write(path: Path, new: Path, data: bytes) -> str | None:
-        """Write what is not there yet as ``new``; else why that is not needed or not possible."""
+        """Write the bytes as ``new``. Returns None if written, empty text if ``path`` exists
+        already, or why it cannot be written."""
         if path.exists():
             os.utime(path)  # Used again: not the oldest.
             return ""
@@ -275,7 +282,7 @@ class MediaStore:
         self._count(chat_key, path.parent, size, newest=path)
 
     def _count(self, chat_key: ChatKey, folder: Path, size: int, newest: Path) -> None:
-        """Keep to the quota; one thread at a time."""
+        """Count a new file and keep the chat's quota. Runs in one thread at a time."""
         if chat_key in self._used:
             self._used[chat_key] += size
         else:
@@ -284,7 +291,7 @@ class MediaStore:
             return
         aged = sorted((entry.stat().st_mtime, Path(entry.path)) for entry in os.scandir(folder))
         for _, path in aged:
-            # Some room more, so that not every medium from here on has to look again.
+            # Free a tenth more, so that the next medium need not search again.
             if self._used[chat_key] <= self._settings.chat_quota_bytes * 0.9:
                 break
             if path != newest:
@@ -293,8 +300,8 @@ class MediaStore:
 
 
 def safe_name(name: str) -> str:
-    """A stranger's file name as people may see it: its last part, no controls, no direction
-    marks that make ``exe`` look like ``png``, at most 120 characters."""
+    """Make a stranger's file name safe to show: its last part, without control characters or
+    direction marks that make ``exe`` look like ``png``, at most 120 characters."""
     last = re.split(r"[/\\]", name)[-1]
     shown = "".join(c for c in last if unicodedata.category(c)[0] != "C").strip()
     if len(shown) > _MAX_NAME:
@@ -315,7 +322,7 @@ def _nothing(name: str, problem: str, *, url: str = "", mime: str = "", size: in
 
 
 def _shown_url(url: str) -> str:
-    """A URL to keep beside the medium; one that is the medium itself is not kept."""
+    """The URL to store with the medium; empty for a URL that contains the medium itself."""
     return url[:2048] if url.lower().startswith(("http://", "https://")) else ""
 
 

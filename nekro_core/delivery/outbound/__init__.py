@@ -1,1 +1,1 @@
-"""Messages on their way out: states, splitting, order, retries."""
+"""Sends messages: states, splitting, order, retries."""

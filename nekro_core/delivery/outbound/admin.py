@@ -17,9 +17,9 @@ OPEN_STATES = (
     DeliveryState.UNKNOWN,
     DeliveryState.REJECTED,
 )
-"""States that an operator is shown where none is asked for: not what went well or was let go."""
+"""States that an operator sees by default: without ``sent`` and ``dropped``."""
 _CALL_S = 1.0
-"""How long a call that is on its way is waited for."""
+"""Seconds to wait for a call that is under way."""
 _AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED})
 _LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED})
 
@@ -43,16 +43,16 @@ class OutboxAdmin:
         before: str = "",
         limit: int = 50,
     ) -> list[DeliveryRow]:
-        """The newest messages in these states, newest first; with ``before`` those asked for
-        earlier than that one."""
+        """List the newest messages in these states, newest first; with ``before`` only those
+        requested earlier than that one."""
         return await self._store.deliveries.newest(
             *states, chat_key=chat_key, before=before, limit=limit
         )
 
     async def resend(self, delivery_id: str) -> DeliveryRow:
-        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``: of an unknown one
-        the operator takes it upon themselves that people may see it twice. It goes behind what its
-        chat waits for already; what is returned is how it stands now, ``pending``.
+        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``. With an unknown
+        one the operator accepts that people may see it twice. It is queued after the waiting
+        messages of its chat. Returns its row, now ``pending``.
 
         Raises `CannotDo` and `StoreError`.
         """
@@ -66,13 +66,13 @@ class OutboxAdmin:
         return row
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
-        """Let go of a message that waits, is ``unknown`` or was ``rejected``: it is not sent, and
-        no longer shown as open. Raises `CannotDo` and `StoreError`."""
+        """Drop a message that waits, is ``unknown`` or was ``rejected``. It is not sent, and no
+        longer listed as open. Raises `CannotDo` and `StoreError`."""
         receipt = Receipt(state=DeliveryState.DROPPED, reason="dropped by the operator")
         if (held := self._queues.find_parked(delivery_id)) is not None:
             queue, entry = held
             with anyio.move_on_after(_CALL_S):
-                # That the account is away is known at once.
+                # A call to an offline account ends at once.
                 while queue.calling is entry:  # noqa: ASYNC110 - nobody is told when a call ends
                     await anyio.sleep(_CALL_S / 20)
             if queue.calling is entry or entry not in queue.parked:

@@ -1,7 +1,7 @@
-"""Bundles of messages: as the platform takes them, or as quoted words. Pure.
+"""Fits bundles of messages to the platform, or quotes them as text. Does no I/O.
 
-Messages that are sent as a bundle say nothing by themselves: whoever is mentioned in them is named
-and not called, and what they answer is quoted.
+Messages in a bundle act on nobody: a mention becomes the person's name and does not notify them,
+and a reply quotes the message that it answers.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,13 +27,14 @@ from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.outbound.split import split
 
 _DEPTH = 8
-"""Bundles in bundles that are quoted; of deeper ones only how many messages they have is said."""
+"""Levels of nested bundles that are quoted. A deeper one becomes a line that says how many messages
+it has."""
 
 
 def unbundled(segments: Iterable[Segment], can: Capabilities) -> Segments:
-    """The segments with each bundle within the platform's bounds, what it cannot hold behind it;
-    or, where the platform has no bundles, with the words quoted line by line and the media in their
-    places. What comes out stays as it is when it comes in again."""
+    """Fit each bundle to the platform's bounds, with what it cannot hold after it. Where the
+    platform has no bundles, their text is quoted line by line and the media stay in their places.
+    Applying it twice changes nothing more."""
     found: list[Segment] = []
     quoted = False
     for segment in segments:
@@ -52,7 +53,7 @@ def unbundled(segments: Iterable[Segment], can: Capabilities) -> Segments:
 
 
 def _within_bounds(bundle: Forward, can: Capabilities) -> Iterator[Segment]:
-    """Bundles of few enough messages, none of them too long; then the media that are no
+    """Bundles with few enough messages, none of them too long; then the media that are not
     pictures."""
     node = replace(can, inline=frozenset({Text, Image}), alone=frozenset(), caption_length=None)
     messages: list[ForwardedMessage] = []
@@ -93,7 +94,7 @@ def _sliced(
 
 
 def media_bytes(segments: Iterable[Segment]) -> int:
-    """How large the media are together, those in bundles too."""
+    """Return the bytes of all media together, including those in bundles."""
     return sum(
         each.media.size
         for each in every_segment(segments)
@@ -102,7 +103,7 @@ def media_bytes(segments: Iterable[Segment]) -> int:
 
 
 def _quoted(bundle: Forward, depth: int = 1) -> Iterator[Segment]:
-    """Every message under the name of who said it, each line behind a ``>``."""
+    """Every message under its sender's name, with ``>`` before each line."""
     for message in bundle.messages:
         said = list(_spoken(message.segments, depth))
         name = message.sender_name or message.sender_id
@@ -126,7 +127,7 @@ def _lines(words: str) -> Iterator[Text]:
 
 
 def _joined(segments: Iterable[Segment]) -> list[Segment]:
-    """With neighbouring texts as one."""
+    """The segments with neighbouring texts joined."""
     found: list[Segment] = []
     for segment in segments:
         last = found[-1] if found else None
@@ -138,7 +139,7 @@ def _joined(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def _trimmed(segments: Segments) -> Segments:
-    """Without empty lines at the beginning and the end."""
+    """The segments without empty lines at the beginning and the end."""
     found = [*segments]
     if isinstance(first := found[0], Text):
         found[0] = Text(first.text.lstrip("\n"))
@@ -148,7 +149,7 @@ def _trimmed(segments: Segments) -> Segments:
 
 
 def _spoken(segments: Segments, depth: int) -> Iterator[Segment]:
-    """A message's words and media. Bundles in it are words and media, too."""
+    """A message's text and media; those of bundles in it are quoted."""
     for segment in segments:
         match segment:
             case Text() | Image() | Voice() | Video() | File():

@@ -1,8 +1,8 @@
-"""Each chat's queue of sends: one at a time, in the order of their calls.
+"""Queues the sends of each chat: one at a time, in the order of their calls.
 
 `KeyedQueue` is not used here. A send returns its receipts to its caller and ends with it, so it
-runs in the caller's task. It takes its place without a pause, before its rows are committed, so
-that the rows and the next state share a commit; `KeyedLimiter` cannot hand out a place beforehand.
+runs in the caller's task. It takes its place without an await, before its rows are committed, so
+that the rows and the next state share a commit. `KeyedLimiter` cannot reserve a place beforehand.
 """
 
 from collections import deque
@@ -26,10 +26,10 @@ class Ticket:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for the turn and hold it. The place is given up however this ends."""
+        """Wait until this is the first in the queue, and hold the place until the block ends."""
         try:
-            # Without a pause where nobody is before it: the state that is written next then shares
-            # a commit with the row, which is still in line.
+            # If it is first, do not await: the next state then shares a commit with the row, which
+            # is still queued.
             if not self.called.is_set():
                 await self.called.wait()
             yield
@@ -38,17 +38,18 @@ class Ticket:
 
 
 class ChatQueue:
-    """What is on its way to one chat.
+    """The sends to one chat that are under way or wait.
 
-    ``ready_lock`` is held while a send is made ready and takes its ticket, so that a later text
-    does not overtake a picture that is copied first. ``parked`` is what the platform's account
-    could not take yet or what is in doubt, oldest first; ``flushing`` says that the retry queue
-    works on it, and ``calling`` which call is on the wire. ``sends`` counts the sends that wait.
+    ``ready_lock`` is held while a send is prepared and takes its ticket, so that a later text does
+    not overtake a picture that is copied first. ``parked`` are the calls that the account could not
+    take yet or whose outcome is unknown, oldest first. ``flushing`` says that the retry queue works
+    on them, and ``calling`` which of them is being made. ``sends`` counts the unfinished calls of
+    `Outbox.send`.
     """
 
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
-        self.ready_lock = anyio.Lock(fast_acquire=True)  # a pause here would be one of each send
+        self.ready_lock = anyio.Lock(fast_acquire=True)  # saves a pause for each send
         self.window = RateWindow((settings.sends_per_window, settings.window_s))
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0
@@ -66,11 +67,11 @@ class ChatQueue:
 
     @property
     def waiting(self) -> int:
-        """How many sends and parked calls stand in line."""
+        """How many sends and parked calls the queue holds."""
         return self.sends + len(self.parked)
 
     def leave(self, ticket: Ticket) -> None:
-        """Give a place up, called or not."""
+        """Give up a place, first or not."""
         self._line.remove(ticket)
         self._call_first()
 
@@ -80,7 +81,7 @@ class ChatQueue:
 
 
 class ChatQueues:
-    """The queues of the chats that something is on its way to."""
+    """The queues of the chats with sends."""
 
     def __init__(self, settings: DeliverySettings) -> None:
         self._settings = settings
@@ -88,7 +89,7 @@ class ChatQueues:
 
     @contextmanager
     def use(self, chat_key: ChatKey) -> Iterator[ChatQueue]:
-        """A chat's queue, which stays while it is used."""
+        """Use a chat's queue; it is not removed meanwhile."""
         queue = self._queues.get(chat_key)
         if queue is None:
             queue = self._queues[chat_key] = ChatQueue(chat_key, self._settings)
@@ -99,7 +100,7 @@ class ChatQueues:
             queue.users -= 1
 
     def parked(self) -> list[ChatQueue]:
-        """Queues in which something waits and nobody is at it."""
+        """Queues with parked calls that the retry queue does not work on."""
         return [queue for queue in self._queues.values() if queue.parked and not queue.flushing]
 
     def find_parked(self, delivery_id: str) -> tuple[ChatQueue, OutgoingCall] | None:
@@ -111,7 +112,7 @@ class ChatQueues:
         return None
 
     def forget_idle(self, now: float) -> None:
-        """Let go of queues that hold nothing to remember."""
+        """Remove queues that are unused, have no parked calls and no sends in their rate window."""
         for key, queue in [*self._queues.items()]:
             if not queue.users and not queue.parked and not queue.window.count(now):
                 del self._queues[key]

@@ -1,4 +1,4 @@
-"""The rows behind what goes out, and the history lines that show them."""
+"""Writes the rows of outgoing calls, and the history lines that show them."""
 
 import time
 import uuid
@@ -26,21 +26,21 @@ from nekro_core.delivery.outbound.split import Piece
 from nekro_core.store import DeliveryRow, Store, StoreError
 
 _LAST_WORDS_S = 5.0
-"""Longest that a cancelled send may take to write down what became of it."""
+"""Longest time for a cancelled send to store its outcome."""
 _MOST_UNWRITTEN = 10_000
-"""Decisions kept in mind that a full disk did not take."""
+"""Outcomes held in memory because the database could not be written."""
 _KNOWN_IDS = 1000
-"""Newest messages of a chat by which the one in doubt is told from others: a platform's page has
-100 at most."""
+"""How many newest messages of a chat are compared to find the one in doubt. A platform's page has
+at most 100."""
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingCall:
-    """One platform call on its way. ``receipt`` is set once it is decided or put aside.
+    """One platform call. ``receipt`` is set once the call is decided or parked.
 
-    ``parked`` is when it was put aside and ``doubted`` when its outcome became a question, on the
-    event loop's clock, which nobody sets. ``age`` is how old it was then, in seconds: a call of an
-    earlier process has only the wall's clock to tell.
+    ``parked`` is when it was parked and ``doubted`` when its call began, on the event loop's clock,
+    which nobody can set. ``age`` is how old the call was when it was parked, in seconds. It is only
+    set for calls of an earlier process, whose age the wall clock tells.
     """
 
     row: DeliveryRow
@@ -52,12 +52,12 @@ class OutgoingCall:
     age: float = 0.0
 
     def waited_s(self, now: float) -> float:
-        """Seconds since it was asked for. ``now`` is the event loop's."""
+        """Seconds that the call has waited. ``now`` is the event loop's time."""
         return self.age + now - self.parked
 
     @property
     def delivery(self) -> Delivery:
-        """What the adapter is given."""
+        """The value that the adapter gets."""
         row = self.row
         return Delivery(
             delivery_id=row.delivery_id,
@@ -68,7 +68,7 @@ class OutgoingCall:
 
 
 class DeliveryLedger:
-    """Writes each change of state down and tells who watches."""
+    """Stores each change of state and publishes it to followers."""
 
     def __init__(
         self, store: Store, activity: Broadcast, *, clock: Callable[[], float] = time.time
@@ -81,8 +81,9 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Put the rows of one send in line to be stored, their place taken before this returns,
-        and say when they are. What cannot be sent is born rejected."""
+        """Queue the rows of one send for the database, before this returns. Returns the calls and
+        an awaitable that ends when the rows are stored. A piece that cannot be sent begins as
+        ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")
@@ -137,16 +138,17 @@ class DeliveryLedger:
 
     @staticmethod
     async def stored(entry: OutgoingCall) -> None:
-        """Wait until the row is in the database. Raises `StoreError` where it is not."""
+        """Wait until the row is in the database. Raises `StoreError` if it could not be stored."""
         if entry.stored is not None:
             await entry.stored
 
     async def begin_call(self, entry: OutgoingCall) -> None:
-        """Commit that the call is about to be made. Raises `StoreError`: then it must not be."""
-        # Nothing that was decided before may be written over this.
+        """Commit that the call is about to be made. If this raises `StoreError`, it must not be
+        made."""
+        # An earlier outcome must not overwrite this state.
         self._unwritten.pop(entry.row.delivery_id, None)
         marked = self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
-        # The row itself may still be in line: it and its state then share a commit.
+        # The row itself may still be queued: it and its state then share a commit.
         await self.stored(entry)
         await marked
         entry.row = replace(entry.row, state=DeliveryState.SENDING)
@@ -154,9 +156,10 @@ class DeliveryLedger:
         entry.doubted = anyio.current_time()
 
     async def decide(self, entry: OutgoingCall, receipt: Receipt) -> None:
-        """Write down what became of it. A failure to do so is logged and not raised: whoever asked
-        must not be told that a message failed which people have read. It is written by
-        `retry_writes`; a process that dies before leaves it ``sending``, and so unknown."""
+        """Store the outcome of a call. A failure to store it is logged and not raised: the sender
+        must not be told that a message failed which people have read. `retry_writes` stores it
+        later. If the process dies before that, the row stays ``sending`` and becomes ``unknown``.
+        """
         entry.receipt = receipt
         entry.row = replace(
             entry.row,
@@ -187,7 +190,7 @@ class DeliveryLedger:
                 self._activity.publish(Recorded(changed))
 
     async def retry_writes(self) -> None:
-        """Write down what could not be written when it was decided. Raises `StoreError`."""
+        """Store outcomes that could not be written before. Raises `StoreError`."""
         for row in [*self._unwritten.values()]:
             await self._store.deliveries.mark(
                 row, row.state, message_id=row.message_id, reason=row.reason
@@ -196,13 +199,14 @@ class DeliveryLedger:
                 del self._unwritten[row.delivery_id]
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> None:
-        """People see something else now in the place of a message of ours. Raises `StoreError`."""
+        """Store the new segments of an edited message of the bot. Raises `StoreError`."""
         changed = await self._store.messages.revise(chat_key, message_id, segments)
         if changed is not None:
             self._activity.publish(Recorded(changed))
 
     async def abandon(self, entries: Sequence[OutgoingCall], reason: str) -> None:
-        """The one who asked was cancelled: what is on its way becomes unknown, the rest dropped."""
+        """Decide the calls of a send that was stopped: a call under way becomes ``unknown``, the
+        rest ``dropped``."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
             for entry in entries:
                 if entry.receipt is None:
@@ -211,8 +215,8 @@ class DeliveryLedger:
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
     async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
-        """What the last process left undecided, in order. Calls that it was making are now
-        unknown. Those of unknown outcome are among them if younger than ``young_s``."""
+        """Load the calls that the last process left undecided, in order. Calls that it was making
+        become ``unknown``. ``unknown`` calls are returned if they are younger than ``young_s``."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING):
             reason = "the bot was stopped while it was sent; it may have arrived"
@@ -222,24 +226,24 @@ class DeliveryLedger:
         entries = []
         for row in await found.undecided(since=since):
             entry = OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
-            # A clock that was put back makes nothing younger than new.
+            # If the clock was set back, the age is 0 and not negative.
             entry.age = max(self.clock() - row.created, 0.0)
             entries.append(entry)
         return entries
 
     def show(self, entry: OutgoingCall) -> None:
-        """Tell who watches how a call stands whose state was written by somebody else."""
+        """Publish the state of a call that other code has stored."""
         if entry.record is not None:
             entry.record = msgspec.structs.replace(entry.record, state=entry.row.state)
             self._activity.publish(Recorded(entry.record))
 
     async def found(self, row: DeliveryRow) -> OutgoingCall:
-        """An entry for a row that nobody holds."""
+        """Make an entry for a row that is in no queue."""
         now = anyio.current_time()
         return OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
 
     async def uncertain_delivery(self, entry: OutgoingCall) -> UncertainDelivery:
-        """What tells the message of a call from others."""
+        """Collect what tells the message of a call from others."""
         known = await self._store.deliveries.platform_ids(entry.row.chat_key, _KNOWN_IDS)
         seq = entry.row.record_seq
         return UncertainDelivery(

@@ -1,4 +1,4 @@
-"""Finds a message of ours among those that a platform shows. Does no I/O."""
+"""Finds a message of the bot among those that a platform shows. Does no I/O."""
 
 import unicodedata
 from collections import Counter
@@ -17,25 +17,26 @@ from nekro_core.chat import (
 from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
 
 CLOCKS_S = 120.0
-"""How far our clock and a platform's may be apart, where only the time tells old from new."""
+"""Most seconds between our clock and the platform's. Used where only the time tells old from new.
+"""
 
 
 def match_delivery(
     doubt: UncertainDelivery, shown: Sequence[PlatformMessage], *, faithful: bool = True
 ) -> Receipt:
-    """A verdict for `SupportsConfirmation.confirm` from a piece of the chat's history without
-    holes, oldest first.
+    """Decide for `SupportsConfirmation.confirm`, from a gapless piece of the chat's history.
 
-    Ours is the first own message behind all that were there before, with the same words and the
-    same kinds of media, that is not another one. That it is not there can only be said of a history
-    which reaches back to a message from before it, and shows one of our own that is known to have
-    arrived: some implementations keep none, or not what the bot said, or count messages anew. Where
-    the platform is not ``faithful`` and may show a message otherwise than it was sent, a fresh own
-    message that is no known one may be ours, too.
+    The delivery's message is the first own one after all earlier messages that has the same text
+    and the same kinds of media, and whose id is not known as another message's. ``rejected`` needs
+    a history that reaches back to an earlier message and shows an own message that is known to have
+    arrived. For some implementations store no history, or omit the bot's messages, or number
+    messages anew. A platform that is not ``faithful`` may show a message otherwise than it was
+    sent. There, any new own message with an unknown id may be the one, so the outcome stays
+    ``unknown``.
 
     Args:
         doubt: The call, and what tells its message from others.
-        shown: A piece of the chat's history without holes, oldest first.
+        shown: A piece of the chat's history without gaps, oldest first.
         faithful: Whether the platform shows messages as they were sent.
 
     Returns:
@@ -63,8 +64,9 @@ def match_delivery(
 
 
 def _likeness(segments: Segments) -> tuple[str, Counter[str]]:
-    """What survives a platform: words without white space, who is mentioned, how many media of
-    which kind. A reply's mark is left out: some platforms show it as text, some drop it."""
+    """The parts of a message that platforms preserve: text without white space, mentions, and the
+    number of media of each kind. A reply's mark is left out: some platforms show it as text, some
+    drop it."""
     words = "".join(segment.text for segment in segments if isinstance(segment, Text))
     things = Counter(
         segment.user_id if isinstance(segment, Mention) else _kind(segment)
@@ -75,6 +77,6 @@ def _likeness(segments: Segments) -> tuple[str, Counter[str]]:
 
 
 def _kind(segment: Segment) -> str:
-    """Which medium it is. A history shows of a bundle that there is one, as a card in places."""
+    """The kind of a segment. Some histories show a bundle only as a card."""
     card = isinstance(segment, Unknown) and segment.kind in ("forward", "json", "xml")
     return "Forward" if card else type(segment).__name__

@@ -1,4 +1,5 @@
-"""The way out: every platform call is a row whose state is committed before and after it."""
+"""Sends messages. Each platform call has a row, whose state is committed before and after the
+call."""
 
 import time
 import uuid
@@ -29,16 +30,16 @@ from nekro_core.store import Store, StoreError
 
 
 class Outbox:
-    """Where everything that the bot says goes through. An async context manager.
+    """Sends all messages of the bot. An async context manager.
 
-    On entering it takes up what an earlier process left: calls that were under way become
-    ``unknown``; those never handed over are sent in their old order, as soon as the account can
-    take them and unless they are older than ``resend_for_s``. Where the platform can be asked
-    (`SupportsConfirmation`), what is unknown is settled: it is ``sent``, or it surely never arrived
-    and is sent now, before all that came after it in its chat. Else it stays ``unknown`` and is
-    never repeated by itself.
+    On entering it resumes what an earlier process left. Calls that were under way become
+    ``unknown``. Calls that were never made are sent in their old order as soon as the account can
+    take them, unless they are older than ``resend_for_s``. An ``unknown`` call is settled where the
+    platform can be asked (`SupportsConfirmation`): it is ``sent``, or it surely never arrived and
+    is sent now, before all later messages of its chat. Otherwise it stays ``unknown`` and is never
+    repeated automatically.
 
-    ``adapters`` is read for each send, so an adapter may be added later.
+    ``adapters`` is read at each send, so an adapter may be added later.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Outbox:
         self._queues = ChatQueues(self._settings)
         self._retries = RetryQueue(self._caller, self._ledger, self._queues, self._settings)
         self.admin = OutboxAdmin(store, self._ledger, self._queues, self._retries)
-        """What an operator may do about messages."""
+        """The operator's actions on messages."""
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -78,7 +79,7 @@ class Outbox:
     ) -> None:
         assert self._tasks is not None
         self._tasks.cancel_scope.cancel()
-        # The body's error is the body's own: the group must not wrap it.
+        # The error of the caller's block is not passed on: the group would wrap it.
         await self._tasks.__aexit__(None, None, None)
 
     async def send(
@@ -89,19 +90,19 @@ class Outbox:
         run_id: str = "",
         record: bool = True,
     ) -> tuple[Receipt, ...]:
-        """Send to a chat and say what became of each piece: one receipt a platform call.
+        """Send to a chat. Returns one receipt for each piece, which is one platform call.
 
-        The message is split by what the platform can carry; what it cannot is ``rejected`` with a
-        reason, and the rest is sent. A text of more than 4 messages is sent as its beginning and a
-        file, a bundle that the platform has not as quoted words. Within a chat the order of calls
-        is kept and there is one platform call at a time. A chat that got 30 messages in a minute
-        waits, and what would wait over a minute is ``dropped``, as is what comes while 200 stand in
-        line. ``pending`` says that the account is offline, or that a message before it is in doubt:
-        it is sent when that is over, within 10 minutes. ``record`` false leaves it out of the
-        chat's history.
+        The message is split by what the platform can carry. A segment that it cannot carry is
+        ``rejected`` with a reason, and the rest is sent. A text of more than 4 messages is sent as
+        its beginning and a file. Where the platform has no bundles, a bundle is sent as quoted
+        text. Within a chat the calls keep their order, with one platform call at a time. After 30
+        messages in a minute further ones wait. A message that would wait over a minute is
+        ``dropped``, and so is one that comes while 200 wait. ``pending`` says that the account is
+        offline, or that the outcome of an earlier message is unknown. It is sent when that is over,
+        within 10 minutes. With ``record`` false it is left out of the chat's history.
 
-        Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`: nothing left then.
-        If the caller is cancelled, a call on its way becomes ``unknown`` and the rest ``dropped``.
+        Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`. If the caller is
+        cancelled, a call under way becomes ``unknown`` and the rest ``dropped``.
         """
         clean = clean_segments(tuple(segments))
         if self._media is not None:
@@ -153,7 +154,8 @@ class Outbox:
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
 
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
-        """How often a message of this chat may be changed; None where it cannot be."""
+        """Seconds between two changes of a message in this chat; None where messages cannot be
+        changed."""
         adapter = self._caller.adapter(chat_key)
         if adapter is None or not isinstance(adapter, SupportsEditing):
             return None
@@ -162,12 +164,12 @@ class Outbox:
     async def edit(
         self, chat_key: ChatKey, message_id: str, segments: Iterable[Segment]
     ) -> Receipt:
-        """Put other segments in the place of those of a message that was sent, and into the chat's
-        history once the platform took them. ``rejected`` where that cannot be, or where they need
-        more than one platform call.
+        """Replace the segments of a sent message, and in the chat's history once the platform took
+        them. ``rejected`` where messages cannot be changed, or the segments need more than one
+        platform call.
 
-        An edit has no row: to make it again does no harm, so nothing of it must be known after a
-        crash (docs/decisions/0009-message-edits.md). Raises `StoreUnavailable`.
+        An edit has no row: repeating it does no harm, so nothing about it needs to survive a crash
+        (docs/decisions/0009-message-edits.md). Raises `StoreUnavailable`.
         """
         adapter = self._caller.adapter(chat_key)
         pieces = self._caller.pieces(chat_key, tuple(segments))
@@ -185,7 +187,7 @@ class Outbox:
         return receipt
 
     def retry_now(self) -> None:
-        """An account came online: try what waits now, not at the next round."""
+        """Send waiting messages now, not at the next round. Called when an account came online."""
         self._retries.retry_now()
 
     async def _send_all(self, queue: ChatQueue, entries: list[OutgoingCall], asked: float) -> None:
@@ -193,7 +195,7 @@ class Outbox:
             if entry.receipt is not None:
                 continue
             if queue.parked:
-                # Not before those that wait already.
+                # Queue it after the calls that already wait.
                 await self._ledger.stored(entry)
                 reason = queue.parked[0].row.reason or "waits for the messages before it"
                 await self._ledger.decide(

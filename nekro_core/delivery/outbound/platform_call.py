@@ -1,4 +1,4 @@
-"""One platform call, and one question about it: bounded, reported, written down."""
+"""Makes one platform call, or asks about one, within a time-out, and stores the outcome."""
 
 from collections.abc import Awaitable, Mapping
 
@@ -22,14 +22,15 @@ _ANSWERS = frozenset(
         DeliveryState.PENDING,
     }
 )
-"""What an adapter may answer; the other states are the outbox's own."""
+"""States that an adapter may return; the outbox sets the others."""
 _CANNOT_TELL = Receipt(
     state=DeliveryState.UNKNOWN, reason="this platform cannot be asked whether it arrived"
 )
 
 
 class PlatformCaller:
-    """Makes the calls. ``adapters`` is looked at each time, by name, so one may be added later."""
+    """Makes the platform calls. ``adapters`` maps names and is read for each call, so one may be
+    added later."""
 
     def __init__(
         self,
@@ -44,11 +45,11 @@ class PlatformCaller:
         self._settings = settings
 
     def adapter(self, chat_key: ChatKey) -> Adapter | None:
-        """Who serves a chat."""
+        """Return the adapter that serves a chat."""
         return self._adapters.get(self._store.accounts.adapter_of(chat_key.instance))
 
     def pieces(self, chat_key: ChatKey, segments: Segments) -> tuple[Piece, ...]:
-        """What the platform's calls can carry of a message."""
+        """Split a message into pieces, each for one platform call."""
         adapter = self.adapter(chat_key)
         if adapter is None:
             return (Piece(segments, f"no adapter serves {chat_key.instance}"),) if segments else ()
@@ -56,8 +57,8 @@ class PlatformCaller:
         return split(unbundled(segments, can), can)
 
     def prepare(self, chat_key: ChatKey, segments: Segments) -> Segments:
-        """The message with its media where they are sent from, and a text that would be many
-        messages as a file: what is to be kept before it is cut."""
+        """Fit bundles, and turn a text of too many messages into a file, before the media are
+        stored and the message is split."""
         adapter = self.adapter(chat_key)
         if adapter is None:
             return segments
@@ -66,8 +67,8 @@ class PlatformCaller:
         return long_text_as_file(found, can, most) if most else found
 
     async def call(self, queue: ChatQueue, entry: OutgoingCall) -> None:
-        """Make the one platform call, between its two commits. Nothing happens where no adapter
-        serves the chat: the call of an earlier process waits until it is too old."""
+        """Make the platform call between its two commits. Does nothing where no adapter serves the
+        chat: a call of an earlier process then waits until it is too old."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return
@@ -78,19 +79,19 @@ class PlatformCaller:
         await self._ledger.decide(entry, receipt)
 
     def _longest(self, delivery: Delivery) -> float:
-        """Seconds that the platform gets: a large file is on its way for longer."""
+        """Time-out of a call in seconds; a large file takes longer."""
         size = media_bytes(delivery.segments)
         return self._settings.call_s + size // self._settings.call_bytes_s
 
     def can_confirm(self, chat_key: ChatKey) -> bool:
-        """Whether the platform may know what became of a call."""
+        """Whether the platform can be asked about a call, or its adapter is not there yet."""
         adapter = self.adapter(chat_key)
         return self._settings.settle_s > 0 and (
             adapter is None or isinstance(adapter, SupportsConfirmation)
         )
 
     async def ask(self, entry: OutgoingCall) -> Receipt:
-        """What the platform says of a call whose outcome is unknown; ``pending`` where it cannot be
+        """Ask the platform about a call with an unknown outcome; ``pending`` where it cannot be
         asked now. Raises `StoreError`."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
@@ -101,7 +102,8 @@ class PlatformCaller:
         return await self.report(adapter.confirm(doubt), entry.delivery)
 
     async def report(self, call: Awaitable[Receipt], delivery: Delivery) -> Receipt:
-        """What became of a call to the platform, whatever the adapter does."""
+        """Await an adapter's call within the time-out and return its receipt. An error or a
+        time-out becomes ``unknown``."""
         unknown = DeliveryState.UNKNOWN
         try:
             with anyio.fail_after(seconds := self._longest(delivery)):

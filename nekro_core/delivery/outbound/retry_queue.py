@@ -1,7 +1,7 @@
 """Retries calls that could not be made yet, and asks about calls whose outcome is unknown.
 
 Both wait in their chat's queue, oldest first. Later messages of the chat wait behind them, so a
-message that turns out never to have arrived still comes in its place.
+message that never arrived is still sent in its place.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ UNDECIDED = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN})
 
 
 class RetryQueue:
-    """Makes waiting calls again, and asks platforms about those in doubt."""
+    """Makes waiting calls, and asks platforms about calls with an unknown outcome."""
 
     def __init__(
         self,
@@ -38,22 +38,22 @@ class RetryQueue:
         self._nudged = anyio.Event()
 
     async def load_pending(self) -> None:
-        """Take up what an earlier process left."""
+        """Load the undecided calls of an earlier process."""
         for entry in await self._ledger.load_unfinished(young_s=self._settings.resend_for_s):
             with self._queues.use(entry.row.chat_key) as queue:
                 queue.parked.append(entry)
 
     def enqueue(self, queue: ChatQueue, entry: OutgoingCall) -> None:
-        """Put a call behind what its chat waits for already."""
+        """Queue a call after the waiting calls of its chat."""
         entry.parked = anyio.current_time()
         queue.parked.append(entry)
 
     def retry_now(self) -> None:
-        """Try now, not at the next round."""
+        """Begin the next round now."""
         self._nudged.set()
 
     async def live(self, tasks: TaskGroup) -> None:
-        """Go through what waits, again and again, each chat for itself."""
+        """Try the waiting calls in rounds, in one task for each chat."""
         while True:
             try:
                 await self._ledger.retry_writes()
@@ -79,7 +79,7 @@ class RetryQueue:
                 queue.flushing = False
 
     async def _try(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        """Do what can be done about the first in line. False where it must wait on."""
+        """Send, settle or drop the first call of a queue. Returns False if it must keep waiting."""
         too_old = entry.waited_s(anyio.current_time()) > self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
             goes_on = too_old or await self._settle(queue, entry)
@@ -95,7 +95,7 @@ class RetryQueue:
         return goes_on
 
     async def _settle(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        """Ask what became of a call. What surely never arrived is sent now, in its place."""
+        """Ask what became of a call. If it surely never arrived, it is sent now, in its place."""
         receipt = await self._caller.ask(entry)
         if not _is_first(queue, entry):
             return True
@@ -136,5 +136,5 @@ class RetryQueue:
 
 
 def _is_first(queue: ChatQueue, entry: OutgoingCall) -> bool:
-    """Whether it still stands there: an operator may have dropped it meanwhile."""
+    """Whether a call is still the first in its queue; an operator may have dropped it meanwhile."""
     return bool(queue.parked) and queue.parked[0] is entry and entry.row.state in UNDECIDED

@@ -1,7 +1,5 @@
-"""Cut a message into what the platform's calls can carry; a text of too many messages becomes its
-beginning and a file. Pure.
-
-"""
+"""Splits a message into pieces for one platform call each. A text of too many messages becomes its
+beginning and a file. Does no I/O."""
 
 import base64
 import unicodedata
@@ -26,26 +24,26 @@ from nekro_core.chat import (
 from nekro_core.delivery.adapter import Capabilities
 
 _PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ", "，", ", ", "、", " ")
-"""Where a text is cut, best first: paragraph, line, sentence, clause, word; any script's."""
+"""Where a text is cut, best first: after a paragraph, line, sentence, clause or word."""
 
 _LEAST = 0.5
-"""A good place in the first half of a piece is passed over for a worse one further on: many small
-pieces are worse than one unlucky cut."""
+"""A cut comes at or after this part of a piece. A worse place there is better than a good one in
+the first half: many small pieces are worse than one unlucky cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one platform call carries, or why none can."""
+    """The segments of one platform call. ``problem`` says why they cannot be sent, if so."""
 
     segments: Segments
     problem: str = ""
 
 
 def split(segments: Iterable[Segment], capabilities: Capabilities) -> tuple[Piece, ...]:
-    """Pieces in the order of their segments, none for what holds nothing to see.
+    """Split segments into pieces, in order. Segments without visible content give no piece.
 
-    A reply stays with the first piece that can carry it. Where the platform has no mentions they
-    become text, where it has no replies they are left out; any other type that it has not is a
+    A reply stays with the first piece that can carry it. Where the platform has no mentions, they
+    become text. Where it has no replies, they are left out. Any other unsupported segment becomes a
     piece with a problem.
     """
     return _Splitter(capabilities).split(segments)
@@ -118,7 +116,7 @@ class _Splitter:
         return min(caption, can.text_length) if pictured else can.text_length
 
     def _used(self) -> int:
-        # A picture's place holder in the plain text is not on the wire.
+        # A picture's placeholder in the plain text is not sent.
         words = [s for s in self.open if isinstance(s, Text | Mention)]
         return self.capabilities.measure(plain_text(words))
 
@@ -130,7 +128,7 @@ class _Splitter:
             self.pieces.append(Piece(tuple(self.open)))
             self.open = []
         else:
-            # A reply alone says nothing: it waits for the next piece that says something.
+            # A reply alone shows nothing: it waits for the next piece with visible content.
             self.open = [segment for segment in self.open if isinstance(segment, Reply)]
 
 
@@ -142,8 +140,8 @@ def _visible(segments: Iterable[Segment]) -> bool:
 
 
 def _prefix(text: str, room: int, measure: Callable[[str], int]) -> int:
-    """How many characters of a text the platform counts as ``room`` at most, at least 1. What
-    `measure` counts must grow with the text."""
+    """How many characters of a text fit into ``room`` by the platform's count, at least 1.
+    `measure` must grow with the text."""
     if measure is len:
         return room
     return (
@@ -165,8 +163,8 @@ def _cut(text: str, room: int) -> int:
 
 
 def _between_characters(text: str, place: int) -> bool:
-    """Whether what a reader sees as one character is left whole (most of them: accents, skin tones,
-    emoji joined by U+200D)."""
+    """Whether a cut at this place splits no visible character. Handles most cases: accents, skin
+    tones, emoji joined by U+200D."""
     if place >= len(text):
         return True
     after, before = text[place], text[place - 1]
@@ -184,11 +182,11 @@ _MORE = " …"
 
 
 def long_text_as_file(segments: Iterable[Segment], can: Capabilities, most: int) -> Segments:
-    """The segments, with words that need more than ``most`` messages as their first message and a
-    text file that has all of them, where the platform carries files. Whoever is mentioned in the
-    file alone is named and not called.
+    """Replace a text of more than ``most`` messages by its first message and a text file of the
+    whole, where the platform carries files. A mention that is only in the file becomes the person's
+    name and does not notify them.
 
-    The file's bytes stand in its URL, for `keep_media` to write down.
+    The file's bytes are in its ``data:`` URL; `keep_media` stores them.
     """
     if File not in can.inline | can.alone:
         return tuple(segments)
@@ -201,7 +199,7 @@ def long_text_as_file(segments: Iterable[Segment], can: Capabilities, most: int)
 
 def _shortened(words: Segments, can: Capabilities, most: int) -> Iterator[Segment]:
     text = plain_text(words)
-    # Most are one message, which is quickly told.
+    # Checked first, since it is cheap: most texts are one message.
     if can.measure(text) <= can.text_length or len(split(words, can)) <= most:
         yield from words
         return

@@ -1,1 +1,1 @@
-"""The history of the tables, oldest first. Never edit one that was released."""
+"""The migrations of the tables, oldest first. Never edit a released one."""
