@@ -1,14 +1,14 @@
-"""The system calls that boxes may make: each by name, its number on x86_64, then on aarch64 ("-":
-that processor's kernel never had it).
+"""The system calls that boxes may make: name, number on x86_64, number on aarch64 ("-": the kernel
+for that processor never had the call).
 
-The names are those of the default profile of Docker's engine (moby, ``profiles/seccomp``), which
-every kind of program runs under, without
+The names are those of the default profile of Docker's engine (moby, ``profiles/seccomp``), under
+which programs of every kind run. These are left out:
 
-- what needs a capability there, and what reads or moves other processes (``ptrace``);
-- memory that no limit of a box counts, since nobody has to have it mapped: ``memfd_create``,
+- calls that need a capability there, and calls that read or control other processes (``ptrace``);
+- memory that exists without being mapped, so that no limit of a box counts it: ``memfd_create``,
   System V memory, semaphores and queues, POSIX queues;
-- what has been the way into kernels: ``io_uring``, ``userfaultfd``, ``name_to_handle_at``;
-- the old asynchronous reads (``io_setup``): all of a machine share 65,536 of them;
+- calls that attacks on kernels have used: ``io_uring``, ``userfaultfd``, ``name_to_handle_at``;
+- the old asynchronous reads (``io_setup``): all processes of a machine share 65,536 of them;
 - ``clone3``, whose flags a filter cannot read.
 
 Six more are allowed with some arguments: `nekro_core.system.confinement.jail_filter`. A test
@@ -97,12 +97,12 @@ _ALLOWED = (
 _WATCHES = (
     "inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27, inotify_rm_watch 255 28, "
 )
-"""inotify. The kernel bounds it for each user id of the machine (128 at once), so it is allowed
-where each box has a user id of its own; elsewhere a box would take the bot's user's."""
+"""inotify. The kernel limits it for each user id of the machine (128 at once). It is allowed if
+each box has a separate user id; otherwise a box would use up the limit of the bot's user."""
 
 
 def allowed_numbers(machine: str, *, watches: bool) -> frozenset[int]:
-    """The numbers for a processor; with ``watches`` inotify's too."""
+    """The numbers of the calls for a processor; with ``watches`` those of inotify too."""
     column = 1 + MACHINES.index(machine)
     text = _ALLOWED + _WATCHES if watches else _ALLOWED
     rows = [row.split() for row in text.split(", ") if row]
