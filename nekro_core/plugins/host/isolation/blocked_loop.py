@@ -45,12 +45,12 @@ _ALARM = getattr(signal, "SIGVTALRM", None)
 
 @contextmanager
 def watch_event_loop(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
-    """Log once an incident what blocks the running loop for longer than ``limit_s``, and once more
-    when it goes on. A plugin that blocks for ``break_s`` is broken off with `LoopBlocked`, and
-    again each ``break_s`` after that; 0 never breaks.
+    """Log what blocks the running loop for longer than ``limit_s``, once for each incident, and
+    again when the loop continues. `LoopBlocked` is raised in a plugin that blocks for ``break_s``,
+    and again after each further ``break_s``; 0 never interrupts.
 
-    It takes SIGUSR2 and SIGVTALRM, where they are free and this is the main thread; elsewhere
-    nothing is broken.
+    It uses SIGUSR2 and SIGVTALRM if both are unused and this is the main thread. Otherwise it
+    interrupts nothing.
     """
     watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), limit_s)
     looking = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
