@@ -27,7 +27,7 @@ _NOT_OUTSIDE = tuple(
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is on the public internet. IPv4 addresses inside IPv6 are looked at."""
+    """Whether an address is on the public internet. Checks an IPv4 address inside an IPv6 one."""
     reached = _embedded(address)
     if isinstance(reached, ipaddress.IPv6Address) and reached not in _UNICAST:
         return False

@@ -40,8 +40,8 @@ class WatchedFile:
     def changed(self) -> bool:
         """Whether the file was written, made or removed since the last call.
 
-        The first call says whether it exists. Takes microseconds. Raises `OSError` if the file
-        cannot be looked at.
+        The first call says whether it exists. Takes microseconds. Raises `OSError` if the system
+        refuses to read the file's status.
         """
         try:
             status = self.path.stat()

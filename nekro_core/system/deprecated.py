@@ -1,4 +1,4 @@
-"""Old names of a public module, which go on working and say what they are called now."""
+"""Keeps old names of a public module working, with a warning that says the new name."""
 
 import sys
 import warnings

@@ -88,5 +88,5 @@ class _Question:
             self.found = [str(entry[4][0]).partition("%")[0] for entry in entries]
         except OSError as error:
             self.failure = error
-        except UnicodeError as error:  # A label too long, or none at all.
+        except UnicodeError as error:  # A label of the name is too long or empty.
             self.failure = OSError(str(error))

@@ -60,5 +60,6 @@ def _sockets(process: int) -> set[str]:
             if match := _SOCKET.fullmatch(target):
                 inodes.add(match[1])
     except OSError:
-        return inodes  # It ended, or gave up its rights; its sockets then come from its parent.
+        # It ended, or it gave up its rights. Then its sockets are inherited from its parent.
+        return inodes
     return inodes

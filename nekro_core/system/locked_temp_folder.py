@@ -13,8 +13,8 @@ from pathlib import Path
 
 
 def temp_parents() -> tuple[Path, ...]:
-    """Where temporary folders may be made, for paths that other users can read. ``TMPDIR`` comes
-    last, since it may be in somebody's home."""
+    """Where temporary folders can be made that other users can reach. ``TMPDIR`` comes last, since
+    it may be in a user's home."""
     return Path("/tmp"), Path("/var/tmp"), Path(tempfile.gettempdir())  # noqa: S108
 
 

@@ -1,4 +1,4 @@
-"""How often something may happen in a while: sends to a chat, turns of a sender."""
+"""Limits how often something may happen in a time: sends to a chat, turns of a sender."""
 
 from collections import deque
 
@@ -10,7 +10,8 @@ class RateWindow:
     passes in.
 
     Args:
-        bounds: Pairs of a count and seconds: so often within so long. A count of 0 sets no bound.
+        bounds: Pairs of a count and the seconds in which it may happen that often. A count of 0
+            sets no bound.
     """
 
     __slots__ = ("_bounds", "_times")
@@ -21,7 +22,7 @@ class RateWindow:
         self._times: deque[float] = deque(maxlen=most)
 
     def take(self, now: float) -> None:
-        """Count one more. A bound that is reached already does not keep it from being counted.
+        """Count one more, even if a bound is reached already.
 
         Args:
             now: The time.
@@ -44,13 +45,13 @@ class RateWindow:
         return wait_s
 
     def count(self, now: float) -> int:
-        """How many lie within the longest bound; no more than the largest count are known.
+        """How many happened within the longest bound. The result is at most the largest count.
 
         Args:
             now: The time.
 
         Returns:
-            Their number. Where it is 0 the window can be thrown away.
+            Their number. If it is 0, the window can be dropped.
         """
         longest = max((seconds for _, seconds in self._bounds), default=0.0)
         return sum(at > now - longest for at in self._times)

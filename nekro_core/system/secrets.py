@@ -6,14 +6,14 @@ import secrets
 from pathlib import Path
 
 FOLDER = "secrets"
-"""Under the data folder; entered by its owner alone."""
+"""Below the data folder. Only its owner can enter it."""
 
 
 def kept_secret(data_dir: Path, name: str) -> str:
-    """Get the secret of a name, made now if this is the first start: 256 bits as printable text.
+    """Get the secret of a name: 256 bits as printable text. The first call makes it.
 
-    Of two processes that ask at once both get the same. The file is readable by its owner alone,
-    and it is whole or not there, whenever the process is killed.
+    Two processes that call it at the same time get the same secret. Only its owner can read the
+    file. If the process is killed, the file is complete or does not exist.
 
     Args:
         data_dir: The data folder.
@@ -33,7 +33,7 @@ def kept_secret(data_dir: Path, name: str) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32))
         try:
-            # A link, unlike a rename, does not replace what another process made meanwhile.
+            # A link, unlike a rename, does not replace the file that another process just made.
             path.hardlink_to(fresh)
         except FileExistsError:
             pass
@@ -46,7 +46,7 @@ def kept_secret(data_dir: Path, name: str) -> str:
 
 
 def secret_file(data_dir: Path, name: str) -> Path:
-    """Where the secret of that name lies.
+    """The path of a secret's file.
 
     Args:
         data_dir: The data folder.
@@ -61,8 +61,8 @@ def secret_file(data_dir: Path, name: str) -> Path:
 class ComparedSecret(str):
     """A secret that foreign code compares by ``==`` or ``!=``.
 
-    Both take the same time for every wrong text of its length, on either side. If the first wrong
-    character ended a comparison, a secret could be guessed character by character.
+    Both take the same time for every wrong text of the same length, on either side. If a comparison
+    ended at the first wrong character, a secret could be guessed character by character.
     """
 
     __slots__ = ()

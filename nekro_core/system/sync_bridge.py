@@ -43,7 +43,8 @@ class _ToLoop:
 
 
 async def run_bridged(coroutine: Awaitable[T]) -> T:
-    """Await something. Below it `wait_for` works, also in threads that inherit its context."""
+    """Await something. `wait_for` works in the code that this runs, and in threads that inherit its
+    context."""
     _loop.set(asyncio.get_running_loop())
     return await _Bridge(coroutine)
 
@@ -71,7 +72,7 @@ def can_wait() -> bool:
 
 
 def outer_frame(innermost: FrameType) -> FrameType | None:
-    """For a stack that ends in the bridge, the frame that called `run_bridged`."""
+    """The frame that called `run_bridged`, for a stack whose outermost frame is the bridge."""
     bridge = innermost.f_locals.get("self")
     waiter = bridge.inner.waiter if isinstance(bridge, _Bridge) and bridge.inner else None
     return waiter.gr_frame if waiter is not None else None
@@ -100,7 +101,7 @@ class _Bridge(Generic[T]):
         waiter = getcurrent()
         self.inner = inner = _Inner(self.run, waiter)
         inner.waiter = waiter
-        # The same context and not a copy: variables that the handler sets are the task's.
+        # The same context and not a copy, so variables that the handler sets stay set in the task.
         inner.gr_context = waiter.gr_context
         passed = inner.switch()
         while not inner.dead:

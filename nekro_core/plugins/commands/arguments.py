@@ -1,4 +1,4 @@
-"""What a command takes: read off its handler's signature when the plugin loads."""
+"""Reads a command's arguments from its handler's signature when the plugin is loaded."""
 
 import inspect
 import types
@@ -11,7 +11,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 from nekro_core.system.errors import NekroError
 
 REQUIRED: Final = inspect.Parameter.empty
-"""The default of an argument that has none."""
+"""Marks an argument without a default."""
 _LISTS = (list, set, frozenset, tuple)
 
 
@@ -44,15 +44,15 @@ def Arg(  # noqa: N802 - the name that plugins write; it stands where a default 
 
     Args:
         description: What it is.
-        default: Its value where it is not given; without one it must be given.
+        default: Its value if it is not given. Without a default it must be given.
         positional: Whether values without a name go to it first.
-        greedy: Whether it takes all that is left, as it was written.
-        choices: The values that are taken; None for any.
+        greedy: Whether it takes the rest of the line as written.
+        choices: The values that are accepted; None for any.
         range: The least and the greatest number; None for any.
-        prompt_hint: What is asked where the argument is missing.
+        prompt_hint: What the person is asked for if the argument is missing.
 
     Returns:
-        What stands for the default until the command is mounted.
+        A placeholder for the default until the command is mounted.
     """
     return ArgInfo(
         description=description,
@@ -66,11 +66,11 @@ def Arg(  # noqa: N802 - the name that plugins write; it stands where a default 
 
 
 class BadSignature(NekroError, TypeError):
-    """A handler cannot be a command; says why."""
+    """A function cannot be a command's handler. The message says why."""
 
 
 class CommandParameter(msgspec.Struct, frozen=True, kw_only=True):
-    """One argument of a command. ``kind`` is how its type is told to people."""
+    """One argument of a command. ``kind`` is the name of its type for people."""
 
     name: str
     kind: str
@@ -86,7 +86,7 @@ class CommandParameter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> str:
-        """How it is written: ``<city>``, ``[days:3]``, ``<text...>``."""
+        """How the usage shows it: ``<city>``, ``[days:3]``, ``<text...>``."""
         shown = f"{self.name}..." if self.info.greedy else self.name
         if self.required:
             return f"<{shown}>"
@@ -96,19 +96,19 @@ class CommandParameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandSignature(msgspec.Struct, frozen=True):
-    """What a handler takes. ``open`` is a handler with ``**kwargs``, which takes any name."""
+    """The arguments of a handler. ``open`` means that it has ``**kwargs`` and takes any name."""
 
     parameters: tuple[CommandParameter, ...]
     open: bool = False
 
     @property
     def usage(self) -> str:
-        """All its arguments as they are written."""
+        """The usage of all its arguments."""
         return " ".join(parameter.usage for parameter in self.parameters)
 
 
 def signature_of(handler: Callable[..., Any]) -> CommandSignature:
-    """What a handler ``async (context, ...)`` takes. Raises `BadSignature`."""
+    """Read the arguments of a handler ``async (context, ...)``. Raises `BadSignature`."""
     if not (inspect.iscoroutinefunction(handler) or inspect.isasyncgenfunction(handler)):
         raise BadSignature(f"{handler.__name__} is not async: write async def")
     signature = inspect.signature(handler)

@@ -1,4 +1,4 @@
-"""Every command there is, found by what people type."""
+"""Finds commands by the names that people type."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,14 +13,14 @@ from nekro_core.policy.permissions import folded, is_name
 from nekro_core.tools.describe import place_of
 
 MAX_COMMANDS = 200
-"""Commands of one plugin: more are a mistake of a loop."""
+"""Commands of one plugin. More are registered only by a faulty loop."""
 CORE = "nekro"
-"""The owner of the commands that every bot has."""
+"""The owner of the bot's own commands."""
 _ALIASES = 16
 
 
 class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
-    """A command in force. ``plugin`` is whose it is; nobody's are the bot's own."""
+    """A command in force. ``plugin`` is None for the bot's own commands."""
 
     command: Command
     signature: CommandSignature
@@ -33,7 +33,7 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def module(self) -> str:
-        """What stands before the colon in its long name."""
+        """The part before the colon in its long name."""
         return self.plugin.module_name if self.plugin else CORE
 
     @property
@@ -43,7 +43,7 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def spoken(self) -> str:
-        """How people write it: ``group sub``."""
+        """The name as people type it: ``group sub``."""
         return self.command.name.replace(".", " ")
 
     def names(self) -> set[str]:
@@ -51,7 +51,7 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
         return {folded(name) for name in (self.command.name, *self.command.aliases)}
 
     def setting_names(self) -> set[str]:
-        """How the settings may call it, folded."""
+        """The names that the settings may use for it, folded."""
         name = folded(self.command.name)
         return {name, f"{folded(self.module)}:{name}", f"{folded(self.owner)}:{name}"}
 
@@ -61,7 +61,7 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
 
 
 class CommandRegistry:
-    """The commands in force. ``order`` ranks plugins whose commands want the same name."""
+    """The commands in force. ``order`` ranks plugins whose commands have the same name."""
 
     def __init__(self, order: Sequence[str] = ()) -> None:
         self._order = tuple(order)
@@ -71,12 +71,12 @@ class CommandRegistry:
         self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
 
     def add_builtin(self, command: Command) -> Callable[[], None]:
-        """Put one of the bot's own commands in force; what is given back takes it out. Nobody else
-        can have its short names."""
+        """Add one of the bot's own commands. Its short names are found before those of plugins. The
+        returned function removes it."""
         return self._add(RegisteredCommand(command, signature_of(command.handler)))
 
     def put(self, plugin: NekroPlugin, command: Command) -> None:
-        """Put a plugin's command in force until it is unloaded. Raises `DeclarationRefused`."""
+        """Add a plugin's command until the plugin is unloaded. Raises `DeclarationRefused`."""
         where = place_of(command.handler)
         for name in (command.name, *command.aliases):
             if not is_name(name):
@@ -108,14 +108,14 @@ class CommandRegistry:
         plugin.effects.add(f"command {command.name}", drop)
 
     def add_family(self, plugin: NekroPlugin, family: CommandFamily) -> None:
-        """Remember what a plugin's group is for until it is unloaded."""
+        """Add the description of a plugin's group until the plugin is unloaded."""
         named = self._families.setdefault(folded(family.name), [])
         named.append((plugin.key, family))
         plugin.effects.add(f"group {family.name}", partial(named.remove, (plugin.key, family)))
 
     def find(self, name: str, adapter: str) -> list[RegisteredCommand]:
-        """The command of that name in chats of an adapter; several where it is not decided whose
-        name it is, none where there is none."""
+        """The commands of that name in chats of an adapter. There are several if plugins of the
+        same rank have it."""
         space, colon, short = folded(name).rpartition(":")
         found = [
             entry
@@ -127,21 +127,21 @@ class CommandRegistry:
             return found
         best = min(map(self._rank, found))
         first = [entry for entry in found if self._rank(entry) == best]
-        # One plugin may want a name twice, as a name and as another one's alias.
+        # One plugin may have a name twice: as a command's name and as another command's alias.
         return first[:1] if len({entry.owner for entry in first}) == 1 else first
 
     def members(self, group: str, adapter: str) -> list[RegisteredCommand]:
-        """The commands ``group.sub``, in the order of their names."""
+        """The commands ``group.sub`` of a group, sorted by module and name."""
         found = [each for each in self._by_group.get(folded(group), ()) if each.serves(adapter)]
         return sorted(found, key=lambda entry: (entry.module, entry.command.name))
 
     def family(self, name: str) -> CommandFamily | None:
-        """What is known of a group."""
+        """The name and description of a group; None if no plugin declared it."""
         named = self._families.get(folded(name))
         return named[0][1] if named else None
 
     def of_plugin(self, plugin: NekroPlugin, name: str) -> RegisteredCommand | None:
-        """A plugin's own command, an internal one too."""
+        """A plugin's command of that name, also an internal one."""
         wanted = folded(name).rpartition(":")[2]
         for entry in self._entries:
             if entry.plugin is plugin and wanted in entry.names():
@@ -149,7 +149,7 @@ class CommandRegistry:
         return None
 
     def listed(self, adapter: str) -> list[RegisteredCommand]:
-        """All that people of an adapter's chats may type, the bot's own first."""
+        """All commands that can be typed in an adapter's chats, the bot's own first."""
         shown = [each for each in self._entries if not each.command.internal]
         return sorted(
             (entry for entry in shown if entry.serves(adapter)),
@@ -182,7 +182,8 @@ class CommandRegistry:
         return drop
 
     def _rank(self, entry: RegisteredCommand) -> int:
-        """The bot's own, then whom the operator ranked, then who was installed, then built-in."""
+        """The rank of a command: the bot's own, then plugins in the operator's order, then other
+        installed plugins, then built-in ones."""
         if entry.plugin is None:
             return -1
         if entry.owner in self._order:

@@ -1,4 +1,4 @@
-"""One call of a command: who calls, whether they may, with what, and what is answered."""
+"""Runs one call of a command: checks the permission, reads the arguments, sends the answers."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 async def send_response(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
-    """Send an answer to the chat that asked. Raises `ToolFailure` where it cannot be."""
+    """Send an answer to the chat that asked. Raises `ToolFailure` if it cannot be sent."""
     segments: list[Segment] = []
     if text := get_text(response.message, "", lang).strip():
         segments.append(Text(text))
@@ -47,7 +47,7 @@ async def send_response(ctx: AgentCtx, response: CommandResponse, lang: str) -> 
 
 
 def numbered(options: Sequence[str]) -> str:
-    """Options as people see them, each in its line, with a line break before the first."""
+    """Number the options, one in each line, with a line break before the first."""
     return "".join(f"\n{number}. {option}" for number, option in enumerate(options, 1))
 
 
@@ -63,8 +63,8 @@ async def _segment(ctx: AgentCtx, part: CommandOutputSegment) -> Segment:
 
 LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
 _OLDER = 50
-"""Records that tell the language of a chat: ``/help`` by itself is no language, nor are ten of its
-like one after the other."""
+"""Records from which the language of a chat is guessed. Ten commands such as ``/help`` show no
+language, so older messages are needed."""
 
 
 class ContextFactory(Protocol):
@@ -77,7 +77,7 @@ class ContextFactory(Protocol):
 
 
 class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that somebody typed, or with ``wait`` the answer to one that asked."""
+    """A command that a person typed, or the answer to the question ``wait``."""
 
     entry: RegisteredCommand
     record: Record
@@ -86,7 +86,7 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRunner:
-    """Runs calls. Whatever goes wrong with one is told to its chat in our own words."""
+    """Runs calls. Any failure is reported to the chat with a sentence of the catalogue."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class CommandRunner:
         self._language = language
 
     async def run(self, call: CommandCall) -> None:
-        """Run a command for who typed it, where they may."""
+        """Run a command, if its author has the permission."""
         entry = call.entry
         context = await self._context(call)
         name = entry.spoken
@@ -137,7 +137,7 @@ class CommandRunner:
             await self._say(context, "command.too_long", name=name)
 
     async def list_matches(self, call: CommandCall, entries: Sequence[RegisteredCommand]) -> None:
-        """Say which commands there are where a name is that of several, or of a group."""
+        """List the commands of a name that several commands or a group have."""
         context = await self._context(call)
         prefix = self._settings.prefixes[0]
         shown = [
@@ -161,7 +161,7 @@ class CommandRunner:
     async def _work(
         self, call: CommandCall, context: CommandExecutionContext, arguments: Mapping[str, Any]
     ) -> bool:
-        """Run the handler and deliver what it answers. True at the end, whatever that was."""
+        """Run the handler and send its answers. Returns True, also after a failure."""
         name = call.entry.spoken
         try:
             answered = call.entry.command.handler(context, **arguments)
@@ -282,14 +282,14 @@ class CommandRunner:
 
 
 def usage_of(entry: RegisteredCommand, prefix: str, lang: str) -> str:
-    """How a command is written."""
+    """The usage line of a command: its author's, else one made from its arguments."""
     if given := entry.command.usage_in(lang):
         return given
     return f"{prefix}{entry.spoken} {entry.signature.usage}".strip()
 
 
 def chosen(question: Question, line: str) -> str:
-    """The option that a number or its own text names, else what was written."""
+    """The option that a line names by its number or its text; else the line."""
     options = question.options
     if line.isascii() and line.isdecimal() and len(line) < 4 and 1 <= int(line) <= len(options):
         return options[int(line) - 1]

@@ -1,4 +1,4 @@
-"""``/help``: the commands that a person may run here."""
+"""``/help``: lists the commands that a person may run in a chat."""
 
 from itertools import groupby
 from typing import Annotated
@@ -13,13 +13,13 @@ from nekro_core.plugins.commands.call import usage_of
 from nekro_core.policy.permissions import CommandAccess, CommandSettings
 
 _MANY = 40
-"""More commands than this are listed by their names alone: nobody reads ten messages of them."""
+"""With more commands, only their names are listed: the full list would be ten messages."""
 
 
 def help_command(
     book: CommandRegistry, settings: CommandSettings, catalogue: Catalogue, access: CommandAccess
 ) -> Command:
-    """The command, to be put into the book that it tells of."""
+    """Make the command. It lists the commands of ``book``."""
     say = catalogue.say
 
     def allowed(
@@ -72,7 +72,7 @@ def help_command(
             shown = name[:40]
             return CmdCtl.failed(say("command.help.unknown", context.lang, name=shown))
         family = book.family(name)
-        # Nothing of ours begins as a command does: another bot of the group would run it.
+        # No message of ours begins with a command: another bot in the group would run it.
         title = family.description if family and family.description else ""
         head = [title or say("command.help.one", context.lang)]
         return CmdCtl.message("\n".join([*head, *(one(entry, context) for entry in found)]))

@@ -1,6 +1,6 @@
-"""From what a person typed to a command's name and the arguments of its handler.
+"""Reads a command's name and its handler's arguments from what a person typed.
 
-A line is split as a shell does, but nothing that a person types is an error of the parser.
+A line is split as a shell does, but every line is valid: an unclosed quote is a plain character.
 """
 
 import re
@@ -25,8 +25,8 @@ _ESCAPED = re.compile(r"\\([\\\"'”])")
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One word. ``start`` and ``end`` are where it stands in the line. ``text`` is what it says
-    without its quotes; where it is ``name:value``, ``name`` and ``value`` are set too."""
+    """One word. ``start`` and ``end`` are its position in the line. ``text`` is the word without
+    its quotes. For ``name:value``, ``name`` and ``value`` are set too."""
 
     start: int
     end: int
@@ -38,8 +38,8 @@ class Word(msgspec.Struct, frozen=True):
 def split_words(line: str) -> list[Word]:
     """All words of a line.
 
-    A quote counts at the beginning of a word or of a value, and where it has an end before a blank;
-    otherwise it is a character like any other, as in ``don't``. In quotes, ``\\"`` is a quote.
+    A quote opens at the beginning of a word or a value, if a closing quote before a blank or the
+    end follows. Otherwise it is a plain character, as in ``don't``. In quotes, ``\\"`` is a quote.
     """
     words: list[Word] = []
     endless: set[str] = set()
@@ -61,12 +61,12 @@ def split_words(line: str) -> list[Word]:
 
 
 def _value(line: str, at: int, endless: set[str]) -> tuple[int, str]:
-    """What stands from here to the end of the word, without its quotes."""
+    """The end of the word or value that begins at ``at``, and its text without quotes."""
     close = _QUOTES.get(line[at : at + 1])
     if close and close not in endless:
         if found := _ENDS[close].search(line, at + 1):
             return found.end(), _ESCAPED.sub(r"\1", line[at + 1 : found.start()])
-        # Looked for once: a line of opening quotes alone would take the square of its length.
+        # Searched once: a line with only opening quotes would take quadratic time.
         endless.add(close)
     word = _WORD.match(line, at)
     return (word.end(), word.group()) if word else (at, "")
@@ -74,14 +74,14 @@ def _value(line: str, at: int, endless: set[str]) -> tuple[int, str]:
 
 _COMMAND_WORD = re.compile(r"\s*(\S+)\s*")
 _LONGEST_NAME = 3 * MAX_NAME
-"""``author.module:group.name``; what is longer is no name, and is not looked up."""
+"""Of ``author.module:group.name``. A longer word is no name and is not looked up."""
 
 
 def command_line_of(record: Record) -> str:
-    """The words of a record, mentioned people by their ids; nothing where it begins with a mention
-    of somebody else: it is for another bot.
+    """The text of a record, with user ids in the place of mentions, and without pictures and files.
 
-    Who is mentioned first is only addressed. Pictures and files are left out.
+    A mention at the beginning only says who is addressed and is left out. If that is not this bot,
+    the text is empty: the command is for another bot.
     """
     parts: list[str] = []
     addressed = False
@@ -101,7 +101,7 @@ def command_line_of(record: Record) -> str:
 
 
 def command_word(line: str) -> tuple[str, str]:
-    """The first word, where it may be a command's name, and what stands behind it."""
+    """The first word and the text after it. Both are empty if the word is too long for a name."""
     found = _COMMAND_WORD.match(line)
     if found is None or len(found.group(1)) > _LONGEST_NAME:
         return "", ""
@@ -110,11 +110,11 @@ def command_word(line: str) -> tuple[str, str]:
 
 _SHOWN = 40
 _OF_A_QUESTION = "context_data"
-"""The parameter that gets all that a question was asked with, and never what somebody typed."""
+"""The parameter that gets the context of a question. What a person types never sets it."""
 
 
 class ArgumentFault(StrEnum):
-    """What is wrong with an argument; each has its sentence in the catalogue."""
+    """What is wrong with an argument. The catalogue has a sentence for each fault."""
 
     MISSING = "missing"
     TWICE = "twice"
@@ -125,8 +125,8 @@ class ArgumentFault(StrEnum):
 
 
 class BadArgument(NekroError, ValueError):
-    """What a person typed does not fit. ``name`` is the argument, ``came`` what was typed, cut
-    short, ``expected`` what would be right."""
+    """What a person typed does not fit. ``name`` is the argument, ``came`` what was typed, cut to
+    40 characters, ``expected`` what would fit."""
 
     def __init__(self, fault: ArgumentFault, name: str, came: str = "", expected: str = "") -> None:
         came = came if len(came) <= _SHOWN else f"{came[: _SHOWN - 1]}…"
@@ -140,7 +140,8 @@ class BadArgument(NekroError, ValueError):
 def read_arguments(
     signature: CommandSignature, line: str, given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The handler's keyword arguments. ``given`` are values that are there already.
+    """The handler's keyword arguments, read from a line. ``given`` has values that are known
+    already.
 
     Raises `BadArgument`.
     """
@@ -152,7 +153,7 @@ def read_arguments(
     named: list[Word] = []
     for word in split_words(line):
         parameter = known.get(folded(word.name)) if word.name else None
-        # Whoever types it says nothing of what a question was asked with.
+        # A person who types this name must not set the question's context.
         own = folded(word.name) == _OF_A_QUESTION
         if own or (parameter is None and not (word.name and signature.open)):
             loose.append(word)
@@ -193,7 +194,7 @@ def read_arguments(
 
 
 def _rest(line: str, loose: Sequence[Word], named: Sequence[Word]) -> str:
-    """All of the line from the first of these words on, as it was written, but for named values."""
+    """The part of the line that the words in ``loose`` span, as written, without named values."""
     if len(loose) == 1:
         return loose[0].text
     at, end = loose[0].start, loose[-1].end
@@ -234,10 +235,10 @@ def _converted(parameter: CommandParameter, text: str) -> Any:
 
 
 def read_answer(signature: CommandSignature, line: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for the answer to a question: ``data`` is what the question was asked with.
+    """The handler's keyword arguments for an answer. ``data`` is the context of the question.
 
-    Where one parameter is left, it gets the whole line: a person answers in words. Raises
-    `BadArgument`.
+    If one parameter is left to fill, it gets the whole line, since people answer in free text.
+    Raises `BadArgument`.
     """
     names = {parameter.name for parameter in signature.parameters}
     given = {name: value for name, value in data.items() if name in names}

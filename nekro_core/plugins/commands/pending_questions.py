@@ -1,4 +1,4 @@
-"""Commands that wait for a person's next message, after a restart too."""
+"""Keeps the questions of commands that wait for a person's next message, across restarts."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from nekro_core.store import WaitingRow
 from nekro_core.system.errors import NekroError
 
 QUESTION, ANSWER = "question", "answer"
-"""Kinds of rows: who is waited for, and answers that a command is at work on."""
+"""Kinds of rows: open questions, and answers that a command is working on."""
 MAX_PENDING = 1000
 """In all chats together; each is a task."""
 OnTimeout = Callable[[], Awaitable[None]]
@@ -25,23 +25,25 @@ _Key = tuple[ChatKey, str]
 
 
 class QuestionStore(Protocol):
-    """Where they are kept (`nekro_core.store.Store.waiting`)."""
+    """Where questions are stored (`nekro_core.store.Store.waiting`)."""
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
-        """Keep a row, in the place of one with its key."""
+        """Store a row. It replaces the row with the same key."""
 
     def forget(self, kind: str, name: str) -> Awaitable[object]:
-        """Take a row away."""
+        """Delete a row."""
 
     async def all(self, kind: str) -> list[WaitingRow]:
         """Every row of a kind."""
 
 
 class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
-    """One question to one person in one chat. ``entry`` is the command that gets the answer,
-    ``until`` when nobody waits any more, on the event loop's clock, and ``late`` what is done
-    then. ``said`` is what the chat is told with it; ``after`` is the number of the record that led
-    to the question, so an answer has a higher one."""
+    """One question to one person in one chat.
+
+    ``entry`` is the command that gets the answer. ``until`` is when the wait ends, on the event
+    loop's clock; ``late`` is called then, and ``said`` is the text that it sends. ``after`` is the
+    number of the record that led to the question. An answer has a higher one.
+    """
 
     key: _Key
     entry: RegisteredCommand
@@ -54,17 +56,17 @@ class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """What its row is known by: a chat's key and a person's id together may be too long."""
+        """The name of its row: a hash, since a chat's key with a person's id may be too long."""
         return hashlib.sha256(f"{self.key[0]} {self.key[1]}".encode()).hexdigest()
 
 
 class TooManyQuestions(NekroError):
-    """No more can be waited for."""
+    """The most questions that can be open at the same time are open."""
 
 
 class PendingQuestions:
-    """At most one a person and chat: a new question takes the place of the old one. Without a
-    ``keeper`` a restart forgets them. ``wall`` counts seconds since 1970."""
+    """The open questions, at most one for each person and chat: a new question replaces the old
+    one. Without a ``keeper`` they are lost in a restart. ``wall`` counts seconds since 1970."""
 
     def __init__(
         self,
@@ -92,13 +94,14 @@ class PendingQuestions:
         said: str = "",
         after: int = 0,
     ) -> None:
-        """Wait from now on, as long as the plugin is loaded. ``late`` is run where no answer came
-        in time; for ``said`` and ``after`` see `PendingQuestion`. Raises `TooManyQuestions`."""
+        """Begin to wait for an answer; unloading the plugin ends the wait. ``late`` is called if no
+        answer came in time. For ``said`` and ``after`` see `PendingQuestion`. Raises
+        `TooManyQuestions`."""
         until = anyio.current_time() + min(question.timeout, self._longest_s)
         self._wait(PendingQuestion((chat_key, user_id), entry, question, until, late, said, after))
 
     def reopen(self, wait: PendingQuestion) -> None:
-        """What came was no answer: wait for another one, no longer than for the first. Raises
+        """Wait again after a message that was no valid answer. The deadline stays the same. Raises
         `TooManyQuestions`."""
         self._wait(msgspec.structs.replace(wait, over=anyio.Event()))
 
@@ -109,7 +112,7 @@ class PendingQuestions:
         if len(self._open) >= MAX_PENDING:
             raise TooManyQuestions(f"{MAX_PENDING} commands wait for an answer already")
         self._open[key] = wait
-        # One whose task is cancelled before its first step never comes to its own ``finally``.
+        # A task that is cancelled before its first step never runs its ``finally``.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
 
         async def watch() -> None:
@@ -117,7 +120,7 @@ class PendingQuestions:
                 with anyio.CancelScope(deadline=wait.until):
                     await wait.over.wait()
             finally:
-                # Cut off with its plugin or with the bot, its row stays: the next start has it.
+                # If the plugin or the bot ends, the row stays, and the next start reads it.
                 forget()
                 self._drop(wait)
             if not wait.over.is_set():
@@ -129,13 +132,14 @@ class PendingQuestions:
             self._keeper.put(row)
 
     def take(self, chat_key: ChatKey, user_id: str, seq: int) -> PendingQuestion | None:
-        """What this person's message answers; it is over with that."""
+        """Get the question that this person's message answers, and close it. None if there is
+        none."""
         wait = self._open.get((chat_key, user_id)) if user_id else None
         return self.close(wait.key) if wait is not None and seq > wait.after else None
 
     async def at_work(self, wait: PendingQuestion, seq: int) -> None:
-        """Write down that the record of this number was the answer, before anything is done with
-        it: a restart does not do it again, and the agent does not take it for a question."""
+        """Store that the record of this number was the answer, before the command gets it. So after
+        a restart the command does not run again, and the agent does not answer the record."""
         if self._keeper is not None:
             row = WaitingRow(
                 kind=ANSWER,
@@ -147,12 +151,12 @@ class PendingQuestions:
             await self._keeper.put(row)
 
     def done(self, seq: int) -> None:
-        """What was to be done with the answer is done."""
+        """Delete the mark of `at_work`: the command has finished with the answer."""
         if self._keeper is not None:
             self._keeper.forget(ANSWER, str(seq))
 
     def close(self, key: _Key) -> PendingQuestion | None:
-        """Wait no longer."""
+        """Close a question and delete its row. Returns it; None if there was none."""
         wait = self._open.pop(key, None)
         if wait is not None:
             wait.over.set()
@@ -160,8 +164,8 @@ class PendingQuestions:
         return wait
 
     async def left(self) -> tuple[list[WaitingRow], set[int]]:
-        """What an earlier process left: questions that nobody has answered, and the numbers of
-        answers that it was at work on, which are forgotten with this."""
+        """What an earlier process left: open questions, and the numbers of the answers that its
+        commands were working on. The latter are deleted by this call."""
         if self._keeper is None:
             return [], set()
         answers = await self._keeper.all(ANSWER)
@@ -170,17 +174,17 @@ class PendingQuestions:
         return await self._keeper.all(QUESTION), {int(row.name) for row in answers}
 
     def remaining(self, row: WaitingRow) -> float:
-        """Seconds until nobody waits for it any more; negative where that was before. A clock that
-        was put back makes nobody wait longer than ever."""
+        """Seconds until the wait ends; negative if it has ended. The result is never longer than
+        the longest wait, even if the clock was set back."""
         return min(row.until - self._wall(), self._longest_s)
 
     async def forget_row(self, row: WaitingRow) -> None:
-        """Nobody waits for this one any more."""
+        """Delete the row of a question whose wait has ended."""
         if self._keeper is not None:
             await self._keeper.forget(QUESTION, row.name)
 
     def _row(self, wait: PendingQuestion) -> WaitingRow | None:
-        """The row of a question; nothing where its context cannot be written down."""
+        """The row of a question; None if its context cannot be stored as JSON."""
         question, (chat_key, user_id) = wait.question, wait.key
         known = dict(question.context_data)
         try:

@@ -30,8 +30,8 @@ from nekro_core.system.keyed_queue import KeyedLimiter
 from nekro_core.tools.outcome import ToolFailure
 
 _TOLD_LATE_S = 3600.0
-"""A question whose time ran out while the bot was away is only closed with its sentence if that is
-not longer ago."""
+"""If a question's time ran out while the bot was down, its chat is told so only within this many
+seconds."""
 
 
 async def restore_questions(
@@ -81,16 +81,16 @@ async def _restore(
 
 
 _ROUNDS_WAITING = 8
-"""So many times what may run at once may wait in a chat; a flood beyond it is dropped."""
+"""How many times ``at_once`` commands may wait in a chat. Further ones are dropped."""
 
 CommandJob = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[CommandJob], object]
 
 
 class CommandRouter:
-    """Hears every record before the agent does. A command never wakes the agent; the model sees it
-    and its answer in the history. ``adapter_of`` names the adapter of an instance, ``language`` is
-    the one of all answers where it is not that of the people."""
+    """Gets every record before the agent does. A command never wakes the agent; the model sees it
+    and its answer in the history. ``adapter_of`` names the adapter of an instance. ``language`` is
+    the language of all answers; empty takes that of the people."""
 
     def __init__(
         self,
@@ -133,14 +133,15 @@ class CommandRouter:
         return self._at_work.callers(chat_key) > 0
 
     def on_record(self, record: Record, start: Start) -> bool:
-        """Whether a record is a command, or the answer that one waits for: then it runs. ``start``
-        runs what is the bot's own; what is a plugin's runs as the plugin's own task."""
+        """Start the command of a record, or the one that waits for it as an answer. False if the
+        record is neither. ``start`` runs the bot's own commands; a plugin's command runs as a task
+        of the plugin."""
         if record.author is not Author.PERSON or record.recalled:
             return False
         user = record.sender.user_id
         if (found := self._typed(record)) is not None:
             if record.from_history:
-                return False  # It may be long over; an answer is waited for still.
+                return False  # The command may be old. An answer is not: its question is open.
             entries, line = found
             self._waits.close((record.chat_key, user))
             if len(entries) == 1:
@@ -158,28 +159,28 @@ class CommandRouter:
         return True
 
     async def restore(self) -> set[int]:
-        """Go on waiting for what an earlier process asked people. The numbers of records that were
-        answers it was at work on: they are not to be taken for anything else. Called once, when the
-        plugins are loaded. Raises `StoreUnavailable`."""
+        """Restore the questions of an earlier process. Returns the numbers of the records whose
+        answers its commands were working on; the agent must not answer these. Call it once, after
+        the plugins were loaded. Raises `StoreUnavailable`."""
         return await restore_questions(self._waits, self.book, self._context_for)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
-        """Wait no longer for what this person answers."""
+        """Close the question that waits for this person, if there is one."""
         self._waits.close((chat_key, user_id))
 
     def is_privileged(self, record: Record) -> bool:
-        """Whether whoever wrote it is one whom the operator named."""
+        """Whether the operator gave the author of a record the permission ``advanced`` or more."""
         adapter = self._adapter_of(record.chat_key.instance)
         standing = self._access.standing(record.chat_key, adapter, record.sender)
         return standing.allows(CommandPermission.ADVANCED)
 
     def is_command(self, record: Record) -> bool:
-        """Whether a record reads as a command, for one that was heard in an earlier life."""
+        """Whether a record is a command. For records of an earlier process."""
         return record.author is Author.PERSON and self._typed(record) is not None
 
     def _typed(self, record: Record) -> tuple[list[RegisteredCommand], str] | None:
-        """The command that is meant, and what stands behind its name; all of a group where only
-        the group is named."""
+        """The command of a record and the text after its name; all commands of a group if only the
+        group is named. None if the record is no command."""
         prefixes = self._settings.prefixes
         first = next((part.text for part in record.segments if isinstance(part, Text)), "")
         if not first.lstrip().startswith(prefixes):
@@ -215,7 +216,8 @@ class CommandRouter:
         self._waits.done(call.record.seq)
 
     async def _in_turn(self, call: CommandCall, job: CommandJob) -> None:
-        """Run the job when fewer than ``at_once`` commands of its chat run. Nothing is raised."""
+        """Run the job as soon as fewer than ``at_once`` commands of its chat run. Raises
+        nothing."""
         chat, at_once = call.record.chat_key, self._settings.at_once
         if self._at_work.callers(chat) >= at_once * (1 + _ROUNDS_WAITING):
             logger.warning("{}: {} is dropped: too many wait", chat, call.entry.long_name)

@@ -1,13 +1,13 @@
-"""A plugin's files come and go as a whole, even where the command that moves them is killed.
+"""Installs, replaces and removes a plugin's files as a whole, even if the command is killed.
 
-Between "the old ones are aside" and "the new ones are there" there is a moment without any, and one
-in which the plugin is off. Before it begins, a note says what is going to be done; whoever finds a
-note without the process that wrote it puts things right: a bot before it loads its plugins, a
+While a command replaces the files there is a moment without any, and a moment in which the plugin
+is switched off. So the command first writes a note of what it is going to do. If a note is there
+and its writer has ended, the next process repairs the plugin: a bot before it loads its plugins, a
 command before it lists or changes them.
 
-Right is what was before, or all of what was to be. What a plugin loses with its files (its data,
-where the operator wants it gone) is gone once the files were moved: half of it is of no use to
-anybody, and who asked that it be deleted has been told so.
+A repair restores the old state or completes the new one. A plugin that is removed may lose its data
+too, if the operator wants that. Once its files were moved away, a repair deletes the data: a part
+of it is useless, and the operator who asked for it was told.
 """
 
 import fcntl
@@ -32,11 +32,14 @@ class MoveInProgress(NekroError):
 
 
 class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What is going to be done with one plugin. ``place`` and ``aside`` are paths below the data
-    folder, ``replaces`` says whether something lies in ``place`` now, ``wanted`` whether the plugin
-    is on; ``record`` is what to remember of it then, in the words of who remembers it, nothing
-    where it goes. ``loses``: what is deleted with its files, paths below the data folder too.
-    ``settled``: all but that is done, and ``came`` says what became of it."""
+    """What is going to be done with one plugin. All paths are below the data folder.
+
+    ``place`` is where its files belong, ``aside`` where the old ones go meanwhile. ``replaces``
+    says whether ``place`` has files now, ``wanted`` whether the plugin shall be on. ``record`` is
+    what the caller stores about the plugin, in the caller's own form; null if the plugin is
+    removed. ``loses`` are paths that are deleted with its files. ``settled`` is set by a repair
+    when only ``record`` is left to store; ``came`` says then whether the new files are in place.
+    """
 
     item: str
     key: str
@@ -52,9 +55,10 @@ class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
-    """Within it the files may be moved. Raises `MoveInProgress`, and `OSError`.
+    """Write the note; the files may be moved while the block is open. Raises `MoveInProgress` and
+    `OSError`.
 
-    An exception is up to who moves: the note goes, since nothing was cut short.
+    The note is removed after an exception too. The caller then handles what it had moved.
     """
     with _locked(data_dir):
         _write(data_dir / NOTE_NAME, plan)
@@ -65,7 +69,8 @@ def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
 
 
 def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
-    """Put right what a killed command left. Gives what is still to be remembered, if anything."""
+    """Repair what a killed command left. Returns the move whose ``record`` is still to be stored,
+    or None."""
     path = data_dir / NOTE_NAME
     if not path.exists():
         return None
@@ -85,12 +90,12 @@ def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
 
 
 def is_lost(data_dir: Path, plan: PluginMove) -> bool:
-    """Whether the plugin goes with all that it has: its files are away, and stay there."""
+    """Whether the plugin is removed with its data, and its files were moved away already."""
     return bool(plan.loses) and not (data_dir / plan.place).exists()
 
 
 def delete(path: Path) -> None:
-    """Whatever it is; a link, not what it points to; nothing where it is gone already."""
+    """Delete a file, a folder or a link, but not a link's target. A missing path is no error."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
@@ -98,7 +103,7 @@ def delete(path: Path) -> None:
 
 
 def clear_note(data_dir: Path) -> None:
-    """The note has done its work."""
+    """Remove the note. A missing note is no error."""
     (data_dir / NOTE_NAME).unlink(missing_ok=True)
 
 
@@ -141,7 +146,7 @@ def _write(path: Path, plan: PluginMove) -> None:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """Who holds the lock is alive: the system takes it back with the process."""
+    """Hold the lock. The system releases it when the process ends, so its holder is alive."""
     file = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

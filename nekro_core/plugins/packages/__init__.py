@@ -1,6 +1,8 @@
-"""Python packages that plugins need: one folder for all, resolved together, never the bot's own.
+"""Installs the Python packages that plugins need: resolved together, in one folder for all plugins.
+The bot's own packages never change.
 
-What a bot imports at its start is here; `needs` and what asks pip are imported when they are used.
+This module imports only what a bot needs at its start. `requirements`, `pip` and `install` are
+imported when they are used.
 """
 
 from nekro_core.plugins.packages.errors import InvalidRequirements, PackagesRefused

@@ -1,4 +1,4 @@
-"""Why packages cannot be had together, said with the names of those who want them."""
+"""Says why packages cannot be installed together, and which plugins need them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _LAST_LINES = 3
 
 
 def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) -> str:
-    """What is directly against a version that the bot itself runs on; empty where nothing is."""
+    """Requirements that the bot's own version of the package does not meet; empty if all fit."""
     clashes = [
         f"{need}, and the bot itself has {need.requirement.name} {own[name]}"
         for need in needs
@@ -29,7 +29,7 @@ def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str
 def explain_failure(
     error: PipFailed | TimeoutError, needs: Sequence[PluginRequirement], *, builds: bool
 ) -> str:
-    """What pip said, told by plugins."""
+    """Turn pip's error into a sentence that names the plugins."""
     if isinstance(error, TimeoutError):
         return f"{error}; set NEKRO_PLUGIN__PACKAGES_S if the network is slow"
     if "No module named pip" in error.said:
@@ -65,7 +65,7 @@ def _sides(lines: Sequence[str], needs: Sequence[PluginRequirement]) -> Iterator
 
 
 def _who(wanted: str, needs: Sequence[PluginRequirement], *, by_name: bool = False) -> str:
-    """``ann.a needs x==1``, for everybody who does; empty where nobody asked for it directly."""
+    """``ann.a needs x==1``, for each plugin that does; empty if no plugin asks for it directly."""
     try:
         asked = Requirement(wanted.strip())
     except InvalidRequirement:

@@ -1,12 +1,13 @@
-"""What is refused of a plugin's packages."""
+"""Errors about the packages of plugins."""
 
 from nekro_core.system.errors import NekroError
 
 
 class InvalidRequirements(NekroError, ValueError):
-    """A plugin's list of packages cannot be used. Names file, line and what was expected."""
+    """A plugin's list of packages cannot be used. The message names the file and line, and says
+    what was expected."""
 
 
 class PackagesRefused(NekroError):
-    """Packages were not installed, and nothing has changed. The message names who needs what, and
-    who stands against it."""
+    """Packages were not installed, and nothing has changed. The message names the plugin and what
+    it needs, and what that conflicts with."""

@@ -1,4 +1,4 @@
-"""A new folder for the shelf: everything that all plugins need together, or a refusal."""
+"""Installs the packages that all plugins need together into a new folder, or refuses."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,10 +27,10 @@ def install_packages(
     builds: bool,
     limit_s: float,
 ) -> list[PinnedPackage]:
-    """Put what plugins need into a new folder, unless that is just what is ``held`` already.
+    """Install what plugins need into the new folder ``target``, unless ``held`` is exactly that.
 
-    ``every`` are requirements by plugin. Gives the packages that it comes to. Blocks. Raises
-    `PackagesRefused`, naming both sides.
+    ``every`` has the requirements of each plugin. Returns the packages that meet them, without
+    those of the bot. Blocks. Raises `PackagesRefused`, which names both sides of a conflict.
     """
     needs = [
         PluginRequirement(Requirement(text), who) for who, texts in every.items() for text in texts
@@ -38,7 +38,7 @@ def install_packages(
     own = bot_versions()
     if clash := conflicts_with_bot(needs, own):
         raise PackagesRefused(clash)
-    # Neither side stands against the other from here on, as far as they name each other.
+    # No direct requirement conflicts with the bot here. If the bot has all of them, we are done.
     if all(
         canonicalize_name(need.requirement.name) in own and not need.requirement.extras
         for need in needs

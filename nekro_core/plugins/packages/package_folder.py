@@ -1,8 +1,9 @@
-"""The folder of all plugins' packages, behind the bot's own on the path.
+"""The folder with the packages of all plugins. It comes after the bot's own packages on
+``sys.path``.
 
-Each change makes a whole new folder beside the last one, numbered, and then a note that names it:
-who imports meanwhile sees the old or the new, never half of one. Old folders stay until the next
-start, because modules that were imported from them may import their parts late.
+Each change makes a new numbered folder and then writes its number into a note. An import that runs
+meanwhile sees the old folder or the new one, never a part of one. Old folders stay until the next
+start, because modules that were imported from them may import their submodules later.
 """
 
 import fcntl
@@ -23,7 +24,7 @@ from loguru import logger
 from nekro_core.plugins.packages.errors import PackagesRefused
 from nekro_core.system.atomic_files import write_whole
 
-if TYPE_CHECKING:  # what they bring takes 50 ms, and a bot whose plugins need nothing needs none
+if TYPE_CHECKING:  # their import takes 50 ms, and a bot without plugins' packages needs none
     from packaging.requirements import Requirement
 
     from nekro_core.plugins.packages.requirements import PluginRequirement
@@ -34,7 +35,7 @@ _NOTE = "shelf.json"
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The file. ``needs`` are requirements by plugin, ``held`` versions by package."""
+    """The note. ``needs`` has requirements by plugin, ``held`` versions by package."""
 
     number: int = 0
     needs: dict[str, list[str]] = {}
@@ -44,7 +45,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StalePackage:
-    """A package that runs in one version and is there in another: a start changes that."""
+    """A package whose imported version is not the installed one. The next start imports that."""
 
     name: str
     running: str
@@ -58,9 +59,9 @@ class StalePackage:
 class PackageFolder:
     """The packages of one data folder. Safe between threads and processes.
 
-    ``index`` is the address of a package index, where pip's own configuration is not meant;
-    ``builds`` lets pip build what has no wheel, which runs its authors' code; ``limit_s`` bounds
-    each run of pip. Methods that change something block: call them in a thread.
+    ``index`` is the address of a package index; empty uses pip's own configuration. ``builds`` lets
+    pip build packages that have no wheel, which runs their authors' code. ``limit_s`` bounds each
+    run of pip. Methods that change something block: call them in a thread.
     """
 
     def __init__(
@@ -77,16 +78,16 @@ class PackageFolder:
 
     @property
     def needs(self) -> Mapping[str, Sequence[str]]:
-        """What each plugin needs, as far as it is there."""
+        """What each plugin needs, of the last change that succeeded."""
         return self._note().needs
 
     @property
     def held(self) -> Mapping[str, str]:
-        """The packages that are there, with their versions; the bot's own are not among them."""
+        """The installed packages with their versions, without those of the bot."""
         return self._note().held
 
     def has(self, wanted: "Requirement") -> bool:
-        """Whether the bot or the shelf has what fulfils a requirement."""
+        """Whether the bot or this folder has a package that meets a requirement."""
         from importlib import metadata  # noqa: PLC0415 - as above
 
         try:
@@ -103,12 +104,12 @@ class PackageFolder:
         more: bool = False,
         gone: Collection[str] = (),
     ) -> dict[str, str]:
-        """See to it that a plugin has what it needs, and everybody else too but those who are
-        ``gone``.
+        """Install what a plugin needs, together with what the other plugins need. The needs of the
+        plugins in ``gone`` are dropped.
 
-        What it needed before is forgotten, or with ``more`` still needed. Gives the packages that
-        came or changed, with their versions. Where it cannot be, nothing has changed. Raises
-        `PackagesRefused`, naming both sides.
+        ``needs`` replaces what the plugin needed before; with ``more`` it is added to that. Returns
+        the packages that are new or changed, with their versions. Raises `PackagesRefused`, which
+        names both sides of a conflict; nothing has changed then.
         """
         with self._locked():
             note = self._note()
@@ -124,13 +125,15 @@ class PackageFolder:
             return self._change(note, every)
 
     def forget(self, plugin: str) -> None:
-        """A plugin is gone, and what it alone needed goes with it. Raises `PackagesRefused`."""
+        """Remove a plugin's needs, and the packages that it alone needed. Raises
+        `PackagesRefused`."""
         self.ensure(plugin, ())
 
     @contextmanager
     def on_path(self) -> Iterator[None]:
-        """While this is open the packages can be imported, behind the bot's own. For the one
-        process that holds the data folder: what earlier ones left is removed."""
+        """Put the packages on ``sys.path``, after the bot's own, while the block is open. Only the
+        process that holds the data folder may call it: it removes the folders of earlier
+        processes."""
         note = self._readable_note()
         for old in self._folder.glob("[0-9]*"):
             if old.name != str(note.number):
@@ -144,8 +147,8 @@ class PackageFolder:
             self._on_path = ""
 
     def refresh(self) -> tuple[StalePackage, ...]:
-        """Look whether another process has changed the shelf, and follow. Gives what runs in
-        another version than is there now."""
+        """Follow what another process changed in the folder. Returns the packages whose imported
+        version is not the installed one."""
         note = self._readable_note()
         now = str(self._folder / str(note.number)) if note.number else ""
         if now != self._on_path:
@@ -170,11 +173,12 @@ class PackageFolder:
         return self._stale
 
     def stale_for(self, plugin: str) -> tuple[StalePackage, ...]:
-        """What the last `refresh` found, for a plugin that needs packages at all."""
+        """What the last `refresh` found; empty for a plugin that needs no packages."""
         return self._stale if plugin in self._needing else ()
 
     def _remember_running(self, folder: str) -> None:
-        """What was imported from a folder that is left; of two versions the first one runs."""
+        """Remember what was imported from a folder that leaves the path. The version that was
+        imported first stays in use."""
         if not folder:
             return
         files = [str(getattr(each, "__file__", "") or "") for each in [*sys.modules.values()]]
@@ -231,7 +235,7 @@ class PackageFolder:
             ) from None
 
     def _readable_note(self) -> _Note:
-        """For a bot, which goes on without packages rather than not at all."""
+        """The note, or an empty one if it cannot be read: the bot then runs without packages."""
         try:
             return self._note()
         except PackagesRefused as error:
@@ -253,7 +257,7 @@ class PackageFolder:
 
 
 def _canonical(name: str) -> str:
-    """A package's name as one of its many spellings (the packaging specifications, "Names")."""
+    """The normalized form of a package's name (the packaging specifications, "Names")."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,4 +1,4 @@
-"""pip, as a program of its own: what it would install, and then just that."""
+"""Runs pip as a child process: first to resolve packages, then to install exactly these."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ _OWN_COMMANDS = frozenset({"pip", "setuptools", "wheel"})
 
 
 class PipFailed(NekroError):
-    """pip ended with an error. ``said`` is all that it wrote."""
+    """pip ended with an error. ``said`` is its whole output."""
 
     def __init__(self, said: str) -> None:
         super().__init__(said.strip().rpartition("\n")[2])
@@ -30,7 +30,7 @@ class PipFailed(NekroError):
 
 @dataclass(frozen=True, slots=True)
 class PinnedPackage:
-    """One package of a resolution: ``digest`` is its file's, as pip writes it (``sha256=...``)."""
+    """One resolved package. ``digest`` is that of its file, as pip writes it (``sha256=...``)."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ class PinnedPackage:
 
 
 def bot_versions() -> dict[str, str]:
-    """What is installed where the bot runs, by canonical name."""
+    """The versions of the packages in the bot's environment, by canonical name."""
     found: dict[str, str] = {}
     for each in distributions(path=_own_path()):
         if each.metadata and each.metadata["Name"]:
@@ -48,15 +48,15 @@ def bot_versions() -> dict[str, str]:
 
 
 def _own_path() -> list[str]:
-    """The path that a fresh Python of this environment has: no folder of plugins' packages."""
+    """``sys.path`` without the folder of plugins' packages."""
     return [part for part in sys.path if "plugin_packages" not in Path(part).parts]
 
 
 def resolve(
     requirements: Iterable[str], *, index: str, builds: bool, limit_s: float
 ) -> list[PinnedPackage]:
-    """What must be added to the bot's environment, whose packages stay as they are, for all
-    requirements at once. Nothing is installed. Blocks. Raises `PipFailed` and `TimeoutError`."""
+    """Find the packages that meet all requirements together with the bot's own packages, which keep
+    their versions. Nothing is installed. Blocks. Raises `PipFailed` and `TimeoutError`."""
     with tempfile.TemporaryDirectory(prefix="nekro-packages-") as folder:
         wanted, held = Path(folder) / "wanted.txt", Path(folder) / "held.txt"
         report = Path(folder) / "report.json"
@@ -82,11 +82,12 @@ def resolve(
 def install_into(
     pinned: Sequence[PinnedPackage], target: Path, *, index: str, builds: bool, limit_s: float
 ) -> None:
-    """Put a resolution into an empty folder. Blocks. Raises `PipFailed` and `TimeoutError`."""
+    """Install resolved packages into a new folder. Blocks. Raises `PipFailed` and
+    `TimeoutError`."""
     target.mkdir(parents=True)
     if pinned:
         wanted = target.with_suffix(".txt")
-        # Exactly the files that the resolution saw, by their digests.
+        # The digests make pip install exactly the files that it resolved.
         wanted.write_text("\n".join(map(_line, pinned)))
         try:
             _run(

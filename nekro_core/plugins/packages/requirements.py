@@ -1,4 +1,4 @@
-"""What packages a plugin says it needs, in any of the four places where authors write it."""
+"""Reads which packages a plugin needs, from the four places where authors can write it."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _SCRIPT = re.compile(r"^# /// script\s*$\n(?P<body>(?:^#(?:| .*)$\n)+?)^# ///\s*
 
 @dataclass(frozen=True, slots=True)
 class PluginRequirement:
-    """A requirement, and who has it: a plugin's key, item or name."""
+    """A requirement and its plugin, named by key, item or name."""
 
     requirement: Requirement
     plugin: str
@@ -28,7 +28,7 @@ class PluginRequirement:
 
 
 def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
-    """The packages that a plugin's file or folder names, for this machine and Python.
+    """The packages that a plugin's file or folder requires on this machine and Python.
 
     From ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, inline script
     metadata of a single file, and the ``python_package`` dependencies of a ``_manifest.json``.
@@ -43,7 +43,7 @@ def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...
 
 
 def parse_requirement(text: str) -> Requirement:
-    """One requirement by name and version. Raises `InvalidRequirements`."""
+    """Parse one requirement by name and version. Raises `InvalidRequirements`."""
     return _parsed(text, "this")
 
 

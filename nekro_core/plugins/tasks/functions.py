@@ -1,4 +1,4 @@
-"""``task``: the bot's tasks as plain functions, for the plugin whose code runs."""
+"""``task``: functions with which a plugin's code runs tasks in the bot that called it."""
 
 from typing import Any
 
@@ -16,7 +16,8 @@ from nekro_core.plugins.authoring.tasks import (
 
 
 class TaskFunctions:
-    """Finds the bot that called the plugin. Each raises `RuntimeError` where none did."""
+    """Starts and finds tasks in the bot that called the plugin. Each method raises `RuntimeError`
+    if no bot did."""
 
     def start(
         self,
@@ -35,12 +36,12 @@ class TaskFunctions:
             task_id: Tells tasks of one type apart.
             chat_key: The text form of the chat's key.
             plugin: The plugin's object.
-            *args: What the task's function gets behind its handle.
-            on_terminal: Called with the task's last word; may be async.
-            **kwargs: What the task's function gets by name.
+            *args: Arguments of the task's function, after its handle.
+            on_terminal: Called with the task's final state; may be async.
+            **kwargs: Keyword arguments of the task's function.
 
         Returns:
-            The task's handle. It may be awaited as well and gives itself.
+            The task's handle. Awaiting it is allowed and returns the handle.
 
         Raises:
             TaskRefused: As of `TaskRunner.start`.
@@ -78,7 +79,7 @@ class TaskFunctions:
             task_id: The task's id.
 
         Returns:
-            The newest word of the task, or None where nothing is known.
+            The newest state of the task, or None for an unknown task.
         """
         return self.runner().get_state(task_type, task_id)
 
@@ -110,7 +111,7 @@ class TaskFunctions:
         """See `TaskRunner.stop_all`.
 
         Returns:
-            How many tasks were called off.
+            How many tasks were cancelled.
         """
         return self.runner().stop_all()
 
@@ -118,12 +119,12 @@ class TaskFunctions:
         """See `TaskRunner.get_running_tasks`.
 
         Returns:
-            The handles of all tasks that run, of every plugin.
+            The handles of the running tasks of all plugins.
         """
         return self.runner().get_running_tasks()
 
     def runner(self) -> TaskService:
-        """Get the tasks of the bot.
+        """Get the task runner of the bot.
 
         Returns:
             The bot's task runner.
@@ -148,4 +149,4 @@ def _services() -> Services:
 
 
 task = TaskFunctions()
-"""Holds nothing."""
+"""It has no state of its own: each call finds the bot anew."""

@@ -1,7 +1,7 @@
-"""Which tasks ran when the bot was killed, so that the next start can say so.
+"""Stores which tasks run, so that the start after a kill can report them.
 
-A task is a coroutine of a plugin and cannot be resumed. At the next start a line in its chat's
-record tells that it ended, once, and wakes the agent, so that nobody waits for it in vain.
+A task is a coroutine of a plugin and cannot be resumed. The next start adds one line to its chat's
+history, which says that the task ended, and wakes the agent. So people do not wait for it in vain.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from nekro_core.store import SqlStatement, Store, WaitingRow
 
 TASK = "task"
 _SHOWN = 200
-"""Characters of a task's type and id that are told."""
+"""Characters of a task's type and id that the line shows."""
 
 
 class TaskStore(Protocol):
@@ -31,7 +31,7 @@ class TaskStore(Protocol):
 
 
 class TaskNoteWriter(Protocol):
-    """What is needed of the inbox (`nekro_core.delivery.Inbox`)."""
+    """The part of the inbox that is needed here (`nekro_core.delivery.Inbox`)."""
 
     async def note(
         self,
@@ -62,7 +62,7 @@ class RunningTaskRecords:
         try:
             chat = str(ChatKey.parse(chat_key))
         except ChatKeyError:
-            return  # It belongs to no chat: there is nobody to tell.
+            return  # It belongs to no chat, so no chat can be told.
         self._keeper.put(
             WaitingRow(
                 kind=TASK,

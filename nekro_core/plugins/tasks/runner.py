@@ -1,5 +1,5 @@
-"""Runs the tasks of plugins in one bot. They end with the bot, and the next start tells their
-chats."""
+"""Runs the tasks of plugins in one bot. They end with the bot; the next start tells their chats
+so."""
 
 import asyncio
 import inspect
@@ -27,9 +27,9 @@ from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.system.errors import NekroError
 
 MAX_RUNNING = 64
-"""Tasks of one plugin at one time: more are a leak."""
+"""Tasks of one plugin at one time. More are a leak."""
 _MAX_ENDED = 256
-"""Ended tasks whose last word is kept."""
+"""Ended tasks whose final state is stored in memory."""
 _TOLD_S = 1.0
 """Longest that ``on_terminal`` of a task that is cancelled may take."""
 
@@ -46,10 +46,11 @@ class _Running(msgspec.Struct):
 
 
 class TaskRunner:
-    """Runs tasks. A task is known by its type and id; an id alone finds the first task that has it.
+    """Runs tasks. A task is identified by its type and id. An id alone finds the first task that
+    has it.
 
     Args:
-        kept: Remembers what runs over a restart; None to remember nothing.
+        kept: Stores which tasks run, for the next start; None stores nothing.
     """
 
     def __init__(self, kept: RunningTaskRecords | None = None) -> None:
@@ -76,10 +77,9 @@ class TaskRunner:
             chat_key: The text form of the chat's key.
             plugin: The plugin's object.
             journal: Where the handle's lines for the agent go.
-            *args: What the task's function gets behind its handle.
-            on_terminal: Called with the task's last word; may be async. Of a cancelled task it gets
-                1 s.
-            **kwargs: What the task's function gets by name.
+            *args: Arguments of the task's function, after its handle.
+            on_terminal: Called with the task's final state; may be async. It may take 1 s.
+            **kwargs: Keyword arguments of the task's function.
 
         Returns:
             The task's handle.
@@ -99,7 +99,7 @@ class TaskRunner:
             raise TaskRefused(f"{plugin.key} has {MAX_RUNNING} tasks that run: no more at one time")
         handle = AsyncTaskHandle(task_id, chat_key, plugin, task_type=task_type, journal=journal)
         entry = self._running[key] = _Running(handle)
-        # One that is cancelled before its first step never comes to its own ``finally``.
+        # A task that is cancelled before its first step never runs its ``finally``.
         forget = plugin.effects.add(f"task {task_id}", partial(_drop, self._running, key))
 
         async def run() -> None:
@@ -136,15 +136,15 @@ class TaskRunner:
         return self._running[key].handle if key else None
 
     def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
-        """The newest word of a task, also of one that ended not long ago.
+        """The newest state of a task, also of one that ended lately.
 
         Args:
             task_type: The task's type; empty to look by the id alone.
             task_id: The task's id.
 
         Returns:
-            The newest word; None where nothing is known. The last words of 256 ended tasks are
-            kept.
+            The newest state; None for an unknown task. The final states of the last 256 ended
+            tasks are known.
         """
         if key := self._find(task_type, task_id, self._running):
             return self._running[key].handle.state
@@ -152,7 +152,7 @@ class TaskRunner:
         return self._ended[key][0] if key else None
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Whether it runs.
+        """Whether a task runs.
 
         Args:
             task_type: The task's type; empty to look by the id alone.
@@ -164,7 +164,7 @@ class TaskRunner:
         return AwaitableBool(self._find(task_type, task_id, self._running) is not None)
 
     def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Call a task off. False where it does not run.
+        """Cancel a task.
 
         Args:
             task_type: The task's type; empty to look by the id alone.
@@ -183,15 +183,15 @@ class TaskRunner:
         return AwaitableBool(True)
 
     def stop_all(self) -> int:
-        """Call off all tasks.
+        """Cancel all tasks.
 
         Returns:
-            How many those were.
+            How many tasks were cancelled.
         """
         return sum(self.cancel(*key) for key in [*self._running])
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
-        """The handles of all that run.
+        """The handles of all running tasks.
 
         Returns:
             The handles, in the order in which the tasks were started.
@@ -205,7 +205,7 @@ class TaskRunner:
         return next((key for key in table if key[1] == wanted), None)
 
     def _keep(self, key: _Key, last: TaskCtl, plugin: TaskOwner) -> None:
-        # What the word holds may be of the plugin's own classes: it goes when the plugin goes.
+        # The state may hold objects of the plugin's classes, so it is dropped with the plugin.
         if old := self._ended.pop(key, None):
             old[1]()
         forget = plugin.effects.add(f"result of {key[1]}", partial(_drop, self._ended, key))

@@ -1,9 +1,10 @@
-"""Filters of system calls, piece by piece: instructions of the BPF programs that the kernel runs.
+"""Builds the BPF programs with which the kernel filters system calls.
 
-What a filter allows stands where it is used: `nekro_core.system.confinement.jail_filter` (boxes)
-and `nekro_core.system.confinement.decoder_filter` (decoders). A program checks the processor, then
-finds what is done with a system call: one after the other where there are few, else by halving
-(`choose`). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+What a filter allows is in `nekro_core.system.confinement.jail_filter` (boxes) and
+`nekro_core.system.confinement.decoder_filter` (decoders). A program checks the processor, then
+finds the rule for a system call: by comparing one number after another if there are few, else by
+binary search (`choose`). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and
+``asm-generic/unistd.h``.
 """
 
 import errno
@@ -24,12 +25,12 @@ _FURTHEST = 255
 
 
 def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One instruction: what it does, with which value, and how many to skip then."""
+    """One instruction: its code, its value, and how many instructions a jump skips."""
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
 def deny(error: int = errno.EPERM) -> list[bytes]:
-    """The call fails with ``error``; the process goes on."""
+    """Instructions that let the call fail with ``error``. The process continues."""
     return [op(GIVE, ERRNO | error)]
 
 
@@ -41,24 +42,25 @@ def only(values: tuple[int, ...], error: int) -> list[bytes]:
 
 
 def argument(place: int, check: list[bytes]) -> list[bytes]:
-    """Load the low half of an argument, run ``check``, then allow.
+    """Instructions that load the low half of an argument, run ``check``, then allow the call.
 
-    For arguments that the kernel reads as 32 bits, or whose tested bits lie in these.
+    Use it for arguments that the kernel reads as 32 bits, or whose tested bits are in that half.
     """
     return [op(LOAD, 16 + 8 * place), *check, op(GIVE, ALLOW)]
 
 
 def check_argument(number: int, place: int, check: list[bytes]) -> list[bytes]:
-    """For one system call: what `argument` does; for others nothing."""
+    """Instructions that do what `argument` does for one system call, and nothing for others."""
     body = argument(place, check)
     return [op(EQUAL, number, 0, len(body)), *body]
 
 
 def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[bytes]:
-    """Instructions that find the loaded number's block by halving, and ``otherwise`` for the rest.
+    """Instructions that find the loaded number's block by binary search; ``otherwise`` is the block
+    of all other numbers.
 
-    A block ends the program. 300 numbers take eight comparisons, where a list took half as many as
-    it was long. Raises `ValueError` for more blocks than a jump can span (255 instructions).
+    A block ends the program. 300 numbers take eight comparisons; a list would take half its length
+    on average. Raises `ValueError` for more blocks than a jump can span (255 instructions).
     """
     ends: list[tuple[int, bytes]] = [(0, b"".join(blocks.get(0, otherwise)))]
     for number in sorted({edge for known in blocks for edge in (known, known + 1)}):
@@ -68,7 +70,8 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
     nodes: list[tuple[int, int | bytes, int | bytes]] = []
 
     def lay(low: int, high: int) -> int | bytes:
-        """A node's place, or the block itself, for the stretches from ``low`` to ``high``."""
+        """The place of the node for the ranges ``low`` to ``high``, or the block of a single
+        range."""
         if high - low == 1:
             return ends[low][1]
         middle, place = (low + high) // 2, len(nodes)
@@ -94,8 +97,8 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
 
 
 def program(machine: str, rules: Iterable[bytes], *, otherwise: int | None = None) -> bytes:
-    """The whole filter: another processor's calls end the process, ``rules`` see the number
-    loaded, and ``otherwise`` is done with what none of them decided (None: they decide all).
+    """The whole filter. Calls of another processor end the process. ``rules`` run with the call's
+    number loaded. ``otherwise`` is returned if no rule decides; None if the rules decide all calls.
     Raises `KeyError` for a ``machine`` that is not in `MACHINES`."""
     start = [
         op(LOAD, _ARCHITECTURE),

@@ -1,6 +1,6 @@
-"""How a process gives up what it does not need, before it looks at a stranger's byte.
+"""Lets a process give up the rights that it does not need, before it reads untrusted data.
 
-Every limit is the kernel's, so it holds whatever a decoder was made to do.
+The kernel enforces every limit, so it holds even if an attacker controls the decoder.
 """
 
 import ctypes
@@ -39,13 +39,13 @@ _MOST_FILES = 64
 def confine(
     *, memory: int, seconds: int, files_closed: bool = True, calls_filtered: bool = True
 ) -> None:
-    """Give up files, the network, other processes, and all but so much memory (bytes) and processor
-    time, for good.
+    """Give up files, the network and other processes, and limit memory (bytes) and processor time
+    (seconds). This cannot be undone.
 
-    What the kernel has not (Landlock before 5.13, user namespaces where they are switched off,
-    filters of system calls) is done without: the limits of resources are always there, and
-    `nekro doctor` tells what is missing (`nekro_core.media.self_check`). ``files_closed`` and
-    ``calls_filtered`` are for tests, which show what each is good for.
+    Steps that the kernel does not support are skipped: Landlock before 5.13, user namespaces that
+    are switched off, filters of system calls. The limits of resources always work. `nekro doctor`
+    says what is missing (`nekro_core.media.self_check`). ``files_closed`` and ``calls_filtered``
+    are for tests of each step alone.
     """
     confine_parent(memory=memory, files_closed=files_closed)
     set_rlimit(resource.RLIMIT_CPU, seconds)
@@ -54,7 +54,7 @@ def confine(
 
 
 def confine_parent(*, memory: int, files_closed: bool = True) -> None:
-    """The part of `confine` that a process which forks others can do for all of them."""
+    """Do the part of `confine` that a process can do for all children that it forks."""
     set_rlimit(resource.RLIMIT_AS, memory)
     set_rlimit(resource.RLIMIT_FSIZE, 0)
     set_rlimit(resource.RLIMIT_CORE, 0)
@@ -63,7 +63,7 @@ def confine_parent(*, memory: int, files_closed: bool = True) -> None:
         library = ctypes.CDLL(None, use_errno=True)
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-        # Nothing is mapped or named in there: it is for the network that it lacks.
+        # The user namespace maps no ids and is only needed for the empty network namespace.
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if files_closed:
             _close_files(library)
@@ -77,21 +77,21 @@ def die_with_parent() -> None:
 
 
 def set_rlimit(which: int, most: int) -> None:
-    """Set one limit of resources, where it is not lower already."""
+    """Set one limit of resources, or the current hard limit if that is lower."""
     _, hard = resource.getrlimit(which)
     least = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(which, (least, least))
 
 
 def filter_calls() -> None:
-    """The last of it: from here on nothing can be opened, imported or started."""
+    """Take the last step: after this call nothing can be opened, imported or started."""
     if sys.platform == "linux":
         install(ctypes.CDLL(None, use_errno=True))
 
 
 def _close_files(library: ctypes.CDLL) -> None:
-    """Take every right to files away (Landlock) but to read Python's own, where libraries load
-    parts of themselves when they are first used."""
+    """Give up all rights to files with Landlock, except reading Python's and the system's
+    libraries: libraries load parts of themselves when they are first used."""
     version = library.syscall(
         _LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
     )

@@ -1,8 +1,8 @@
-"""The system calls that a decoder may make, and no others: memory, the pipes that it was given,
-and its end.
+"""Filters the system calls of a decoder. It may use memory and the pipes that it was given, and
+end.
 
-Everything that a decoder needs of files is loaded before. What is missing here fails with
-``EPERM``, so that a library that only asks (how many processors are there?) goes on without.
+A decoder loads all files that it needs before. Any other call fails with ``EPERM``, so a library
+that only asks for something (how many processors are there?) goes on without the answer.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ from nekro_core.system.confinement.bpf import (
     program,
 )
 
-# Named, x86_64, aarch64.
+# Name, number on x86_64, number on aarch64.
 _ALLOWED: tuple[tuple[str, int, int], ...] = (
     ("read", 0, 63),
     ("write", 1, 64),
@@ -45,7 +45,7 @@ _ALLOWED: tuple[tuple[str, int, int], ...] = (
     ("exit_group", 231, 94),
 )
 _NO_NEW_CODE = (("mmap", 9, 222), ("mprotect", 10, 226))
-"""Memory may be asked for, and may not be run: what was written into it stays data."""
+"""Memory may be mapped, but not as executable: what is written into it stays data."""
 _PROT_EXEC = 4
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
@@ -53,7 +53,7 @@ _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
 
 def build_filter(machine: str) -> bytes:
-    """The program for a processor. Raises `KeyError` for one that is not known."""
+    """The filter's program for a processor. Raises `KeyError` for one that is not in `MACHINES`."""
     rules: list[bytes] = []
     for _, *numbers in _ALLOWED:
         number = dict(zip(MACHINES, numbers, strict=True))[machine]
@@ -69,8 +69,8 @@ class _Program(ctypes.Structure):
 
 
 def install(library: ctypes.CDLL) -> bool:
-    """Bind this process, all its threads and for good; False where this kernel or processor has
-    no such filter. It must have given up new privileges before."""
+    """Put the filter on all threads of this process; it cannot be removed. False if this kernel or
+    processor has no such filter. The process must have set ``no_new_privs`` before."""
     machine = os.uname().machine
     if machine not in MACHINES:
         return False

@@ -6,11 +6,11 @@ of a machine needs fails with ``EPERM``. Any other call fails with ``ENOSYS``, a
 later kernels, so libraries fall back: glibc uses ``clone`` for ``clone3``, and a filter can read
 the flags of ``clone``.
 
-`build_buffer_filter` is for runs and commands alone, on top of the first. It keeps what sockets and
-pipes hold to what `guest.guest_socket_memory` counts. The supervisor and its reaper do without it:
-their archives pass through ``sendfile`` and wide buffers (500 MB/s without these, 1,000 with them).
-Inside a box `guest.guest_confinement` puts it in force. The instructions are those of
-`nekro_core.system.confinement.bpf`.
+`build_buffer_filter` is for runs and commands alone, on top of the first. It keeps the memory of
+sockets and pipes within what `guest.guest_socket_memory` counts. The supervisor and its reaper run
+without it: they send archives with ``sendfile`` and large buffers (1,000 MB/s; 500 without these).
+Inside a box `guest.guest_confinement` installs it. `nekro_core.system.confinement.bpf` makes the
+instructions.
 """
 
 import errno
@@ -35,7 +35,7 @@ from nekro_core.system.confinement.jail_allowed_calls import allowed_numbers
 
 __all__ = ["MACHINES", "build_buffer_filter", "build_filter"]
 
-# Named, x86_64, aarch64. None: this processor's kernel never had it.
+# Name, number on x86_64, number on aarch64. None: the kernel for that processor never had the call.
 _NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
     ("mount", 165, 40),
     ("umount2", 166, 39),
@@ -125,7 +125,7 @@ def build_filter(machine: str, *, watches: bool = True) -> bytes:
     terminal = [op(EQUAL, _TIOCSTI, 1, 0), op(EQUAL, _TIOCLINUX, 0, 1), *deny()]
     blocks[known.ioctl] = argument(1, terminal)
     blocks[known.personality] = argument(0, only((0, _PERSONALITY_QUERY), errno.EPERM))
-    # A process may bound itself, not the agent, which has the same user id.
+    # A process may set its own limits, but not those of the supervisor, which has the same user id.
     blocks[known.prlimit64] = argument(0, only((0,), errno.EPERM))
     return program(machine, choose(blocks, deny(errno.ENOSYS)))
 
@@ -134,15 +134,15 @@ _SOL_SOCKET = 1
 _BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both with FORCE
 _SETSOCKOPT = (54, 208)
 
-# What lends pages of files or of memory to pipes and sockets, for x86_64 and aarch64. A page stays
-# whole as long as a byte of it waits somewhere, and nothing counts more than that byte.
+# Calls that lend pages of files or memory to pipes and sockets, for x86_64 and aarch64. The whole
+# page stays in memory while one byte of it waits, but only that byte is counted.
 _LENDING = {"splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75), "sendfile": (40, 71)}
 
 
 def build_buffer_filter(machine: str) -> bytes:
-    """The program for a processor. Programs that ask for larger buffers are told that they have
-    them, as the kernel does itself beyond its limit; those that would lend pages are told that
-    these files cannot, and read and write. Raises `KeyError` for one not in `MACHINES`."""
+    """The filter's program for a processor. Setting a buffer's size succeeds without effect, as it
+    does in the kernel above its limit. Calls that lend pages fail with ``EINVAL``, so programs read
+    and write instead. Raises `KeyError` for a ``machine`` that is not in `MACHINES`."""
     column = {name: place for place, name in enumerate(MACHINES)}[machine]
     rules: list[bytes] = []
     for numbers in _LENDING.values():

@@ -2,6 +2,6 @@
 
 ::
 
-    worker.py    the bot's side: starts a worker on demand, asks it, ends it
-    loop.py      the worker's side: answers requests until none comes any more
+    worker.py    runs in the bot: starts a worker on demand, asks it, ends it
+    loop.py      runs in the worker: answers requests until the input ends or it is idle
 """

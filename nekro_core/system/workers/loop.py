@@ -1,4 +1,4 @@
-"""The worker's side of `nekro_core.system.workers.worker`."""
+"""Answers requests in a worker process. `nekro_core.system.workers.worker` sends them."""
 
 import json
 import os

@@ -32,7 +32,7 @@ class WorkerLost(NekroError):
 
 
 class WorkerProcess:
-    """A worker that starts on demand, and again when it died. It gets one request at a time.
+    """A worker that starts on demand, and again after it died. It gets one request at a time.
 
     Args:
         module: Run as a program by this Python, in an environment without any key of the bot.
@@ -116,8 +116,8 @@ class WorkerProcess:
             return
         assert process.stdin is not None
         with anyio.CancelScope(shield=True):
-            # The end of its input ends it. It is killed only after a while: killing a process that
-            # has just ended would reap it behind the event loop's back.
+            # The worker ends when its input ends, so it is killed only after a while. Killing a
+            # process that has just ended would reap it before the event loop can.
             with suppress(*_GONE):
                 await process.stdin.aclose()
             with anyio.move_on_after(_FAREWELL_S):

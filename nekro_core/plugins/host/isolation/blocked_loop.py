@@ -1,14 +1,15 @@
-"""Names what holds the event loop up, and ends it where it is a plugin: while a handler computes
+"""Logs what blocks the event loop, and interrupts it if it is a plugin: while a handler computes
 without awaiting, every chat waits.
 
-The loop moves a hand; a thread looks at it and, where it stands still, at the stack of the loop's
-own thread. A plugin that goes on blocking is broken off by a signal, whose handler raises in the
-plugin's code: that ends a loop of Python's, and a wait (``time.sleep``, a socket) as well.
+The loop stores the time of a heartbeat. A watchdog thread compares it and, when it stops changing,
+reads the stack of the loop's thread. If a plugin goes on blocking, the thread sends a signal, whose
+handler raises in the plugin's code. That ends a loop in Python, and a wait (``time.sleep``, a
+socket).
 
-Code that holds Python's lock for all that time keeps that thread from looking as well. A clock of
-the system's, of the time that the process computes, sends a second signal then. A regular
-expression gone wild looks for signals now and then, so it is ended too; other code in C is not.
-Whoever is broken off without having been named is named then.
+Code that holds the GIL all the time stops the watchdog thread as well. For this case a timer of
+the process's CPU time sends a second signal. Python's regular expressions check for signals while
+they match, so an endless match is ended too; other C code is not. If a plugin is interrupted before
+it was logged, it is logged then.
 """
 
 import asyncio
@@ -32,23 +33,24 @@ from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.system.sync_bridge import outer_frame
 
 _LOOKS = 4
-"""Looks in the time that a handler may block."""
+"""Checks of the heartbeat in the time that a handler may block."""
 _SHOWN = 6
 """Lines of the stack that are shown, innermost last."""
 _OWN_PATIENCE = 3
-"""How much longer the bot's own code may take until it is told of: a start reads large files."""
+"""How many times longer the bot's own code may block before it is logged: a start reads large
+files."""
 _SIGNAL = getattr(signal, "SIGUSR2", None)
 _ALARM = getattr(signal, "SIGVTALRM", None)
 
 
 @contextmanager
 def watch_event_loop(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
-    """Log once an incident what blocks the running loop for longer than ``limit_s``, and once more
-    when it goes on. A plugin that blocks for ``break_s`` is broken off with `LoopBlocked`, and
-    again each ``break_s`` after that; 0 never breaks.
+    """Log what blocks the running loop for longer than ``limit_s``, once for each incident, and
+    again when the loop continues. `LoopBlocked` is raised in a plugin that blocks for ``break_s``,
+    and again after each further ``break_s``; 0 never interrupts.
 
-    It takes SIGUSR2 and SIGVTALRM, where they are free and this is the main thread; elsewhere
-    nothing is broken.
+    It uses SIGUSR2 and SIGVTALRM if both are unused and this is the main thread. Otherwise it
+    interrupts nothing.
     """
     watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), limit_s)
     looking = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
@@ -84,7 +86,7 @@ def _breaking(watch: "_Watch", break_s: float) -> Iterator[None]:
         watch.break_s = 0.0
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         for each in (_SIGNAL, _ALARM):
-            # The default action of these signals is to end the process: one may be on its way.
+            # A signal may be pending. The default action would end the process; ignoring drops it.
             signal.signal(each, signal.SIG_IGN)
             signal.signal(each, signal.SIG_DFL)
 
@@ -99,31 +101,31 @@ class _Watch:
         self._every_s = limit_s / _LOOKS
         self._beaten = time.monotonic()
         self._told_of = 0.0
-        """The beat since which the loop stands, of the incident that is logged; 0 for none."""
+        """The last heartbeat before the incident that was logged; 0 if there is none."""
         self._sent_for = 0.0
-        """The beat since which the loop stands that was to be broken off."""
+        """The last heartbeat before the incident for which a signal was sent."""
         self._log: SimpleQueue[tuple[str, str, tuple[object, ...]] | None] = SimpleQueue()
-        """What a thread of its own logs. The code that blocks may hold a lock of the log: then
-        neither a signal's handler nor the thread that looks may wait for it. A handler may put
-        something into a `SimpleQueue` whatever it interrupted."""
+        """Lines for the logging thread. The code that blocks may hold a lock of the log, so neither
+        the signal handler nor the watchdog thread may wait for it. `SimpleQueue.put` is safe in a
+        signal handler, whatever the handler interrupted."""
 
     def beat(self) -> None:
-        """Move the hand, in the loop."""
+        """Store the time of a heartbeat. Runs in the loop."""
         self._beaten = time.monotonic()
         if self.break_s:
-            # The time that the process computes: one that was stopped has not blocked anything.
+            # CPU time of the process: a process that was stopped has not blocked anything.
             signal.setitimer(signal.ITIMER_VIRTUAL, self.break_s + self._every_s)
         if not self.ended.is_set():
             self._loop.call_later(self._every_s, self.beat)
 
     def look(self) -> None:
-        """Look at it, in the thread."""
+        """Check the heartbeat until the watch ends. Runs in the watchdog thread."""
         broken_at = 0.0
         looks = 0
         seen = before = time.monotonic()
         while not self.ended.wait(self._every_s):
             now, beaten = time.monotonic(), self._beaten
-            # A machine that slept, or had no time for this thread either, blames nobody.
+            # If the machine slept, or this thread was late too, the check does not count.
             punctual = now - before < 2 * self._every_s
             looks = looks + 1 if beaten == seen and punctual else 0
             seen, before = beaten, now
@@ -133,7 +135,7 @@ class _Watch:
                 self._log.put(("WARNING", message, (beaten - told_of,)))
                 self._told_of = told_of = 0.0
             elif not told_of and looks > _LOOKS:
-                # Documented, and the only way.
+                # `sys._current_frames` is documented, and there is no other way.
                 frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001
                 self._tell(frame, beaten, now - beaten, looks)
                 told_of = self._told_of
@@ -142,25 +144,25 @@ class _Watch:
                 self._send(beaten)
 
     def write_log(self) -> None:
-        """Log what was found, in a thread, until `end_log` was called."""
+        """Log the queued lines until `end_log` was called. Runs in the logging thread."""
         while (line := self._log.get()) is not None:
             level, message, values = line
             logger.log(level, message, *values)
 
     def end_log(self) -> None:
-        """Let `write_log` return when it has logged what is there."""
+        """Let `write_log` return after the lines that are queued now."""
         self._log.put(None)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """The signal's handler, in the loop's thread: raises in a plugin's code, and nowhere
-        else."""
+        """Handle SIGUSR2 in the loop's thread. Raises `LoopBlocked` if a plugin's code runs there,
+        else does nothing."""
         del number
         if self._beaten == self._sent_for:
             self._break(frame)
 
     def alarmed(self, number: int, frame: FrameType | None) -> None:
-        """The other signal's handler, for when the thread that looks cannot. Other threads may have
-        computed for as long: the hand is looked at, and the clock set once more."""
+        """Handle SIGVTALRM, for when the watchdog thread cannot run. The CPU time may be that of
+        other threads, so this starts the timer again and checks the heartbeat."""
         del number
         if not self.break_s:
             return
@@ -173,7 +175,7 @@ class _Watch:
             return
         beaten = self._beaten
         seconds = time.monotonic() - beaten
-        if self._told_of != beaten:  # The thread that looks had no time, or was kept from looking.
+        if self._told_of != beaten:  # The watchdog thread had no time, or could not run.
             self._tell(frame, beaten, seconds, _LOOKS)
         message = "plugin {} is broken off, it blocked the loop for {:.1f} s"
         self._log.put(("ERROR", message, (plugin, seconds)))
@@ -186,10 +188,11 @@ class _Watch:
             signal.pthread_kill(self._thread_id, _SIGNAL)
 
     def _tell(self, frame: FrameType | None, beaten: float, seconds: float, looks: int) -> None:
-        """Log who blocks the loop, which stands in ``frame``, if anybody does."""
+        """Log what blocks the loop in ``frame``. Does nothing if the loop waits for events, or if
+        the bot's own code has not blocked for long enough."""
         idle = asyncio.current_task(self._loop) is None and not plugin_of_frame(frame)
         if frame is None or idle:
-            return  # It waits for events: nobody's code runs.
+            return  # The loop waits for events: no task runs.
         stack = [*_outwards(frame)]
         who = _who(stack)
         if not who and looks <= _LOOKS * _OWN_PATIENCE:
@@ -210,8 +213,8 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _who(stack: list[FrameType]) -> str:
-    """Which plugin was asked for what, by the frame of ours that asked it; else whose code it is:
-    a task of its own, or what the bot calls elsewhere."""
+    """The tool or hook that blocks, read from our frame that called it. Else the plugin whose code
+    runs, such as that of a task which it started. Empty if no plugin is on the stack."""
     for frame in stack:
         if frame.f_code is _code(call_tool):
             tool, ctx = frame.f_locals["tool"], frame.f_locals["ctx"]

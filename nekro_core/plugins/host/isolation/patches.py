@@ -1,8 +1,8 @@
-"""Functions of others that a plugin replaces: told, not undone, since nobody knows what hangs on
-them by now.
+"""Reports functions of the bot and of shared libraries that a plugin replaced. It does not restore
+them, since other code may depend on the new ones by then.
 
-We note which functions, classes and methods the bot has, and the libraries that it shares with
-plugins; when a plugin was loaded we look which of them are others now.
+It remembers the functions, classes and methods of the bot and of shared libraries, and compares
+them after plugins were loaded.
 """
 
 import sys
@@ -18,20 +18,20 @@ _SHARED = frozenset(
     | {"logging", "os", "pathlib", "random", "shutil", "signal", "socket", "ssl", "subprocess"}
     | {"tempfile", "threading", "time"}
 )
-"""Roots of what is looked at: where a replaced function reaches other plugins and the bot."""
+"""Packages that are compared: a function replaced there affects other plugins and the bot."""
 _MOST_TOLD = 8
 _KINDS = (FunctionType, BuiltinFunctionType, MethodType, type, staticmethod, classmethod, property)
 
 
 class PatchDetector:
-    """What there was when it was last looked at."""
+    """Remembers the names of the shared modules and finds those that were replaced."""
 
     def __init__(self) -> None:
         self._names: dict[str, Mapping[str, Any]] = {}
 
     def changes(self) -> dict[str, str]:
-        """What is another one since the last look: its full name, and the module that the new one
-        is from. The first look finds nothing. It takes some ten milliseconds."""
+        """What was replaced since the last call: its full name, and the module that the new object
+        is from. The first call finds nothing. A call takes some ten milliseconds."""
         found = {}
         now = dict(_names())
         for holder, names in now.items():
@@ -46,7 +46,7 @@ class PatchDetector:
 
 
 def patch_problem(found: Mapping[str, str], key: str) -> PluginProblem:
-    """How the author and the operator are told."""
+    """Make the warning for the author and the operator."""
     names = sorted(found)
     more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
     return PluginProblem(
@@ -57,8 +57,8 @@ def patch_problem(found: Mapping[str, str], key: str) -> PluginProblem:
 
 
 def by_plugin(found: Mapping[str, str], items: Collection[str]) -> dict[str, dict[str, str]]:
-    """The same by plugin: one of those ``items`` that were loaded. What nobody's code is seen in is
-    that one's which was loaded alone, else filed under the empty name."""
+    """Sort replaced names by plugin. ``items`` are the plugins that were loaded. A replacement that
+    is not from one of them belongs to the plugin if only one was loaded, else to the empty name."""
     alone = next(iter(items)) if len(items) == 1 else ""
     sorted_out: dict[str, dict[str, str]] = {}
     for name, origin in found.items():
@@ -72,7 +72,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _names() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The names of each shared module, and of each class that is made there."""
+    """The names of each shared module, and of each class that it defines."""
     for name, module in [*sys.modules.items()]:
         if name.partition(".")[0] not in _SHARED or not isinstance(module, ModuleType):
             continue
