@@ -1,4 +1,4 @@
-"""Values that follow others, as in a spreadsheet: for networks, boxes and models.
+"""Values that are recomputed when others change, as in a spreadsheet: networks, boxes, models.
 
 ::
 
@@ -8,11 +8,11 @@
     cells.py        AsyncCell: pending, result and error of an asynchronous function; load
     fetch.py        fetch_data
     execute.py      exec_: commands in a fresh box
-    handle.py       sandbox: a box that stays, and what can be done in it
+    handle.py       sandbox: a long-lived box, with its commands, files and tools
     files.py        read_sandbox_file, write_sandbox_file
     generate.py     generate_text: a model's answer
     model_tools.py  ModelTool, and the loop in which a model calls tools
-    follow.py       the changes of a value, as they come
+    follow.py       an iterator over the changes of a value
     errors.py       the errors
 
 Source: "Integration with Common Tools Patterns" in the design document of the boxes.

@@ -1,9 +1,10 @@
 """`AsyncCell`: ``pending``, ``result`` and ``error`` of an asynchronous function.
 
 A cell stores each finished outcome under the key of its inputs. Its state is computed from the
-present inputs and these outcomes, so it is never stale and its parts always fit together. As soon
-as inputs without an outcome are set, the cell is pending. Then one task makes the outcome. It
-starts when the task before it has ended. An outcome for inputs that have changed is dropped.
+present inputs and these outcomes. So it is never stale, and ``pending``, ``result`` and ``error``
+always belong to the same inputs. While the present inputs have no outcome, the cell is pending, and
+one task computes the outcome. Runs do not overlap. If the inputs change during a run, its outcome
+is dropped.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
@@ -42,7 +43,7 @@ class CellState(Generic[T]):
         pending: Whether the cell's function runs now.
         result: What the function returned for the inputs of this moment; None before that.
         error: What the function raised for these inputs; None otherwise.
-        serial: How many outcomes, results and errors together, the cell has had.
+        serial: How many outcomes (results and errors) the cell has had so far.
     """
 
     pending: bool = False
@@ -52,11 +53,11 @@ class CellState(Generic[T]):
 
 
 MAX_CAUSES: Final = 100
-"""Most runs in a row that each cause the next. A function that sets a value on which its own cell
-depends would run for ever, and models cost money."""
+"""Most runs in a row of which each causes the next. Without this bound, a function that sets a
+value on which its own cell depends would run for ever, and models cost money."""
 
 _causes: ContextVar[int] = ContextVar("nekro_reactive_causes", default=0)
-"""How many runs in a row led to the present one."""
+"""How many runs in a row caused the present one."""
 
 IDLE: CellState[Any] = CellState()
 RUNNING: CellState[Any] = CellState(pending=True)
@@ -71,20 +72,20 @@ class _Shown(Generic[T]):
 class AsyncCell(Node, Generic[T]):
     """The cell that `fetch_data`, `exec_` and `load` return. It ends with the scope it is made in.
 
-    Reading ``pending``, ``result``, ``error`` or ``state`` inside of a `computed` makes that depend
-    on it. Given as an input to another cell, it keeps that cell idle until there is a result.
-    Raises `NoScope` outside of a scope and `NotHere` inside of a `computed`.
+    A `computed` that reads ``pending``, ``result``, ``error`` or ``state`` depends on the cell. A
+    cell that needs this one as an input is idle until this one has a result. Raises `NoScope`
+    outside of a scope and `NotHere` inside of a `computed`.
 
     Args:
         load: Runs for each new set of inputs, one call at a time. It gets an `InputSnapshot`, a
-            private copy of the inputs, and must bear being cancelled.
-        inputs: Plain data or reactive values by name, at most 32 MiB together (`MAX_INPUT`). One
-            that cannot be compared makes the cell fail with `BadInput`.
+            private copy of the inputs, and must tolerate cancellation.
+        inputs: Plain data or reactive values by name, at most 32 MiB together (`MAX_INPUT`). An
+            input that cannot be compared makes the cell fail with `BadInput`.
         name: What the cell is called in errors and as a task.
-        needed: Inputs without which the cell is idle: None and what is empty count as missing.
+        needed: Inputs without which the cell is idle. None and empty values count as missing.
         present: The same, for inputs that may be empty: only None counts as missing.
-        remember: How many outcomes are kept, each under its inputs; going back to one of them does
-            not run ``load`` again.
+        remember: How many outcomes the cell stores, each under its inputs. Going back to inputs
+            with a stored outcome does not run ``load`` again.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Whether the function runs, or that of a cell from which its inputs come."""
+        """Whether the function runs, or the function of a cell that its inputs depend on."""
         return self._seen().waiting
 
     @property
@@ -170,14 +171,14 @@ class AsyncCell(Node, Generic[T]):
     # ---- actions ------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Run again with the same inputs. Without this their result or error stays."""
+        """Run again with the same inputs. Otherwise their result or error stays."""
         with batch():
             self._outcomes.set({})
             self._salt.update(lambda salt: salt + 1)
 
     async def settled(self) -> CellState[T]:
-        """Wait until neither the cell nor anything that its inputs come from runs. There is no
-        limit on the time.
+        """Wait until neither the cell nor anything that its inputs depend on runs. There is no time
+        limit.
 
         Returns:
             The cell's state then: idle, done or failed.
@@ -192,13 +193,13 @@ class AsyncCell(Node, Generic[T]):
 
         Returns:
             An iterator of `Glimpse`: the state now, and after each change. It ends when neither the
-            cell nor anything that its inputs come from runs. Close it early with
+            cell nor anything that its inputs depend on runs. Close it early with
             `contextlib.aclosing`.
         """
         return follow(self._glimpse)
 
     def close(self) -> None:
-        """Stop the function. The outcomes that the cell has stay."""
+        """Stop the function. The stored outcomes stay."""
         if self._closed.get():
             return
         self._effect.dispose()
@@ -264,8 +265,8 @@ class AsyncCell(Node, Generic[T]):
             self._scope.start(self._work, self.name)
 
     async def _work(self) -> None:
-        """Run the function until the present inputs have an outcome. Runs do not overlap: a box of
-        one run is gone before the next run starts."""
+        """Run the function until the present inputs have an outcome. Runs do not overlap: the box
+        of one run is destroyed before the next run starts."""
         try:
             while (wanted := self._wanted) is not None:
                 _causes.set(self._causes + 1)
@@ -300,8 +301,8 @@ def _same(one: _Shown[T], other: _Shown[T]) -> bool:
 
 
 def after_input(before: Any) -> Any:
-    """An input that makes a cell run after another cell, and again each time that one has run: the
-    other cell's serial. Any other value is returned as it is."""
+    """An input that makes a cell run after another cell, and again after each result of that cell:
+    the other cell's serial. Any other value is returned unchanged."""
     if isinstance(before, AsyncCell):
         return Computed(lambda: before.state.serial if before.state.result is not None else None)
     return before
@@ -313,10 +314,11 @@ def load(
     """Make a cell of any asynchronous function.
 
     Args:
-        function: Called with the inputs by name, reactive ones read. It must bear being cancelled,
-            and it returns something: a result of None does not count for cells that wait for one.
-        needed: The names of the inputs without which the cell is idle: None and what is empty count
-            as missing. None means all of them.
+        function: Called with the inputs by name; a reactive input is replaced by its value. It must
+            tolerate cancellation. It should not return None: for cells that wait for the result,
+            None is no result.
+        needed: The names of the inputs without which the cell is idle. A value that is None or
+            empty counts as missing. ``needed=None`` means all inputs.
         inputs: Plain data or reactive values, at most 32 MiB together.
 
     Returns:

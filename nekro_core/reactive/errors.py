@@ -37,7 +37,7 @@ class Circle(ReactiveError):
 
 
 class BadInput(ReactiveError):
-    """An input cannot be compared with the one before it."""
+    """An input cannot be compared with its previous value."""
 
 
 class FetchFailed(ReactiveError):
@@ -52,9 +52,9 @@ class CommandTimeout(ReactiveError):
     """A command did not end in time.
 
     Args:
-        message: What to tell the reader, with the number of seconds.
+        message: The text of the error, with the number of seconds.
         stdout: What the command had written by then, at most 1 MiB.
-        stderr: The same of its error output.
+        stderr: The same for its error output.
     """
 
     def __init__(self, message: str, *, stdout: str = "", stderr: str = "") -> None:
@@ -64,7 +64,7 @@ class CommandTimeout(ReactiveError):
 
 
 class OutputMissing(ReactiveError):
-    """The command ended with 0 and did not write the file."""
+    """The command ended with 0 and did not write a requested file."""
 
 
 class LoopTooLong(ReactiveError):

@@ -46,10 +46,10 @@ class ExecResult:
 
     Attributes:
         stdout: What the command wrote, as text. At most 1 MiB (`OUTPUT`) is kept.
-        stderr: The same of its error output.
+        stderr: The same for its error output.
         exit_code: 0 for success.
-        files: The files that were asked for, by the path they were asked by, each at most 16 MiB
-            (`MAX_FILE`). Of a command that failed, those that are there.
+        files: The requested files by their requested paths, each at most 16 MiB (`MAX_FILE`). After
+            a command that failed, only those that exist.
     """
 
     stdout: str
@@ -108,26 +108,26 @@ def exec_(
     timeout_s: float = TIMEOUT_S,
     after: Any = None,
 ) -> AsyncCell[ExecResult]:
-    """Run a command in a fresh box. The box is gone when the command has ended.
+    """Run a command in a fresh box. The box is destroyed when the command has ended.
 
-    The cell is idle while there is no command or while a file to put in is None. It fails with
-    `CommandTimeout` over ``timeout_s``, with `OutputMissing` where the command ends with 0 and
-    leaves out a file that was asked for, with `ReactiveError` where the scope has no boxes, and
-    with the box's own errors. At most 8 boxes of commands (`BOXES_AT_ONCE`) run in one scope; more
-    of them wait.
+    The cell is idle while there is no command or while a file to write is None. It fails with
+    `CommandTimeout` after ``timeout_s``, with `OutputMissing` if the command ends with 0 and has
+    not written a requested file, with `ReactiveError` if the scope has no boxes, and with the box's
+    own errors. At most 8 such boxes (`BOXES_AT_ONCE`) run in one scope at once; further commands
+    wait.
 
     Args:
-        command: A text for the shell, or a list of steps in one shell: the first step that does not
-            end with 0 ends it. A step that is itself a list is a program with its words, which the
-            shell does not read. Pass code and data from outside as ``files`` or as such words; in a
-            text for the shell they would run as commands.
+        command: A text for the shell, or a list of steps that one shell runs until one does not end
+            with 0. A step that is itself a list is a program with its arguments, which the shell
+            does not interpret. Pass code and data from outside as ``files`` or as such arguments;
+            in a text for the shell they would run as commands.
         image: What the box is made from; None is the default image.
-        files: A list of paths to take out as text, or a dict from path to ``"text"``, ``"json"`` or
-            ``"bytes"`` for a file to take out, and to a text, bytes or a cell for a file to put in.
+        files: A list of paths to read as text. Or a dict from paths to ``"text"``, ``"json"`` or
+            ``"bytes"`` for a file to read, and to a text, bytes or a cell for a file to write.
             Relative paths begin at ``/home/user``.
         timeout_s: Seconds that the command may take; 60 unless given.
-        after: A cell that must have a result first. The command runs again when that cell has run
-            again.
+        after: A cell that must have a result first. The command runs again when that cell has a new
+            result.
 
     Returns:
         A cell with an `ExecResult`.
@@ -204,7 +204,7 @@ def in_home(path: str) -> str:
 
 
 def _resolved_command(command: Any) -> Any:
-    """The present command; None while a step or an argument of it is missing."""
+    """The present command; None while one of its steps or arguments is missing."""
     known = resolve(command)
     if isinstance(known, list):
         for step in known:

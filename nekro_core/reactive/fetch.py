@@ -15,16 +15,16 @@ from nekro_core.reactive.values import Reactive
 Mode = Literal["text", "json", "bytes"]
 """How to decode bytes. A text is UTF-8."""
 _MUCH_JSON: Final = 256 * 1024
-"""Bytes of JSON that take 10 ms to decode; more are decoded in a thread."""
+"""Most bytes of JSON that are decoded in the event loop. They take 10 ms; more go to a thread."""
 
 
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
-    """Fetch what is at an address. The cell is idle while there is none.
+    """Fetch the body at an address. The cell is idle while there is no address.
 
-    The operator's limits for media hold: bytes, seconds, redirects. A host that the chat's code
-    named is reached as its boxes reach it, another one where its address is public, this machine
-    never. The cell fails with `FetchFailed` where nothing comes or the server answers with an
-    error, and with `Unreadable` where the body is not as ``mode`` says.
+    The operator's limits for media apply: bytes, seconds, redirects. For a host that the chat's
+    code named, the network rules of the chat's boxes apply. Any other host must have a public
+    address. This machine is never reached. The cell fails with `FetchFailed` if there is no answer
+    or the server answers with an error, and with `Unreadable` if the body does not fit ``mode``.
 
     Args:
         url: An ``http`` or ``https`` address.

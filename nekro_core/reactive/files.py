@@ -1,4 +1,4 @@
-"""Files of boxes that stay, as cells."""
+"""Cells that read and write files of long-lived boxes."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,23 +18,23 @@ from nekro_core.sandbox.named import OwnerBoxes
 
 @runtime_checkable
 class BoxHandle(Protocol):
-    """A box that stays (`SandboxHandle`)."""
+    """A long-lived box (`SandboxHandle`)."""
 
     @property
     def identity(self) -> Any:
         """An input on which all cells of this box depend."""
 
     def use(self, identity: Any) -> AbstractAsyncContextManager[Box]:
-        """The running box, given the identity as it was read. Raises `SandboxError`."""
+        """The running box. ``identity`` is the value that the cell read. Raises `SandboxError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file was written.
+    """The result of writing a file.
 
     Attributes:
         size: The bytes of the file.
-        ok: True. It is there so that a program can ask a result whether it is good.
+        ok: Always True. `ExecResult` has this attribute too.
     """
 
     size: int
@@ -48,12 +48,12 @@ def read_sandbox_file(
     mode: Reactive[Mode] = "text",
     after: Any = None,
 ) -> AsyncCell[Any]:
-    """Read a file of a box that stays. The cell is idle while ``sandbox`` or ``path`` is missing.
+    """Read a file of a long-lived box. The cell is idle while ``sandbox`` or ``path`` is missing.
 
-    It is read again when box, path or ``after`` change, not when somebody writes the file: give
-    ``after`` the cell that writes it. The cell fails with `BoxFileError`, also over 16 MiB
-    (`MAX_FILE`), with `Unreadable` for what is not as ``mode`` says, and with `ReactiveError` where
-    the scope keeps no boxes.
+    The file is read again when an argument changes, not when the file is written: pass the cell
+    that writes it as ``after``. The cell fails with `BoxFileError`, also for a file over 16 MiB
+    (`MAX_FILE`), and with `Unreadable` if the content does not fit ``mode``. Raises `ReactiveError`
+    for a name in a scope that has no named boxes.
 
     Args:
         sandbox: A `SandboxHandle`, or the name of a box of the chat.
@@ -82,10 +82,11 @@ def write_sandbox_file(
     *,
     after: Any = None,
 ) -> AsyncCell[Written]:
-    """Write a file of a box that stays, whenever box, path, content or ``after`` change. The cell
-    is idle while one of them is missing.
+    """Write a file of a long-lived box whenever an argument changes. The cell is idle while one of
+    them is missing.
 
-    The cell fails with `BoxFileError` where the file cannot be written.
+    The cell fails with `BoxFileError` if the file cannot be written. Raises `ReactiveError` for a
+    name in a scope that has no named boxes.
 
     Args:
         sandbox: A `SandboxHandle`, or the name of a box of the chat.

@@ -13,8 +13,8 @@ from reaktiv import Effect
 
 
 class LoopThread:
-    """The event loop and the thread that it is made in. Cells change in this thread alone; a value
-    may be set from any."""
+    """The event loop and the thread in which the object was made. Cells change only in this thread;
+    a value may be set from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -23,8 +23,8 @@ class LoopThread:
         self._context = contextvars.copy_context()
 
     def call(self, function: Callable[[], None]) -> None:
-        """Call a function in that thread: at once if this is it, else soon, or never if the loop is
-        closed."""
+        """Call a function in that thread: at once if the caller is in it, else soon. Does nothing
+        if the loop is closed."""
         if threading.get_ident() == self._thread:
             function()
         elif not self._loop.is_closed():
@@ -38,7 +38,7 @@ class Glimpse:
     Attributes:
         value: What the value was; None where there was none.
         error: What the computation raised; None otherwise.
-        final: Whether nothing ran any more that the value depends on.
+        final: Whether everything that the value depends on had ended.
     """
 
     value: Any

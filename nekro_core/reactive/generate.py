@@ -17,16 +17,16 @@ from nekro_core.reactive.values import Reactive
 STEPS: Final = 24
 """Most replies of a model in one conversation with tools."""
 REMEMBERED: Final = 16
-"""Answers that a cell stores, each under its request: asking one of them again costs nothing."""
+"""Most answers that a cell stores. Repeating a request whose answer is stored costs nothing."""
 
 
 class TextCell(AsyncCell[str]):
-    """What `generate_text` returns: a cell whose result can be read while it arrives. It keeps 16
-    answers (`REMEMBERED`), each under its request.
+    """What `generate_text` returns: a cell whose result can be read while it arrives. It stores the
+    last 16 answers (`REMEMBERED`), each under its request.
 
     Args:
-        answer: Gets the inputs and a function to be called with all the words so far; returns the
-            whole text.
+        answer: Gets the inputs and a function that it calls with the whole text so far; returns the
+            complete text.
         inputs: As of `AsyncCell`; ``prompt`` is among them.
         present: As of `AsyncCell`.
     """
@@ -91,27 +91,27 @@ def generate_text(
 ) -> TextCell:
     """Ask the bot's model. The cell is idle while the prompt is None or empty.
 
-    With tools the model calls them and is asked again with what they answered, until it calls none.
-    Answers are kept under their requests: going back to one of the last 16 prompts (`REMEMBERED`)
-    asks nobody. The cell fails with `ReactiveError` where the scope has no model, the model calls
-    no functions or its reply was cut at ``max_tokens``, with `LoopTooLong` after ``steps`` replies,
-    and with `ModelError`.
+    With tools, the model may call them, and is asked again with their results until it calls none.
+    The cell stores the last 16 answers (`REMEMBERED`): going back to one of these requests does not
+    ask the model. The cell fails with `ReactiveError` if the scope has no model, if there are tools
+    and the model cannot call functions, or if a reply was cut at ``max_tokens``. It fails with
+    `LoopTooLong` after ``steps`` replies, and with `ModelError`.
 
     Args:
         prompt: What to ask.
         system: The system message; None sends none.
         tools: `SandboxHandle.tools` or your own, each under its own name.
         temperature: As the provider understands it; None leaves it to the provider.
-        max_tokens: Tokens of each reply at most.
-        steps: Replies of the model in one conversation with its tools, at most; 24 unless given.
+        max_tokens: Most tokens of each reply.
+        steps: Most replies of the model in one conversation with its tools; 24 unless given.
         after: A cell that must have a result first. The model is asked again when that cell has run
             again.
 
     Returns:
-        A cell with the words of the last reply.
+        A cell with the text of the last reply.
 
     Raises:
-        ReactiveError: A tool stands under another name than its own.
+        ReactiveError: The key of a tool is not its name.
     """
     model = current_scope().resources.model
     offered = dict(tools or {})

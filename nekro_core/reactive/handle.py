@@ -1,4 +1,4 @@
-"""`SandboxHandle`: a box that stays, on which cells depend."""
+"""`SandboxHandle`: a long-lived box that cells depend on."""
 
 import math
 import time
@@ -52,12 +52,11 @@ Status = Literal["running", "sleeping", "destroyed"]
 
 
 class SandboxHandle:
-    """A box that stays, as something that cells depend on. Made by `sandbox`. The box comes into
-    being with its first use.
+    """A long-lived box that cells depend on. Made by `sandbox`. The first use creates the box.
 
-    Another image means another box: the old one is destroyed with its files, and what was asked of
-    it is asked of the new one. Raises `NoScope` outside of a scope, `NotHere` inside of a
-    `computed`, and `ReactiveError` where the scope has no boxes of the kind.
+    A new image means a new box: the old box is destroyed with its files, and its cells run again in
+    the new one. Raises `NoScope` outside of a scope, `NotHere` inside of a `computed`, and
+    `ReactiveError` if the scope has no boxes of this kind, named or not.
 
     Args:
         image: What the box is made from; None is the default image. It may be a reactive value.
@@ -88,8 +87,8 @@ class SandboxHandle:
 
     @property
     def status(self) -> Status:
-        """What it is at this moment; nothing that a reader could depend on. Before its first use
-        it sleeps."""
+        """The status now, ``sleeping`` before the first use. It is not reactive: a `computed` that
+        reads it does not run again when it changes."""
         if self._closed and not self._named:
             return "destroyed"
         running = any(box.name == self.name and box.running for box in self._boxes.known)
@@ -131,7 +130,7 @@ class SandboxHandle:
             path: The file; relative paths begin at ``/home/user``. The cell is idle while it is
                 None.
             mode: ``"text"`` (UTF-8), ``"json"`` or ``"bytes"``.
-            after: A cell or value with whose changes the file is read again.
+            after: A cell or value. When it changes, the file is read again.
 
         Returns:
             A cell with the content as ``mode`` says, of at most 16 MiB.
@@ -152,7 +151,7 @@ class SandboxHandle:
                 None.
             content: Text (written as UTF-8), bytes, or a list or dict (written as JSON). The cell
                 is idle while it is None.
-            after: A cell or value with whose changes the file is written again.
+            after: A cell or value. When it changes, the file is written again.
 
         Returns:
             A cell with `Written`.
@@ -183,8 +182,8 @@ class SandboxHandle:
 
     @asynccontextmanager
     async def use(self, identity: Any = None) -> AsyncGenerator[Box]:
-        """Use the running box. It is made, or made anew of another image, if need be. Raises
-        `SandboxError` where that fails, and `ReactiveError` once the scope is over.
+        """Use the running box. It is made first if there is none, or if its image has changed.
+        Raises `SandboxError` if that fails, and `ReactiveError` once the scope is over.
 
         Args:
             identity: Ignored. It is there because `BoxHandle.use` has it.
@@ -217,7 +216,7 @@ class SandboxHandle:
             self._scope.here(partial(self._image_is, image))
 
     def _image_is(self, image: str) -> None:
-        """Note a new image, and destroy the old box at once: no cell may show anything of it."""
+        """Store a new image. The old box is destroyed at once: no cell may show its content."""
         if self._closed or image == self._seen:
             return
         if self._seen is not None:
@@ -264,17 +263,17 @@ class SandboxHandle:
 
 
 def sandbox(image: Reactive[str | None] = None, *, name: str | None = None) -> SandboxHandle:
-    """Keep a box for commands and files of several cells in one place.
+    """Make a box that the commands and files of several cells share.
 
     Args:
         image: What the box is made from; None is the default image. It may be a reactive value: a
             new image means a new box.
-        name: Without one the box is this scope's own: it never sleeps and is destroyed with the
-            scope. With one it is a box of the chat, which the model knows by the same name; it
-            sleeps after 600 s without a use (`SLEEP_AFTER_S`) and stays.
+        name: Without a name the box belongs to this scope: it never sleeps and is destroyed with
+            the scope. With a name it is a box of the chat, which the model knows by the same name.
+            Such a box outlives the scope and sleeps after 600 s without a use (`SLEEP_AFTER_S`).
 
     Returns:
-        A handle. The box itself is made by its first use.
+        A handle. Its first use makes the box.
     """
     return SandboxHandle(image, name)
 
@@ -294,7 +293,8 @@ def _pool(resources: Resources, *, named: bool) -> SandboxPool:
 
 
 class _NoStorage:
-    """Stores no boxes. A scope ends with its process, and its boxes must leave no files."""
+    """Storage that stores nothing. A scope ends with its process, and its boxes must leave no
+    files."""
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         del owner
@@ -316,7 +316,7 @@ class _NoStorage:
 
 
 def _ephemeral_boxes(source: PluginBoxSource) -> OwnerBoxes:
-    """Boxes that never sleep and are not stored. Their user destroys them."""
+    """Boxes that never sleep and are not stored. The caller destroys them."""
     return NamedBoxes(source, _NoStorage(), _EPHEMERAL, clock=time.monotonic).of("scope")
 
 

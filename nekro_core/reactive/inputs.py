@@ -1,4 +1,4 @@
-"""The inputs of a cell: a private copy, and a key by which a change is noticed."""
+"""The inputs of a cell: a private copy, and a key that differs when an input has changed."""
 
 import copy
 import hashlib
@@ -20,8 +20,8 @@ MAX_INPUT: Final = 32 * 1024 * 1024
 class InputSnapshot:
     """The inputs of a cell at one moment.
 
-    ``key`` is the same for the same inputs. It is empty while the cell must stay idle: a needed
-    input is missing, or an input raised ``problem``. With ``waiting`` an input is not final yet.
+    ``key`` is the same for the same inputs. It is empty if a needed input is missing, or if reading
+    the inputs raised ``problem``. ``waiting`` says that an input is not final yet.
     """
 
     key: str = ""
@@ -40,7 +40,7 @@ def read_inputs(
     """Read every input.
 
     The cell stays idle while an input of ``present`` is None, or one of ``needed`` is None or
-    empty. ``salt`` makes the key of equal inputs differ.
+    empty. Equal inputs with another ``salt`` have another key.
     """
     waiting = False
     try:
@@ -60,7 +60,7 @@ def read_inputs(
 
 
 def resolve(value: Any, depth: int = 0) -> Any:
-    """A copy of a value, in which every cell is replaced by its present value."""
+    """A copy of a value, in which every `Readable` is replaced by its present value."""
     if depth > _DEPTH:
         raise BadInput(f"an input is nested more than {_DEPTH} deep")
     match value:

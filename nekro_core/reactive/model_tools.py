@@ -33,14 +33,14 @@ class ModelTool:
     """A function that a model may call.
 
     Attributes:
-        name: What the model calls it; the key under which it is offered must be the same.
+        name: The name that the model uses. The tool must be offered under the same key.
         description: What the model reads about it.
         parameters: The JSON schema of its arguments, an object.
-        call: Gets the arguments as the model wrote them, which nobody has checked, and returns a
-            text. The model is given at most 64 Ki characters of it (`MAX_RESULT`), the beginning
-            and the end. What it raises is the result that the model reads.
-        about: An input of every cell that offers the tool: what the tool's answers depend on beside
-            its arguments. Plain data or a reactive value.
+        call: Gets the arguments as the model wrote them, unchecked, and returns a text. Of a text
+            over 64 Ki characters (`MAX_RESULT`) the model gets the beginning and the end. If it
+            raises, the model reads the error as the result.
+        about: What the tool's answers depend on besides its arguments: plain data or a reactive
+            value. It is an input of every cell that offers the tool.
     """
 
     name: str
@@ -66,8 +66,9 @@ async def run_tool_loop(
     """Ask the model until a reply calls no tool, and return the text of that reply.
 
     The calls of a reply run one after another. The model reads a tool's error as its result.
-    ``on_text`` gets the text of the arriving reply, as far as it has come. Raises `LoopTooLong`
-    after ``steps`` replies, `ReactiveError` for a reply that was cut, and `ModelError`.
+    ``on_text`` gets the text of the present reply so far, each time that it grows. Raises
+    `LoopTooLong` after ``steps`` replies, `ReactiveError` for a reply that was cut at the token
+    limit, and `ModelError`.
     """
     for _ in range(steps):
         words, calls = await _reply(model, request, on_text)
@@ -123,7 +124,7 @@ async def _call_tool(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
         return await tool.call(call.arguments)
     except Exception as error:  # noqa: BLE001 - the model is told, whatever a tool raises
         detail = str(error) if isinstance(error, _PUBLIC_ERRORS) else public_error_text(error)
-        # If the model gets no detail, the log is the only place where the error can be read.
+        # If the model gets no detail, only the log has the text of the error.
         level = "DEBUG" if detail else "WARNING"
         logger.opt(exception=error).log(level, "{} failed for a model", call.name)
         return f"{call.name} failed with {type(error).__name__}{detail and f': {detail}'}"

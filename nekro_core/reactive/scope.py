@@ -1,8 +1,8 @@
 """A scope owns the cells and boxes that are made in it, and ends them.
 
 ``async with scope(...):`` owns tasks; leaving it cancels them and waits for their end. ``with
-scope():`` inside of another scope owns some of the cells: leaving it cancels them, and the end of
-their boxes goes on in the scope around it.
+scope():`` inside of another scope owns the cells that are made in it. Leaving it cancels them;
+tasks of the outer scope then destroy their boxes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,11 +26,11 @@ from nekro_core.sandbox.tools import SandboxPool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What cells work with. A cell fails with `ReactiveError` where it needs one that is None.
+    """What cells use. A cell that needs a resource that is None fails with `ReactiveError`.
 
     Attributes:
         boxes: Boxes for one command each, and for `sandbox` without a name.
-        pool: The chat's boxes that stay.
+        pool: The chat's named boxes.
         model: The model that `generate_text` asks.
         fetcher: The network of `fetch_data`.
     """
@@ -59,7 +59,7 @@ class Scope:
     """Owns cells and boxes. Made by `scope`, entered once.
 
     Args:
-        resources: What its cells work with; None takes those of the scope around it.
+        resources: What its cells use; None takes the resources of the outer scope.
     """
 
     def __init__(self, resources: Resources | None) -> None:
@@ -67,7 +67,7 @@ class Scope:
         self._resources = resources or Resources()
         self._parent: Scope | None = None
         self.room = anyio.Semaphore(BOXES_AT_ONCE)
-        """Limits the boxes of commands; shared with the scopes inside."""
+        """Limits how many commands have a box at once. Inner scopes share it."""
         self._tasks: TaskGroup | None = None
         self._token: Token[Scope | None] | None = None
         self._owned: dict[Closeable, None] = {}
@@ -78,7 +78,7 @@ class Scope:
 
     @property
     def resources(self) -> Resources:
-        """Its own, or those of the scope around it.
+        """Its own resources, or those of the outer scope.
 
         Raises:
             NoScope: The scope was not entered yet, or it is over.
@@ -89,12 +89,12 @@ class Scope:
 
     @property
     def busy(self) -> bool:
-        """Whether anything in it, or in a scope inside it, runs."""
+        """Whether a task runs in it or in an inner scope."""
         return self._busy > 0
 
     async def settled(self) -> None:
-        """Wait until nothing runs and nothing is about to: what one cell's result starts in the
-        next counts too. Not for what runs in it itself."""
+        """Wait until nothing runs in the scope, nor anything that a result has started. A cell's
+        function must not call this: it would wait for itself."""
         while self.busy:
             await self._changed.wait()
 
@@ -164,8 +164,8 @@ class Scope:
         self._owned.pop(owned, None)
 
     def start(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run a task. The scope counts as busy until it is over. Raises `NoScope` where the scope
-        is not open.
+        """Run a task. The scope is busy until the task has ended. Raises `NoScope` if the scope is
+        not open.
 
         Args:
             work: What to run. It is cancelled when the scope ends.
@@ -174,7 +174,7 @@ class Scope:
         tasks = self.tasks
 
         async def run() -> None:
-            # The code that set the value and so started this may be in another scope.
+            # The code that set a value, and so started this task, may be in another scope.
             _current.set(self)
             try:
                 await work()
@@ -185,7 +185,7 @@ class Scope:
         tasks.start_soon(run, name=name)
 
     def finish(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run a task to its end even if the scope ends: the end of a box.
+        """Run a task to its end even if the scope ends, for example to destroy a box.
 
         Args:
             work: What to run. It is shielded from cancellation, so it must end by itself.
@@ -200,7 +200,7 @@ class Scope:
         self._tasks.start_soon(run, name=name)
 
     def count(self, step: int) -> None:
-        """Change the number of tasks that run in this scope and in those around it.
+        """Change the number of tasks that run in this scope and in its outer scopes.
 
         Args:
             step: 1 for a task that begins, -1 for one that has ended.
@@ -258,7 +258,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class _CallFetcher:
-    """Fetches as the tool call may that made the cells."""
+    """Fetches with the network rules of the tool call that made the cells."""
 
     ctx: AgentCtx
     fetcher: UrlFetcher
@@ -274,8 +274,8 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
     ``with``.
 
     Args:
-        source: The context of a tool's handler, whose cells then have the bot's boxes, model and
-            network rules; or `Resources`. None takes what the scope around it has.
+        source: The context of a tool's handler, which gives the cells the bot's boxes, model and
+            network rules; or `Resources`. None takes the resources of the outer scope.
 
     Returns:
         The scope, to be entered once; entering it again raises `NoScope`.
@@ -294,7 +294,7 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
 
 
 def current_scope() -> Scope:
-    """The scope in which cells are made here. Raises `NoScope`."""
+    """The scope that owns a cell made here. Raises `NoScope`."""
     current = _current.get()
     if current is None:
         raise NoScope("cells that run something live in a scope: `async with scope(_ctx):`")
@@ -307,6 +307,6 @@ async def settled() -> None:
 
 
 async def idle() -> None:
-    """Let other tasks run once. Computed values are always up to date when they are read; to wait
-    for what runs, use `settled`."""
+    """Let other tasks run once. Computed values are always up to date when they are read. To wait
+    for running cells, use `settled`."""
     await anyio.lowlevel.checkpoint()

@@ -29,14 +29,14 @@ class Readable(Protocol[T_co]):
         """Read the value; the same as `get`.
 
         Returns:
-            The value now. What reads it inside of a `computed` depends on it.
+            The value now. A `computed` that reads it depends on it.
         """
 
     def get(self) -> T_co:
         """Read the value.
 
         Returns:
-            The value now. What reads it inside of a `computed` depends on it.
+            The value now. A `computed` that reads it depends on it.
         """
 
 
@@ -81,7 +81,7 @@ def reading(node: Node) -> Iterator[_Reading]:
 
 def read(node: Node, signal: reaktiv.Signal[T]) -> T:
     """The value that reaktiv has for a node. Raises `Circle` for a node that is being computed, and
-    for one that ever was in a circle."""
+    for one that was in a circle before."""
     if node.in_circle:
         raise _circle(node)
     line: list[Node] = []
@@ -98,7 +98,7 @@ def read(node: Node, signal: reaktiv.Signal[T]) -> T:
     except RuntimeError as error:
         if type(error) is not RuntimeError:
             raise
-        # Reaktiv found the circle itself, while it checked whether it has to compute.
+        # Reaktiv found the circle itself, while it checked whether it must compute the value.
         node.in_circle = True
         raise _circle(node) from None
 
@@ -108,13 +108,13 @@ def _circle(node: Node) -> Circle:
 
 
 def note_waiting(waiting: bool) -> None:
-    """Tell the computation that reads this value that it is not final."""
+    """If ``waiting``, note in the running computation that it read a value that is not final."""
     if waiting and (current := _reading.get()) is not None:
         current.waiting = True
 
 
 def refuse_in_computed(what: str) -> None:
-    """Raise `NotHere` inside of a computation."""
+    """Raise `NotHere` if this is called inside of a computation."""
     if _reading.get() is not None:
         raise NotHere(
             f"{what} is made inside of a computed value, which only reads: make it before"
@@ -124,8 +124,8 @@ def refuse_in_computed(what: str) -> None:
 def cell(value: T) -> Signal[T]:
     """Make a value that can be set: ``get()``, ``set(new)``, ``update(function)``.
 
-    Set a new object instead of changing the one inside: a change is recognized by identity. Put
-    several sets that belong together under ``with batch():``. Raises `NotHere` inside of a
+    Set a new object instead of changing the present one: a change is recognized by identity. Put
+    several ``set`` calls that belong together under ``with batch():``. Raises `NotHere` inside of a
     `computed`.
 
     Args:
@@ -147,10 +147,10 @@ class _Outcome(Generic[T]):
 
 
 class Computed(Node, Generic[T]):
-    """A value derived from others, computed when it is read and something in it has changed.
+    """A value derived from others. Reading computes it if a value that it depends on has changed.
 
-    An exception of the function is kept like a value: every reading raises it, without computing
-    again. Raises `NotHere` when it is made inside of another computation.
+    An exception of the function is stored like a value: every read raises it, without computing
+    again. Making one inside of another computation raises `NotHere`.
 
     Args:
         function: Computes the value. It takes nothing and only reads other values.
@@ -170,7 +170,7 @@ class Computed(Node, Generic[T]):
         return self.get()
 
     def get(self) -> T:
-        """Compute the value if something that the function read has changed, and read it.
+        """Read the value. Computes it first if something that the function read has changed.
 
         Returns:
             What the function returned.
@@ -187,7 +187,7 @@ class Computed(Node, Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Whether something that it was computed from is running."""
+        """Whether something that the value depends on is running."""
         return read(self, self._outcome).waiting
 
     def follow(self) -> AsyncGenerator[Glimpse]:
@@ -195,8 +195,8 @@ class Computed(Node, Generic[T]):
 
         Returns:
             An iterator of `Glimpse`: the value now, and after each change. It ends when nothing
-            that the value depends on runs any more. Values between two readings of a slow reader
-            are left out; the last one never is. Close it early with `contextlib.aclosing`.
+            that the value depends on runs any more. A slow reader misses values in between, but
+            never the last one. Close it early with `contextlib.aclosing`.
         """
         return follow(self._glimpse)
 

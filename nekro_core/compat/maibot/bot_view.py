@@ -28,7 +28,7 @@ class BotView:
     talk_values: dict[str, float] = field(default_factory=dict)
 
     def facts(self) -> Mapping[str, Any]:
-        """Settings of MaiBot that plugins look up, filled from the bot's own."""
+        """The MaiBot settings that plugins read, filled from the bot's own settings."""
         names = [*self.names]
         return {
             "bot": {
@@ -41,8 +41,8 @@ class BotView:
         }
 
     def instance_of(self, adapter: str, account: str) -> str:
-        """The instance of an adapter's account. Without an account: the adapter's first instance.
-        Empty for an account that is not known."""
+        """The instance of an adapter's account; empty for an unknown account. Without an account,
+        the adapter's first instance."""
         instances = self.store.accounts.instances(adapter)
         return instances.get(account, "") if account else next(iter(instances.values()), "")
 

@@ -1,4 +1,4 @@
-"""One call that a plugin makes through ``self.ctx``, and the forms in which it is answered."""
+"""One call that a plugin makes through ``self.ctx``, and its answer."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from nekro_core.system.errors import NekroError
 
 
 class CapabilityError(NekroError):
-    """A call that cannot be carried out. The plugin gets ``{"success": False, "error": ...}``,
-    which the SDK makes of a failure; the message is for the plugin's author."""
+    """A call that cannot be carried out. The plugin gets ``{"success": False, "error": ...}``, the
+    SDK's form of a failure. The message is for the plugin's author."""
 
 
 class CapabilityDenied(NekroError, RuntimeError):
@@ -26,7 +26,7 @@ class CapabilityCall:
     """One call of a capability.
 
     ``plugin`` makes it, ``name`` is the capability's name on MaiBot's wire, and ``args`` are its
-    arguments as the plugin gave them. The rest is what capabilities work with.
+    arguments as the plugin gave them. The other fields are what capabilities use.
     """
 
     plugin: MaiBotPlugin
@@ -37,7 +37,8 @@ class CapabilityCall:
     plugins: LoadedPlugins
 
     def text(self, *names: str, needed: bool = False) -> str:
-        """The first of these arguments that is given, as a text. Raises `CapabilityError`."""
+        """The first of these arguments that is given, as a text; empty if none is. Raises
+        `CapabilityError` if one is ``needed``."""
         for name in names:
             value = self.args.get(name)
             if value is not None and str(value).strip():
@@ -65,9 +66,10 @@ class CapabilityCall:
     def context(self, chat: ChatKey) -> AgentCtx:
         """The context in which the plugin acts on a chat.
 
-        While a handler runs for a chat, it is the handler's own context, whatever ``chat`` is. To
-        write elsewhere needs the operator's leave, because the model may have named the other
-        chat. Code that runs for nobody (a task of ``on_load``, a timer) chooses its chat itself.
+        While a handler runs, this is the handler's own context, whatever ``chat`` is. To write to
+        another chat needs the operator's permission, because the model may have named that chat. A
+        task that outlives its handler gets a new context for the handler's chat and person. Code
+        outside of handlers (a task of ``on_load``, a timer) acts in ``chat``.
         """
         handler = current_call()
         owner, services = self.plugin.native.key, self.bot.services
@@ -85,8 +87,8 @@ class CapabilityCall:
         return handler.ctx.called_for(owner)
 
     def writing_context(self, chat: ChatKey) -> AgentCtx:
-        """The same context, for writing to ``chat``. Raises `CapabilityError` for a chat that the
-        handler does not run for, unless the operator lets the plugin write elsewhere."""
+        """The context as of `context`, for writing to ``chat``. Raises `CapabilityError` for a chat
+        that the handler does not run for, unless the operator lets the plugin write elsewhere."""
         ctx = self.context(chat)
         if ctx.chat != chat and self.plugin.native.key not in self.bot.services.may_send_elsewhere:
             raise CapabilityError(
@@ -101,8 +103,8 @@ Capability = Callable[[CapabilityCall], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class CapabilityEntry:
-    """A capability and its state: ``works``, ``partly: ...`` or ``not: why``. A ``free`` one need
-    not be listed in a manifest: it concerns the plugin alone."""
+    """A capability and its state: ``works``, ``partly: ...`` or ``not: why``. A ``free`` capability
+    need not be listed in a manifest, because it concerns only the plugin."""
 
     answer: Capability
     state: str = "works"

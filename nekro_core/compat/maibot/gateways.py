@@ -1,4 +1,4 @@
-"""Message gateways: a plugin that is a platform's way in and out becomes an adapter of ours."""
+"""Message gateways: makes an `Adapter` of a plugin that connects a chat platform."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -48,16 +48,16 @@ _CAN = Capabilities(
 
 
 def _ignore() -> None:
-    """Nothing waits for a platform to come online."""
+    """Do nothing when a platform comes online."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPorts:
     """What gateways need of the bot.
 
-    A gateway's adapter is put among ``adapters``, by platform. ``inbound`` takes its messages;
-    without it they are refused. ``on_online`` is called when a gateway connects, and
-    ``received_media`` keeps the media that it brings; without it the plugins' own keeper does.
+    A gateway's adapter is added to ``adapters``, by platform. ``inbound`` takes its messages;
+    without it they are refused. ``on_online`` is called when a gateway connects.
+    ``received_media`` stores the media of its messages; without it ``Services.media`` does.
     """
 
     adapters: dict[str, Adapter] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class GatewayPorts:
 
 
 class GatewayAdapter:
-    """An `Adapter` whose platform is a plugin's gateway. Online while the plugin says so."""
+    """An `Adapter` whose platform is a plugin's gateway. It is online while the plugin says so."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class GatewayAdapter:
 
 
 class Gateways:
-    """The gateways of all plugins, and what plugins tell of them."""
+    """The gateways of all plugins. Takes the states and messages that plugins report."""
 
     def __init__(self, bot: BotView, ports: GatewayPorts) -> None:
         self._bot = bot
@@ -149,10 +149,11 @@ class Gateways:
         self._adapters: dict[tuple[str, str], GatewayAdapter] = {}
 
     async def update_state(self, plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
-        """A gateway says whether it is connected, and as which account.
+        """Take a gateway's report of whether it is connected, and as which account.
 
         Returns:
-            False where the plugin has no such gateway, or the platform cannot be served by it.
+            False if the plugin has no such gateway, if the gateway cannot serve the platform, or if
+            a gateway that never connected reports that it is not ready.
         """
         component = _component(plugin, payload)
         if component is None:
@@ -192,10 +193,11 @@ class Gateways:
         return adapter
 
     async def route_message(self, plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
-        """A gateway brings a message in.
+        """Take a message from a gateway.
 
         Returns:
-            False where the gateway is not connected, or the message cannot be read.
+            False if the gateway is not connected, the message cannot be read, or there is no
+            ``inbound``.
         """
         component = _component(plugin, payload)
         adapter = self._adapters.get((plugin.plugin_id, component.name)) if component else None
@@ -213,7 +215,7 @@ class Gateways:
         return True
 
     async def close(self, plugin: MaiBotPlugin) -> None:
-        """Take a plugin's platforms away. Its accounts and chats stay known."""
+        """Remove a plugin's adapters. Its accounts and chats stay in the store."""
         for key in [key for key in self._adapters if key[0] == plugin.plugin_id]:
             adapter = self._adapters.pop(key)
             await adapter.aclose()
@@ -239,7 +241,7 @@ class Gateways:
         raw = given.get("raw_message")
         if isinstance(raw, list) and raw:
             services = self._bot.services
-            # Media that a platform delivers are fetched like those of any adapter.
+            # Media of a received message are fetched like those of any adapter.
             services = replace(services, media=self._ports.received_media or services.media)
             pieces = await segments_from(AgentCtx(services=services, chat=key), raw)
         elif given.get("processed_plain_text"):

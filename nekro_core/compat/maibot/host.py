@@ -1,4 +1,4 @@
-"""The host of MaiBot plugins: what loads them, and what all of them share."""
+"""The host of MaiBot plugins: loads them, and holds what all of them share."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -73,10 +73,11 @@ class MaiBotHost:
 
         Args:
             bot: What plugins see of the bot.
-            gateways: What a plugin's message gateway is connected to.
-            tool_s: Seconds for a command, and for a tool that names no time.
+            gateways: What plugins' message gateways use of the bot.
+            tool_s: Time limit in seconds of a command, and of a tool that sets none.
             is_operator: Whether a person may run commands for operators in a chat.
-            hook_sends: Adds a hook around all that is sent, and returns what removes it.
+            hook_sends: Adds a hook around every sent message, and returns a function that removes
+                the hook.
         """
         async with background_tasks() as tasks:
             host = cls(
@@ -108,7 +109,7 @@ class MaiBotHost:
         return await self._loader.load(item, effects, limit_s)
 
     def hooked(self, model: ChatModel) -> ChatModel:
-        """The model, with plugins' hooks around what turns ask of it."""
+        """The model, with plugins' hooks around the requests of turns."""
         return HookedModel(model, self._bot.services, self._hooks)
 
     def _first_loader(self) -> "MaiBotLoader":

@@ -34,7 +34,7 @@ CONFIG_CHECK_S = 1.0
 _UPDATE_S = 30.0
 _START_S = 10.0
 _STOP_S = 0.5
-"""A part of the 1.5 s that a plugin has for its end, so that ``on_unload`` is still called."""
+"""Seconds for ``on_stop``. A plugin has 1.5 s to end, so time is left for ``on_unload``."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class MaiBotLifecycle:
     _loaded: bool = False
 
     async def begin(self) -> None:
-        """List the plugin, call its ``on_load``, then offer its components."""
+        """Add the plugin to the loaded ones, call its ``on_load``, then offer its components."""
         plugin = self.plugin
         self.plugins.by_id[plugin.plugin_id] = plugin
         _read_gateways(plugin)
@@ -111,7 +111,7 @@ class MaiBotLifecycle:
             logger.exception("plugin {}: on_config_update failed", plugin.plugin_id)
 
     async def _call(self, name: str, *args: Any) -> None:
-        """Call one of the plugin's three methods, unless it has only the SDK's, which raises."""
+        """Call a lifecycle method if the plugin defines it. The SDK's own version raises."""
         plugin = self.plugin
         method = getattr(type(plugin.instance), name, None)
         if method is None or getattr(method, "__module__", "") == "maibot_sdk.plugin":
@@ -129,8 +129,8 @@ async def _stamp(path: anyio.Path) -> tuple[int, int]:
 
 
 def _read_gateways(plugin: MaiBotPlugin) -> None:
-    """Read the gateways before ``on_load``, in which one may already connect. Other components
-    are not callable yet."""
+    """Read the gateways before ``on_load``, because a gateway may connect in it. Other components
+    cannot be called yet."""
     try:
         with plugin.native.acting():
             declared = plugin.instance.get_components()
@@ -142,8 +142,8 @@ def _read_gateways(plugin: MaiBotPlugin) -> None:
 
 
 def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
-    """Read the plugin's components and offer its tools. After ``on_load``, where some plugins make
-    their components. Raises what `get_components` raises."""
+    """Read the plugin's components and offer its tools. Called after ``on_load``, in which some
+    plugins make their components. Raises what `get_components` raises."""
     where = f"{plugin.folder / 'plugin.py'}:1"
     with plugin.native.acting():
         declared = plugin.instance.get_components()

@@ -48,8 +48,8 @@ _LIFECYCLE = ("on_load", "on_unload", "on_config_update")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MaiBotLoader:
-    """Loads plugins and gives each its way to the bot. ``tool_s`` is what their tools get where
-    they name no time, in seconds."""
+    """Loads plugins and connects each to the bot. ``tool_s`` is the time limit in seconds of a tool
+    that sets none."""
 
     bot: BotView
     hooks: HookRunner
@@ -113,7 +113,7 @@ class MaiBotLoader:
         return native
 
     def _check_plugins(self, manifest: MaiBotManifest, where: str) -> None:
-        """Raises `LoadFailed` if a plugin that this one needs is missing, or of another version."""
+        """Raises `LoadFailed` if a needed plugin is missing, or its version does not fit."""
         for needed, wanted in manifest.plugins:
             other = self.plugins.by_id.get(needed)
             if other is None:
@@ -126,9 +126,10 @@ class MaiBotLoader:
     def _add_legacy_imports(
         self, item: DiscoveredPlugin, effects: UndoStack, plugin_id: str
     ) -> None:
-        """Make the modules importable that plugins had before the SDK (``src.plugin_system``).
+        """Make the modules importable that plugins used before the SDK (``src.plugin_system``).
 
-        The SDK has them. They are in the process while a plugin is loaded that imports them.
+        The SDK's import hook provides them. It is installed while a plugin that imports them is
+        loaded.
         """
         files = sorted(item.path.parent.rglob("*.py"))[:_MOST_FILES]
         if not any(_LEGACY_IMPORTS in each.read_bytes()[:_MOST_BYTES] for each in files):
@@ -141,7 +142,8 @@ class MaiBotLoader:
 
         def remove() -> None:
             self._with_legacy_imports.discard(item.item)
-            # The SDK keeps contexts for the life of its process: MaiBot's own ends with the plugin.
+            # The SDK stores contexts until its process ends. In MaiBot that process ends with the
+            # plugin; ours does not.
             holder._contexts.pop(plugin_id, None)  # noqa: SLF001
             current = holder._current_ctx  # noqa: SLF001
             if current is not None and current.plugin_id == plugin_id:
@@ -169,7 +171,7 @@ class MaiBotLoader:
 
 
 async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
-    """The object that the plugin's factory makes."""
+    """Import the plugin's module and call its factory. Raises `LoadFailed`."""
     if not item.path.is_file():
         raise LoadFailed(_error("there is no plugin.py beside the manifest", f"{item.path}:1"))
     owner = current_owner()
@@ -195,7 +197,7 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
 
 
 def _legacy_factory(module: Any) -> Callable[[], Any] | None:
-    """A plugin class from before the SDK, behind the SDK's own adapter."""
+    """A factory for a plugin class from before the SDK, in the SDK's adapter; None without one."""
     plugin_class = getattr(module, "_legacy_plugin_class", None)
     if plugin_class is None:
         marked = (each for each in vars(module).values() if isinstance(each, type))

@@ -25,7 +25,7 @@ _LONGEST_S = 300.0
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PluginRpc:
-    """The connection of one plugin to its host, as the SDK sees it; here both are one process."""
+    """The connection of a plugin to its host, as the SDK sees it. Here both are in one process."""
 
     plugin: MaiBotPlugin
     bot: BotView

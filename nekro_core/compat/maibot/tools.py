@@ -1,4 +1,4 @@
-"""A MaiBot tool or action as a `Tool` of ours, and what the model reads of its parameters."""
+"""Makes a `Tool` of a MaiBot tool or action, with the text on its parameters for the model."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
@@ -23,14 +23,14 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
 MessageOf = Callable[[AgentCtx], Awaitable[dict[str, Any]]]
-"""The message that a run answers, as plugins know it."""
+"""Returns the message that a run answers, as plugins know it."""
 
 _HEADING = "Parameter details:"
 _LONGEST_S = 600.0
 
 
 def offer_tools(plugin: MaiBotPlugin, message_of: MessageOf) -> None:
-    """Make the plugin's tools from its components that are on, in place of those it had."""
+    """Replace the plugin's tools by those of its components that are switched on."""
     tools, names = [], set[str]()
     known = set(plugin.native.problems)
     for each in plugin.of_type("TOOL"):
@@ -49,7 +49,7 @@ def tool_of(
     *,
     taken: Collection[str] = (),
 ) -> tuple[Tool, list[PluginProblem]]:
-    """The tool, and problems that its author should know. ``taken`` are the Python names of the
+    """The tool, and the problems that its author should know. ``taken`` are the Python names of the
     plugin's other tools."""
     metadata = component.metadata
     whole = object_schema(_declared(metadata))
@@ -100,7 +100,7 @@ def tool_of(
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
-    """``visibility`` decides, else ``core_tool``; a tool with neither is found by search."""
+    """``visibility`` decides, else ``core_tool``. A tool with neither is found by search."""
     named = str(metadata.get("visibility") or "").strip().lower()
     if named in tuple(Visibility):
         return Visibility(named)
@@ -115,8 +115,8 @@ def _declared(metadata: Mapping[str, Any]) -> Any:
 
 
 def _own_arguments(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Host arguments that the tool may use as its own: ``message``, if it is a text, because tools
-    often call what they send so. Who asks and in which chat can never be the tool's."""
+    """Host arguments that a tool may declare as its own: ``message``, if it is a text, because many
+    tools name the text to send so. The asking person and the chat always come from the host."""
     each = schema["properties"].get("message")
     return frozenset({"message"}) if each and each.get("type") == "string" else frozenset()
 
@@ -137,8 +137,8 @@ def _warnings(
 
 
 def details_block(schema: Mapping[str, Any]) -> str:
-    """``Parameter details:`` and a line for each parameter, as MaiBot's documentation of tools has
-    it; empty for a tool without parameters."""
+    """``Parameter details:`` and a line for each parameter, as in MaiBot's documentation of tools.
+    Empty for a tool without parameters."""
     lines = [
         _line(name, each, required=name in schema["required"])
         for name, each in schema["properties"].items()
@@ -149,8 +149,8 @@ def details_block(schema: Mapping[str, Any]) -> str:
 def authors_text(metadata: Mapping[str, Any]) -> str:
     """The detailed description as its author wrote it.
 
-    When a tool is declared, the SDK puts a block of its own, in Chinese, before the author's text.
-    The block is built here again from the parameters and removed where the text begins with it.
+    When a tool is declared, the SDK puts a Chinese block before the author's text. This function
+    builds the same block from the parameters, and removes it if the text begins with it.
     """
     text = str(metadata.get("detailed_description") or "").strip()
     try:
@@ -162,7 +162,7 @@ def authors_text(metadata: Mapping[str, Any]) -> str:
             }
         )
     except ValidationError:
-        return text  # parameters written by hand: then no block was made of them either
+        return text  # hand-written parameters: the SDK made no block of them
     block = build_tool_detailed_description(info.get_parameters_schema())
     if block and (text == block or text.startswith(f"{block}\n\n")):
         return text[len(block) :].strip()

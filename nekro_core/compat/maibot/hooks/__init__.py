@@ -1,1 +1,1 @@
-"""What plugins may change on the way of a message: inbound, commands, the model, outbound."""
+"""The points at which plugins may change a message: inbound, commands, the model, outbound."""

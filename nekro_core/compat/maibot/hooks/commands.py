@@ -1,4 +1,4 @@
-"""Commands of MaiBot plugins: the one that a message calls, and its run."""
+"""Commands of MaiBot plugins: finds the command that a message calls, and runs it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -20,8 +20,8 @@ from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternPro
 from nekro_core.tools.outcome import ToolFailure
 
 WAIT_S = 4.0
-"""How long a message waits for its command. A command that takes longer goes on by itself, and the
-message does not wake the bot."""
+"""Seconds that a message waits for its command. A slower command goes on in the background, and
+the message does not wake the bot."""
 _LONGEST_TEXT = 4000
 """Characters of a message that are searched for commands."""
 
@@ -37,7 +37,7 @@ class CommandMatch:
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """What a handler returned. With ``stops`` the message does not wake the bot, with ``hides`` the
+    """What a handler returned. With ``stops`` the message does not wake the bot. With ``hides`` the
     model does not see it either."""
 
     success: bool
@@ -109,7 +109,8 @@ def problem_of(component: MaiBotComponent) -> str:
 def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
     """Reads what a handler returned: ``(success, text, intercept)``, a dict, a text or None.
 
-    ``intercept`` is a bool or a level: 1 keeps the message from waking the bot, 2 hides it, too.
+    ``intercept`` is a bool or a level. From level 1 the message does not wake the bot; from level 2
+    the model does not see it either.
     """
     level = component.number("intercept_message_level", 1)
     if isinstance(value, list | tuple):
@@ -128,7 +129,7 @@ def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
 
 
 class MaiBotCommands:
-    """Runs commands. ``is_operator`` says who may run those that are for operators."""
+    """Runs commands. ``is_operator`` says who may run the commands for operators."""
 
     def __init__(self, hooks: HookRunner, is_operator: Callable[[ChatKey, str], bool]) -> None:
         self._hooks = hooks

@@ -1,4 +1,4 @@
-"""Runs the handlers of MaiBot's hooks and events, in order, with what they may change."""
+"""Runs the handlers of MaiBot's hooks and events in order, and applies their changes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -52,14 +52,14 @@ EVENTS: Mapping[str, str] = {
 
 _ORDER = {"early": 0, "normal": 1, "late": 2}
 DEFAULT_S = 4.0
-"""Seconds for a handler that names no time: a message waits for it."""
+"""Time limit in seconds of a handler that sets none. It is short, because a message waits."""
 _LONGEST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """The arguments of a hook as its handlers left them. If it is ``aborted``, what the hook is
-    about must not happen; ``result`` is what the handler wants instead."""
+    """The arguments of a hook after its handlers. If ``aborted``, the action that the hook precedes
+    must not happen; ``result`` is what the handler wants instead."""
 
     kwargs: Mapping[str, Any]
     aborted: bool = False
@@ -73,8 +73,8 @@ class HookRunner:
         self._plugins = plugins
 
     def any(self, *names: str) -> bool:
-        """Whether a plugin handles one of these hooks or events. It must be cheap: it is called for
-        every message in both directions."""
+        """Whether a plugin handles one of these hooks or events. This must be cheap: it is called
+        for every message in both directions."""
         return any(
             each.metadata.get("hook") in names or event_type(each) in names
             for plugin in self._plugins
@@ -87,8 +87,8 @@ class HookRunner:
     ) -> HookOutcome:
         """Run a hook's handlers.
 
-        The blocking ones run one after another, each with the arguments as the one before left
-        them, until one aborts the hook. The observing ones run in tasks.
+        Blocking handlers run one after another, until one aborts the hook. Each gets the arguments
+        with the changes of the handlers before it. Observing handlers run in tasks.
         """
         stream_id = ctx.chat_key if ctx else ""
         handlers = sorted(
@@ -126,8 +126,8 @@ class HookRunner:
     ) -> HookOutcome:
         """Run an event's handlers, greatest weight first.
 
-        Those that intercept run one after another, and each may end the event. The others run in
-        tasks. With ``only`` the handlers of that plugin alone run, each awaited.
+        Intercepting handlers run one after another, and each may end the event. The others run in
+        tasks. With ``only``, just the handlers of that plugin run, one after another.
         """
         handlers = sorted(
             (
@@ -159,7 +159,7 @@ class HookRunner:
         arguments: dict[str, Any],
         ctx: AgentCtx | None,
     ) -> HookOutcome | None:
-        """Let a handler change ``arguments``; an outcome if it ended the hook."""
+        """Let a handler change ``arguments``. Returns an outcome if the handler ended the hook."""
         failed: list[BaseException] = []
         value = await self._call(plugin, each, arguments, ctx, failed)
         if failed and _word(each, "error_policy") == "abort":

@@ -26,8 +26,8 @@ _AFTER = ("maisaka.planner.after_response", "post_llm", "after_llm")
 class HookedModel:
     """A `ChatModel` that shows turns' requests and their replies to hooks.
 
-    Without a handler for them it streams as the model does. A reply that a handler may change
-    arrives whole.
+    Without such a handler it streams as the model does. A reply that a handler may change is
+    yielded when it is complete.
     """
 
     def __init__(self, model: ChatModel, services: Services, hooks: HookRunner) -> None:
@@ -106,7 +106,7 @@ class HookedModel:
     async def _whole_reply(
         self, deltas: AsyncIterator[Delta], ctx: AgentCtx | None
     ) -> AsyncIterator[Delta]:
-        """The reply when it has ended, as the handlers left it."""
+        """Read the whole reply, let the handlers change it, then yield it."""
         words: list[str] = []
         calls: list[FunctionCall] = []
         others: list[Delta] = []

@@ -1,4 +1,4 @@
-"""A message arrives: MaiBot's hooks, events and commands, in the order that plugins know."""
+"""Runs MaiBot's hooks, events and commands for an incoming message, in MaiBot's order."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -20,19 +20,20 @@ _MOST_CHANGED = 200
 
 
 class ChangedMessages:
-    """Texts that plugins changed. The store keeps what was said, so the prompt has the changes."""
+    """Texts that plugins changed. The store has the original texts, so the prompt lists the
+    changes."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def put(self, stream_id: str, message_id: str, text: str) -> None:
-        """Remember a message's text; beyond 200 the oldest is forgotten."""
+        """Store a message's text. Beyond 200 texts the oldest is dropped."""
         self._texts[stream_id, message_id] = text
         while len(self._texts) > _MOST_CHANGED:
             self._texts.popitem(last=False)
 
     def prompt_lines(self, stream_id: str) -> str:
-        """The newest 10 of a chat, as lines for its prompt."""
+        """The newest 10 changed texts of a chat, as lines for its prompt."""
         lines = [
             f"Message {number} is to be read as: {text}"
             for (stream, number), text in self._texts.items()
@@ -45,8 +46,8 @@ class ChangedMessages:
 class InboundMessages:
     """Hands messages to the plugins.
 
-    An order of hooks, and one command, hold over all plugins. So only the first plugin's methods
-    act, for all of them.
+    Hooks are ordered across all plugins, and a message runs one command at most. So only the
+    methods of the first plugin act, for all plugins.
     """
 
     bot: BotView
@@ -70,7 +71,7 @@ class InboundMessages:
         plugin.native.prompt_inject_method = prompt
 
     async def receive(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
-        """What the plugins want done with a message; None if nothing."""
+        """Let the plugins handle a message. Returns their signal; None if they give none."""
         hooks = self.hooks
         shown = self.bot.message(message)
         words = plain_text(
@@ -102,7 +103,7 @@ class InboundMessages:
 
 
 def _merged(shown: dict[str, Any], text: str, changed: Any) -> tuple[dict[str, Any], str]:
-    """The message as a handler left it, and its text where the handler changed that."""
+    """The message and its text, with a handler's changes."""
     if not isinstance(changed, Mapping):
         return shown, text
     old = shown["processed_plain_text"]

@@ -19,11 +19,11 @@ _BEFORE_SEND = (
 )
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
-"""Messages that a handler of these hooks sends do not run the hooks again."""
+"""Whether a handler of these hooks is running. What it sends does not run the hooks again."""
 
 
 class SendHooks:
-    """A `SendHook` for all that the bot sends, plugins' own messages included."""
+    """A `SendHook` for every message that the bot sends, plugins' messages included."""
 
     def __init__(self, bot: BotView, hooks: HookRunner) -> None:
         self._bot = bot
@@ -118,7 +118,7 @@ class SendHooks:
     async def _changed(
         self, ctx: AgentCtx, segments: Segments, shown: dict[str, Any], wanted: Any
     ) -> tuple[Segments, dict[str, Any]]:
-        """The segments after a handler changed the message: its segments, or its text."""
+        """Apply a handler's change to the message: of its segments, else of its text."""
         if not isinstance(wanted, dict):
             return segments, shown
         if wanted.get("raw_message") != shown["raw_message"]:

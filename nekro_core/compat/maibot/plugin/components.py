@@ -56,7 +56,7 @@ _CLOSE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class MaiBotComponent:
-    """One component. ``type`` is the SDK's word in capitals."""
+    """One component. ``type`` is the SDK's name of its kind, in capitals."""
 
     name: str
     type: str
@@ -64,7 +64,7 @@ class MaiBotComponent:
 
     @property
     def handler(self) -> str:
-        """The attribute that is called. Without such an attribute `invoke_component` is called."""
+        """The method that is called. If the plugin has no such method, `invoke_component` is."""
         return str(self.metadata.get("handler_name") or self.name)
 
     @property
@@ -87,7 +87,7 @@ class MaiBotComponent:
             return default
 
     def words(self, key: str) -> tuple[str, ...]:
-        """Several texts; a single text counts as one of them."""
+        """The texts of a list. A single text counts as a list of one."""
         value = self.metadata.get(key) or ()
         values = [value] if isinstance(value, str) else value
         return tuple(str(each) for each in values) if isinstance(values, Iterable) else ()

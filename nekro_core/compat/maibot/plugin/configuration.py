@@ -1,4 +1,4 @@
-"""Reads and writes ``config.toml`` of a plugin: new values are added, comments stay."""
+"""Reads and writes a plugin's ``config.toml``. Writing keeps the comments."""
 
 import os
 import tomllib
@@ -16,7 +16,7 @@ _MAX_BYTES = 1024 * 1024
 
 
 class MaiBotConfigError(NekroError, ValueError):
-    """The file or a value in it is invalid. The text names it, with the line if it is known."""
+    """The file or a value in it is invalid. The text names it, and the line if that is known."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -38,14 +38,14 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def is_enabled(values: Mapping[str, Any]) -> bool:
-    """Whether the plugin may be loaded: unless ``[plugin] enabled`` is false."""
+    """Whether the plugin may be loaded. False only if ``[plugin] enabled`` is false."""
     section = values.get("plugin")
     return not (isinstance(section, Mapping) and section.get("enabled") is False)
 
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as the plugin's own model completes them. Values of another version are built
-    anew on the defaults. Raises `MaiBotConfigError`."""
+    """The values, completed by the plugin's own model. Values of another ``config_version`` are
+    first rebuilt on the defaults. Raises `MaiBotConfigError`."""
     model = getattr(type(instance), "config_model", None)
     if model is None or not hasattr(instance, "normalize_plugin_config"):
         return dict(values)
@@ -95,7 +95,7 @@ def _rebuilt(defaults: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, A
 
 
 def _put(target: Any, values: Mapping[str, Any]) -> None:
-    """Write only the values that differ: the others keep their comments and their form."""
+    """Write only the values that differ. The others keep their comments and their format."""
     for key in [each for each in target if each not in values]:
         del target[key]
     for key, value in values.items():

@@ -1,4 +1,4 @@
-"""MaiBot plugins that are loaded: what each offers, and calls into its code."""
+"""The loaded MaiBot plugins: what each offers, and calls into its code."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -22,13 +22,14 @@ from nekro_core.system.bounded_pattern import BoundedPattern
 from nekro_core.tools.outcome import ToolFailure
 
 _NOT_FOUND_DEPTH = 3
-"""Frames between us and an `invoke_component` that does not find a component."""
+"""Frames in the traceback of an error by which `invoke_component` says that it knows no such
+component. An error with more frames comes from the component itself."""
 
 
 @dataclass(slots=True)
 class HandlerCall:
-    """One call of a handler. A task that the handler started inherits it and may outlive it. Then
-    the call is ``over``, and of ``ctx`` only the person and the chat still count."""
+    """One call of a handler. A task that the handler started inherits the call and may outlive it.
+    Then the call is ``over``, and only the person and the chat of ``ctx`` are still used."""
 
     ctx: AgentCtx
     over: bool = False
@@ -39,7 +40,7 @@ _current: ContextVar[HandlerCall | None] = ContextVar("nekro_maibot_call", defau
 
 @contextmanager
 def handler_call(ctx: AgentCtx | None) -> Iterator[None]:
-    """Run a handler for this context; None where it runs for nobody, as in ``on_load``."""
+    """Run a handler in this context; None if it runs in no chat, as ``on_load`` does."""
     call = HandlerCall(ctx) if ctx is not None else None
     token = _current.set(call)
     try:
@@ -51,7 +52,7 @@ def handler_call(ctx: AgentCtx | None) -> Iterator[None]:
 
 
 def current_call() -> HandlerCall | None:
-    """The handler's call that this code runs in, None outside of handlers."""
+    """The handler call in which this code runs; None outside of handlers."""
     return _current.get()
 
 
@@ -59,10 +60,10 @@ def current_call() -> HandlerCall | None:
 class MaiBotPlugin:
     """One plugin.
 
-    ``instance`` is what ``create_plugin()`` made, ``native`` the plugin object of ours that stands
-    for it. ``tool_s`` bounds a tool that names no time of its own, in seconds. ``off`` holds the
+    ``instance`` is the object that ``create_plugin()`` made, and ``native`` is our plugin object
+    for it. ``tool_s`` is the time limit in seconds of a tool that sets none. ``off`` holds the
     components that are switched off, as type, name and stream id (empty for all chats).
-    ``patterns`` caches its commands' patterns, with None for one that is invalid.
+    ``patterns`` caches its commands' patterns, with None for an invalid pattern.
     """
 
     manifest: MaiBotManifest
@@ -86,7 +87,8 @@ class MaiBotPlugin:
         return [each for each in self.components if each.type == kind and self.is_on(each, "")]
 
     def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
-        """Whether a component is on in a chat; the empty text asks about all of them."""
+        """Whether a component is on in a chat. An empty ``stream_id`` asks whether it is switched
+        off in all chats."""
         return (
             not {
                 (component.type, component.name, ""),
@@ -96,7 +98,7 @@ class MaiBotPlugin:
         )
 
     def config_schema(self) -> Mapping[str, Any]:
-        """The form of its configuration for a page, as the plugin makes it; else empty."""
+        """The form of its configuration for a web page; empty if the plugin makes none."""
         make = getattr(self.instance, "get_webui_config_schema", None)
         if make is None:
             return {}
@@ -121,9 +123,9 @@ class MaiBotPlugin:
         """Call a component's handler, in a thread unless it is async. A component without a handler
         is called through the plugin's `invoke_component`.
 
-        ``given`` are the host's arguments; a handler gets those that it has parameters for.
-        Raises what the handler raises, `ToolFailure` for arguments that do not fit it, and
-        `TimeoutError`.
+        ``given`` are the host's arguments. A handler gets those for which it has parameters.
+        Raises what the handler raises, `ToolFailure` for arguments that do not fit its parameters,
+        and `TimeoutError`.
         """
         handler = getattr(self.instance, component.handler, None)
         with anyio.fail_after(limit_s), self.native.acting(), handler_call(ctx):
@@ -139,16 +141,17 @@ class MaiBotPlugin:
             try:
                 return await _called(partial(invoke, first), arguments)
             except (AttributeError, LookupError) as error:
-                # Some plugins know their components by the one name, some by the other.
+                # Some plugins look a component up by its name, some by its handler's name.
                 if first == second or _depth(error) > _NOT_FOUND_DEPTH:
                     raise
                 return await _called(partial(invoke, second), arguments)
 
 
 class LoadedPlugins:
-    """The MaiBot plugins that are loaded, in the order in which they were. Iterating gives them.
+    """The loaded MaiBot plugins, which can be iterated in the order of loading.
 
-    ``registry`` holds all plugins of the bot, once there is one: with it a plugin loads others.
+    ``registry`` is the registry of all plugins of the bot, None until it is attached. A plugin
+    loads others through it.
     """
 
     def __init__(self, tasks: TaskGroup) -> None:
@@ -160,8 +163,8 @@ class LoadedPlugins:
         return iter(self.by_id.values())
 
     def is_first(self, plugin: MaiBotPlugin) -> bool:
-        """Whether this plugin was loaded before all others. What concerns all plugins at once is
-        done on its behalf."""
+        """Whether this plugin was loaded before all others. Work that concerns all plugins is done
+        once, for the first."""
         return next(iter(self), None) is plugin
 
     def find(self, name: str) -> MaiBotPlugin | None:
@@ -172,7 +175,8 @@ class LoadedPlugins:
         return None
 
     def start_later(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do something outside of the plugin that asks for it, which it may unload."""
+        """Run ``act`` in a task that does not belong to the calling plugin: ``act`` may unload
+        that plugin."""
         self._tasks.start_soon(act)
 
 

@@ -1,4 +1,4 @@
-"""``_manifest.json``: finds MaiBot plugins and reads what each says before its code runs."""
+"""``_manifest.json``: finds MaiBot plugins and reads their manifests before their code runs."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 FILE_NAME = "_manifest.json"
 _MODULE = "plugin.py"
 HOST_VERSION = "1.3.15"
-"""The MaiBot that this host behaves like; plugins name the range that they are written for."""
+"""The MaiBot version that this host implements. A manifest names the range that a plugin needs."""
 
 _ID = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)+\Z")
 _VERSION = re.compile(r"\d+\.\d+\.\d+\Z")
@@ -25,7 +25,7 @@ _MAX_BYTES = 1024 * 1024
 
 
 class MaiBotManifestError(NekroError, ValueError):
-    """The manifest is invalid. The text names the key, what came and what was expected."""
+    """The manifest is invalid. The text names the key, its value and what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def read_manifest(path: Path) -> MaiBotManifest:
 
 
 def discover(source: str, folder: Path) -> list[DiscoveredPlugin]:
-    """The plugins in a folder, by name, each after those that its manifest depends on."""
+    """The plugins in a folder, sorted by name, but each after the plugins that it needs."""
     if not folder.is_dir():
         return []
     folders = sorted(
@@ -123,7 +123,7 @@ def _put_in_order(
     above: frozenset[Path],
 ) -> None:
     if path in ordered or path in above:
-        return  # two that depend on each other keep their alphabetical order
+        return  # it is listed, or the plugins of a circle need each other
     manifest = manifests[path]
     for needed, _ in manifest.plugins if manifest else ():
         if needed in by_id:
@@ -198,7 +198,8 @@ def _needed(dependencies: list[Mapping[str, Any]], kind: str, name: str) -> list
 
 
 def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
-    """Raises for a version below the least, or above the greatest in its first two numbers."""
+    """Raises if our version is below ``min_version``, or its first two numbers are above those of
+    ``max_version``."""
     wanted = _mapping(raw, key)
     least, most = wanted.get("min_version"), wanted.get("max_version")
     for each in (least, most):
@@ -214,7 +215,7 @@ def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
 
 @cache
 def _sdk_version() -> str:
-    """Cached: the import system keeps a record of every lookup in a folder that changed."""
+    """Cached, because the import system stores a record for every lookup in a changed folder."""
     return version("maibot-plugin-sdk")
 
 
