@@ -319,10 +319,10 @@ async def test_a_builtin_adapter_that_refuses_to_start_ends_the_bot(tmp_path: Pa
 
 
 def test_the_bots_own_adapters_are_builtin_and_others_are_not(tmp_path: Path) -> None:
-    write(tmp_path / "adapters" / "slack", "[slack]", CODE.format(name="slack"))
+    write(tmp_path / "adapters" / "quiltpost", "[quiltpost]", CODE.format(name="quiltpost"))
     found = AdapterDirectory.find(tmp_path)
     assert load_adapter(found.manifests["onebot_v11"], {}).builtin
-    assert not load_adapter(found.manifests["slack"], {}).builtin
+    assert not load_adapter(found.manifests["quiltpost"], {}).builtin
 
 
 async def test_a_platform_that_a_plugin_brings_during_the_start_does_not_end_it(
