@@ -62,7 +62,7 @@ class DescriptorSocket:
                 self._listener.bind(f"/proc/self/fd/{place}/descriptors")
             finally:
                 os.close(place)
-            (folder / "descriptors").chmod(0o666)  # the box's user has an id of its own
+            (folder / "descriptors").chmod(0o666)  # the box's user has another id
             self._listener.listen(1)
             self._listener.setblocking(False)
         except BaseException:

@@ -74,7 +74,7 @@ def _this_place() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:  # not Linux: its processes cannot be looked for in this way either
+    except OSError:  # not Linux: this way does not find its processes either
         return f"{platform.node()}/{os.getpid()}"
 
 

@@ -112,7 +112,7 @@ class JailBackend:
         False only in tests of relayed connections."""
         try:
             return await self._create(spec, defences, with_fd_socket=with_fd_socket)
-        except OSError as error:  # no descriptor, process or memory left; all else has its words
+        except OSError as error:  # no descriptor, process or memory left; other errors have texts
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
 
     @property

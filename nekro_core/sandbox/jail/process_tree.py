@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST = 4096  # of processes looked at: no box may have as many
+_MOST = 4096  # processes that are read: no box may have as many
 
 
 @dataclass(frozen=True, slots=True)

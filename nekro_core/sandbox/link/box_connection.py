@@ -399,7 +399,7 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                self._starved()  # whatever was killed before is no matter of what comes
+                self._starved()  # this resets it: earlier kills do not concern later work
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")
             else:

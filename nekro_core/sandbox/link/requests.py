@@ -1,4 +1,5 @@
-"""Requests to a box besides its run. Each has a number and one answer; many may be open."""
+"""Requests to a box that are not part of its run. Each has a number and one answer; many may be
+open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
