@@ -119,7 +119,7 @@ class MemoryLimit:
             return
         greediest = max(working, key=lambda box: box.used_bytes)
         if greediest.used_bytes <= self.limit / len(working):
-            return  # it is idle ones that have it: they are about to go
+            return  # idle boxes have the memory; they are about to end
         because = (
             f"all sandboxes together used more than {self.limit // _MIB} MB; "
             f"this one had most, {greediest.used_bytes // _MIB} MB, and was stopped"

@@ -70,8 +70,8 @@ class DescriptorSocket:
             raise
 
     async def accept(self, user: int | None) -> socket.socket:
-        """Accept the supervisor's connection and close the listener. With ``user``, only this user
-        id may connect.
+        """Accept the supervisor's connection, of the user id ``user`` if given. Closes the
+        listener.
 
         Raises `BackendUnavailable` for another user.
         """

@@ -54,8 +54,7 @@ async def remove_orphans(engine: DockerEngine, owner: str) -> int:
 
 
 async def remove_container(engine: DockerEngine, container: str) -> None:
-    """End and remove a container with its volumes, and wait for at most ten seconds until it is
-    removed."""
+    """Remove a container with its volumes, and wait at most ten seconds for its removal."""
     with anyio.move_on_after(_REMOVAL_S):
         while True:
             try:

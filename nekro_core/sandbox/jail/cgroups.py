@@ -42,8 +42,7 @@ class BoxCgroup:
         self._killed = 0
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Move a box's processes into the group, also those that are forked meanwhile. Raises
-        `OSError`."""
+        """Move a box's processes into the group, also newly forked ones. Raises `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
                 outside = set(tree()) - members(folder)
@@ -76,8 +75,7 @@ class BoxCgroup:
 
 @dataclass(frozen=True, slots=True)
 class CgroupManager:
-    """The folders below which one backend makes its boxes' groups. Each is locked while it
-    lives."""
+    """The folders for the groups of one backend's boxes. Each is locked while it lives."""
 
     version: int
     controllers: frozenset[str]

@@ -76,8 +76,8 @@ class _Changes(msgspec.Struct):
 
 
 class BoxConnection:
-    """A `Box` behind a supervisor's channel. Its backend gives it the channel and its
-    `BoxProcesses`."""
+    """A `Box` behind a supervisor's channel. Its backend makes the channel and ends the
+    processes."""
 
     def __init__(
         self,
@@ -107,8 +107,7 @@ class BoxConnection:
         self.lost_reason = ""
         self.run: BoxRun | None = None
         self.executor_pid = 0
-        """Its id by the box's numbers, or 0. Its descendants are commands and their background
-        processes."""
+        """Its id by the box's numbers, or 0. Commands and their processes are its descendants."""
         self._workers = workers
         self._uploads = uploads
         self._processes = processes
