@@ -182,8 +182,7 @@ class RunResult:
     output: str = ""
     output_truncated: bool = False
     fresh_output: str = ""
-    """The output after the last call that was answered with a checkpoint; all output if no call
-    was."""
+    """The output after the last call that was answered with a checkpoint, or all output."""
     error: str = ""
     statements: int = 0
     calls: int = 0
@@ -196,8 +195,7 @@ class Run(Protocol):
     """One execution of one reply's code, fed as it arrives."""
 
     async def feed(self, source: str, line: int) -> None:
-        """Send whole top-level statements. The first line of ``source`` is line ``line`` of the
-        reply.
+        """Send whole top-level statements. ``line`` is the number of their first line in the reply.
 
         Returns when they are sent, which is before they have run. Does nothing after the end of the
         run, so a caller need not race with the end.
@@ -248,8 +246,7 @@ class Box(Protocol):
         *,
         keep_globals: bool = False,
     ) -> Run:
-        """Start a run in a forked child with clean globals. A second run waits for the first to
-        end.
+        """Start a run in a forked child with clean globals. A second run waits for the first.
 
         With ``keep_globals`` the run continues in the interpreter of the last such run of this box,
         like a notebook's next cell. Between runs this interpreter is stopped, until `drop_globals`
@@ -273,8 +270,7 @@ class Box(Protocol):
         output_bytes: int = 32 * 1024,
         spill_to: str = "",
     ) -> CommandResult:
-        """Run a command: a text through ``/bin/sh -c``, or a sequence of the program and its
-        arguments.
+        """Run a command: a text through ``/bin/sh -c``, or a sequence of program and arguments.
 
         Any number of commands may run at once, also during a run and from the handler of one of its
         calls. ``environment`` is added to the box's own. ``working_dir`` is entered by ``chdir``,
@@ -384,8 +380,7 @@ class Box(Protocol):
         """``/home/user`` as an uncompressed tar archive, for `import_files` after a restart."""
 
     async def export_changes(self, since: str = "") -> FileChanges:
-        """What changed under ``/home/user`` since ``since``, the state that an earlier answer
-        named.
+        """What changed under ``/home/user`` since the state that an earlier answer named.
 
         The answer holds everything if ``since`` is empty or is not the last state that was named.
         So a caller that could not store an answer passes the state before it and gets everything.
@@ -393,8 +388,7 @@ class Box(Protocol):
         """
 
     async def note_files(self) -> str:
-        """Name the present state without sending files: the caller has stored these files
-        already."""
+        """Name the present state without sending files: the caller has these files already."""
 
     async def import_files(self, archive: bytes) -> None:
         """Restore the regular files and folders of such an archive, and links that lead inside or
@@ -436,8 +430,7 @@ class Backend(Protocol):
         """Start a box and read from inside what confines it. A failed check raises no error."""
 
     async def images(self) -> tuple[str, ...]:
-        """The possible values of `BoxSpec.template`, sorted. They include images that are made at
-        their first use.
+        """The possible values of `BoxSpec.template`, sorted. Some are prepared at their first use.
 
         ``python`` is always one of them. A name with a version (``python:3.11``, ``node:22``) is
         listed only if exactly this version is available.

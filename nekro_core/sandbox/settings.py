@@ -40,8 +40,7 @@ class SandboxSettings(BaseModel):
     """The addresses that boxes may reach: ``example.org`` or ``*.example.org``, with ``:port`` or
     on ports 80 and 443. ``*`` means every public name. Empty: boxes have no network at all."""
     egress_private: tuple[str, ...] = ()
-    """The same, but names may also lead to addresses that are not public: the operator's own
-    servers."""
+    """The same, but also at addresses that are not public: the operator's own servers."""
     egress_mb: int = Field(default=1024, ge=1)
     """MB that the boxes of one chat may send and receive in an hour, both ways together."""
     pip: bool | None = None
@@ -58,8 +57,7 @@ class SandboxSettings(BaseModel):
     memory_mb: int = Field(default=512, ge=64)
     """Limit of a box's whole process tree."""
     disk_mb: int = Field(default=256, ge=8)
-    """Limit of ``/home/user``; ``/tmp`` has a quarter of it in addition. The files are in memory: a
-    tmpfs."""
+    """Limit of ``/home/user``, a tmpfs in memory; ``/tmp`` has a quarter of it in addition."""
     total_memory_mb: int | None = Field(default=None, ge=128)
     """Limit of all boxes together, with their files; unset: half of the machine's memory."""
     total_stored_mb: int | None = Field(default=None, ge=1)
@@ -82,8 +80,7 @@ class SandboxSettings(BaseModel):
     """Processors that a box may keep busy at once. Only the docker backend uses it. The jail's
     boxes have half the share of other processes."""
     docker_host: str = ""
-    """Address of the docker backend's engine; unset: as ``DOCKER_HOST`` and its related variables
-    say."""
+    """Address of the docker backend's engine; unset: as ``DOCKER_HOST`` and related ones say."""
     rest_seconds: float = Field(default=60.0, ge=0)
     """After so many idle seconds, a box of the jail that was used restarts its interpreter: 4 MB
     instead of 6. The code of the next run then starts after 9 ms instead of 3. 0: never."""

@@ -18,5 +18,5 @@
     remedies.py    what the operator can do when an engine refuses
     build.py  root_files.py  Dockerfile
                    make the default image
-    inside/        programs that run in a container beside the supervisor
+    inside/        programs that run in a container before or beside the supervisor
 """

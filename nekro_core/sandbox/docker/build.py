@@ -28,8 +28,7 @@ _SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -> GuestImage:
-    """Make the image ``name`` from the image ``base``, which is pulled if the engine does not have
-    it.
+    """Make the image ``name`` from ``base``, which is pulled if the engine does not have it.
 
     Raises `BackendUnavailable`, `ImageUnavailable` for a base whose Python cannot be used.
     """
@@ -80,8 +79,7 @@ async def import_debian(engine: DockerEngine, name: str, report: Report) -> Gues
 
 
 async def import_this_machine(engine: DockerEngine, name: str, report: Report) -> GuestImage:
-    """Make the image ``name`` from this machine's Python and small programs. Raises as
-    `build_on`."""
+    """Make the image ``name`` from Python and programs of this machine. Raises as `build_on`."""
     report(f"packing {_SYSTEM_PYTHON} of this machine and what it needs")
     return await _import(
         engine, name, lambda target: root_files.pack_this_machine(_SYSTEM_PYTHON, target)

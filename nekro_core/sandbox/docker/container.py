@@ -45,8 +45,7 @@ _MASKED = (
 _READ_ONLY = ("/proc/sys",)
 
 _SPARE_PROCESSES = 8
-"""Processes beyond the limit of the box's user: the writer of uploads is another user and needs
-room."""
+"""Processes beyond the limit of the box's user, for the writer of uploads: another user."""
 _SPARE_BYTES = 48 * _MIB
 """Bytes beyond the limits of runs and files: for the supervisor and the writer of uploads."""
 _FILES = 50_000

@@ -26,8 +26,7 @@ _BUILD_S = 1800
 """The same for fetching and building: one step may be silent for a long time."""
 _AT_ONCE = 8
 _ANY_VERSION = "1.44"
-"""Interface version for the request for the engine's own version. That request is the same in
-all."""
+"""Interface version to ask for the engine's own version; that request is the same in all."""
 _POOL = 32
 
 
@@ -65,8 +64,7 @@ class DockerEngine:
 
     @classmethod
     async def connect(cls, host: str = "", *, build: bool = False) -> "DockerEngine":
-        """Connect to the engine at ``host``, or to the one that ``DOCKER_HOST`` and its related
-        variables name.
+        """Connect to the engine at ``host``, or as ``DOCKER_HOST`` and its related variables say.
 
         ``build`` is for calls that may take half an hour. Raises `BackendUnavailable`.
         """
@@ -148,8 +146,7 @@ def _open(version: str, settings: dict[str, Any]) -> APIClient:
 
 
 def _knock(address: str) -> None:
-    """Try to connect to a Unix socket, and raise its error: the client would leave its socket
-    open."""
+    """Try a Unix socket and raise its error: the client would leave its socket open."""
     scheme, _, path = address.partition("://")
     if scheme.endswith("unix") and hasattr(socket, "AF_UNIX"):
         with socket.socket(socket.AF_UNIX) as probe:

@@ -62,7 +62,7 @@ class DescriptorSocket:
                 self._listener.bind(f"/proc/self/fd/{place}/descriptors")
             finally:
                 os.close(place)
-            (folder / "descriptors").chmod(0o666)  # the box's user has an id of its own
+            (folder / "descriptors").chmod(0o666)  # the box's user has another id
             self._listener.listen(1)
             self._listener.setblocking(False)
         except BaseException:
@@ -70,8 +70,8 @@ class DescriptorSocket:
             raise
 
     async def accept(self, user: int | None) -> socket.socket:
-        """Accept the supervisor's connection and close the listener. With ``user``, only this user
-        id may connect.
+        """Accept the supervisor's connection, of the user id ``user`` if given. Closes the
+        listener.
 
         Raises `BackendUnavailable` for another user.
         """

@@ -121,8 +121,7 @@ class ImageResolver:
         )
 
     def _ask_inside(self, image_id: str) -> bytes:
-        """Run the image's Python once, in a confined container without a memory limit, and return
-        its output."""
+        """Run the image's Python once, in a confined container without a memory limit."""
         client = self._engine.client
         made = client.create_container_from_config(  # type: ignore[no-untyped-call]
             {

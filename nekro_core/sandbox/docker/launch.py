@@ -189,7 +189,7 @@ class ContainerLauncher:
 async def _arrival(
     way: DescriptorSocket, box: BoxConnection, user: int | None
 ) -> socket.socket | None:
-    """The supervisor's connection, or None if the box is lost meanwhile."""
+    """Wait for the supervisor's connection; None if the box is lost before."""
     arrived: socket.socket | None = None
     async with anyio.create_task_group() as race:
 

@@ -54,8 +54,7 @@ async def remove_orphans(engine: DockerEngine, owner: str) -> int:
 
 
 async def remove_container(engine: DockerEngine, container: str) -> None:
-    """End and remove a container with its volumes, and wait for at most ten seconds until it is
-    removed."""
+    """Remove a container with its volumes, and wait at most ten seconds for its removal."""
     with anyio.move_on_after(_REMOVAL_S):
         while True:
             try:
@@ -74,7 +73,7 @@ def _this_place() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:  # not Linux: its processes cannot be looked for in this way either
+    except OSError:  # not Linux: this way does not find its processes either
         return f"{platform.node()}/{os.getpid()}"
 
 

@@ -30,8 +30,7 @@ class StartedContainer:
 
 
 def start(client: APIClient, config: dict[str, Any], name: str) -> StartedContainer:
-    """Make a container, attach to it, start it. Blocks. After a failure the container is
-    removed."""
+    """Make a container, attach to it, start it. Blocks. A failure removes the container."""
     made = client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
     container: str = made["Id"]
     try:
@@ -70,8 +69,7 @@ class ContainerReaper:
 
 
 class ContainerProcesses:
-    """The processes of a container; see `BoxProcesses`. ``free`` is called once, after their
-    end."""
+    """The processes of a container; see `BoxProcesses`. ``free`` is called once, at their end."""
 
     def __init__(
         self, engine: DockerEngine, container: str, ender: ContainerReaper, free: Callable[[], None]

@@ -11,8 +11,7 @@ _FIRST_REMAPPED, _COUNT_REMAPPED = 10_000, 50_000
 
 @dataclass(frozen=True, slots=True)
 class BoxUserIds:
-    """The user ids of one box: for its code, and for the writer of files that the code only
-    reads."""
+    """The user ids of one box: for its code, and for the writer of its uploads."""
 
     code: int
     uploads: int

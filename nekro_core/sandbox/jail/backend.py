@@ -112,7 +112,7 @@ class JailBackend:
         False only in tests of relayed connections."""
         try:
             return await self._create(spec, defences, with_fd_socket=with_fd_socket)
-        except OSError as error:  # no descriptor, process or memory left; all else has its words
+        except OSError as error:  # no descriptor, process or memory left; other errors have texts
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
 
     @property
@@ -260,8 +260,7 @@ class JailBackend:
     async def _limit(
         self, groups: CgroupManager, box: BoxConnection, processes: JailProcesses, done: anyio.Event
     ) -> None:
-        """Put the box into a cgroup while its interpreter starts. The kernel may take 20 ms to move
-        a process."""
+        """Put the box into a cgroup while its interpreter starts: the kernel may need 20 ms."""
         try:
             await anyio.to_thread.run_sync(
                 lambda: processes.limit(groups.make(box.box_id, box.spec))

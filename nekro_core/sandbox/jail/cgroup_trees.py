@@ -67,8 +67,7 @@ def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
 
 
 def may_be_emptied(folder: Path) -> bool:
-    """Whether a group has only this process and its descendants, which can move into a child
-    group."""
+    """Whether a group has only this process and its descendants, which can leave it."""
     return members(folder) <= set(process_tree.descendants(os.getpid()))
 
 
@@ -86,8 +85,7 @@ def members(folder: Path) -> set[int]:
 
 
 def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
-    """For each cgroup mount: kind, options of the file system, mounted part, mount point: `man 5
-    proc`."""
+    """Of each cgroup mount: kind, file system options, mounted part, mount point: `man 5 proc`."""
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -97,8 +95,7 @@ def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
 
 
 def _memberships(text: str) -> Iterator[tuple[str, str]]:
-    """Each controller and the path of this process's group; the controller of version 2 is
-    ``""``."""
+    """Each controller and the path of this process's group; version 2 has the controller ``""``."""
     for line in text.splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):

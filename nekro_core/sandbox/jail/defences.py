@@ -41,8 +41,7 @@ class JailDefences:
     clean_start: bool = True
     """Hides the environment of this process."""
     limits: bool = True
-    """Limits of memory and processes: rlimits, cgroup, watchdog, and the sizes of sockets'
-    buffers."""
+    """Limits of memory and processes: rlimits, cgroup, watchdog, sizes of sockets' buffers."""
     group: bool = True
     """The cgroup. Without it, the other limits must suffice."""
     disk: bool = True

@@ -32,8 +32,7 @@ _SYSTEM = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """The user that a process runs as; None if the host is an ordinary user and keeps its own
-    id."""
+    """The user that a process runs as; None if the host is an ordinary user and stays so."""
 
     uid: int | None = None
 
@@ -44,8 +43,7 @@ class ProcessIdentity:
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
 
     def words(self, dropper: str) -> tuple[str, ...]:
-        """Words before a command with which ``dropper`` (`find_dropper`) first becomes this
-        user."""
+        """Words before a command with which ``dropper`` (`find_dropper`) becomes this user."""
         uid = str(self.uid)
         return (dropper, "--reuid", uid, "--regid", uid, "--clear-groups")
 
@@ -71,8 +69,7 @@ class InterpreterSearch:
 
 
 def candidates(wanted: Path | None) -> Iterable[Path]:
-    """Paths to try, best first: only the operator's choice if there is one, else the system's, else
-    the bot's."""
+    """Paths to try, best first: only the operator's choice if set, else the system's, the bot's."""
     if wanted is not None:
         yield wanted
         return

@@ -59,8 +59,7 @@ class JailLayout:
     def prepare(
         self, template: BoxTemplate, identity: ProcessIdentity, *, own_paths: bool = True
     ) -> BoxTemplate:
-        """Put everything of a template where boxes can reach it; see `make_reachable`. Blocks for
-        up to a second.
+        """Make a template reachable for boxes; see `make_reachable`. Blocks for up to a second.
 
         Raises `BackendUnavailable`.
         """

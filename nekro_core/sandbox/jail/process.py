@@ -89,8 +89,7 @@ class JailProcesses:
         return said.decode(errors="replace").strip()
 
     def find_supervisor(self) -> None:
-        """Remember the supervisor, once the box is up. It is process 1 of its namespace and ends
-        last.
+        """Remember the supervisor, once the box is up: process 1 of its namespace, which ends last.
 
         No untrusted code runs yet. Processes that the launcher forked before it was moved into its
         cgroup are moved now. Raises `OSError`.

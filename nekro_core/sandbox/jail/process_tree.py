@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST = 4096  # of processes looked at: no box may have as many
+_MOST = 4096  # processes that are read: no box may have as many
 
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """Memory and processor seconds of a tree. The memory is anonymous and shared pages, and page
-    tables."""
+    """Memory (anonymous and shared pages, page tables) and processor seconds of a tree."""
 
     memory_bytes: int
     processor_s: float
@@ -66,8 +65,7 @@ def usage(pids: Iterable[int]) -> TreeUsage:
 
 
 def proportional_memory(pids: Iterable[int]) -> int:
-    """The memory of these processes in bytes. A page that several processes map counts
-    proportionally.
+    """The memory of these processes in bytes. A page that several map counts proportionally.
 
     The kernel walks every page for it: 10 ms for 2 GB. If it refuses this for a process, all pages
     of that process count. Blocks; call it in a worker thread.
@@ -85,8 +83,7 @@ def proportional_memory(pids: Iterable[int]) -> int:
 
 
 def descriptors(pids: Iterable[int], unknown: int) -> int:
-    """Number of open descriptors of these processes; ``unknown`` for each one that cannot be
-    read."""
+    """Number of open descriptors. A process that cannot be read counts as ``unknown``."""
     found = 0
     for pid in pids:
         try:

@@ -2,13 +2,13 @@
 
 ::
 
-    nekro-boxes-XXXX/         0711: nothing to list
-        lock                  held while the backend lives; else the folder is swept later
+    nekro-boxes-XXXX/         0711: cannot be listed
+        lock                  locked while the backend lives; unlocked folders are deleted later
         PACKAGE/  PACKAGE.libs/  the launcher and its library, as the wheel lays them out
         guest/                the supervisor, compiled for the interpreter inside
-        empty  passwd  group  files that boxes see in the place of others
-        images/               copies of what boxes of some image need and could not reach
-        uploads/BOX/          what a box reads below /app/uploads; its user's group alone may
+        empty  passwd  group  files that boxes see in place of the host's
+        images/               copies of files of images that boxes could not reach
+        uploads/BOX/          what a box reads below /app/uploads, readable for its group only
 """
 
 import os

@@ -251,7 +251,7 @@ def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
         try:
             os.link(source.resolve(), place)
-        except OSError:  # another disk, or a file of somebody else's
+        except OSError:  # another disk, or a file of another user
             pass
         else:
             return

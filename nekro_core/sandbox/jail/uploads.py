@@ -18,8 +18,7 @@ class UploadsFolder:
 
     @classmethod
     def make(cls, path: Path, *, group: int | None, held: BoxUploads) -> "UploadsFolder":
-        """Make the folder. With ``group``, only that group may read it. ``held`` limits its
-        size."""
+        """Make the folder; with ``group``, only that group may read it. ``held`` limits it."""
         path.mkdir(mode=0o750)
         if group is not None:
             os.chown(path, -1, group)

@@ -42,8 +42,7 @@ class Watchdog:
         self._total = total
         self._looks = 0
         self._fast = False
-        """Whether some box grows so fast that it may be far over its limit at the next
-        measurement."""
+        """Whether some box grows so fast that it may soon be far over its limit."""
         self._last: dict[str, float] = {}
 
     async def watch(self) -> None:
@@ -106,8 +105,7 @@ class Watchdog:
 
 
 def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -> tuple[int, int]:
-    """Memory of the run and of the commands that the kernel holds in pipes and sockets and that no
-    process has mapped.
+    """Kernel memory in pipes and sockets of the run and of the commands, which no process maps.
 
     The owner of a socket is not known, since some sockets wait in queues of other sockets. So the
     memory of sockets is divided by the number of descriptors. If that ends the wrong one, the next

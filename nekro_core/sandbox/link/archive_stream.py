@@ -14,8 +14,7 @@ import anyio.abc
 from nekro_core.system.errors import NekroError
 
 _STALL_S = 60.0
-"""Limit without a byte in either direction: something in the box has stopped the process that packs
-or unpacks."""
+"""Limit without a byte: something in the box has stopped the process that packs or unpacks."""
 _PIECE = 256 * 1024
 _PIPE = 1024 * 1024
 
@@ -25,8 +24,7 @@ class _TakesNoMore(NekroError):
 
 
 class ArchiveStream(AsyncGenerator[bytes, None]):
-    """The result of `Box.pack`. It gives pieces to any reader, and the stream itself to
-    `Box.unpack`."""
+    """The result of `Box.pack`. It gives pieces to readers, and its stream to `Box.unpack`."""
 
     def __init__(
         self, opening: Callable[[], AbstractAsyncContextManager[anyio.abc.ByteStream]]

@@ -78,8 +78,7 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: the buffer for received bytes. A plain protocol allocates 256 KiB for each
-        read."""
+        """Asyncio: the buffer for received bytes. A plain protocol allocates 256 KiB per read."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -90,8 +90,7 @@ class RelayedStream(anyio.abc.ByteStream):
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, data: bytes) -> bool:
-        """Take bytes from the supervisor; empty bytes mean its end. False if it sent more than its
-        credit."""
+        """Take bytes of the supervisor, empty at its end. False if it sent more than its credit."""
         if not data:
             self._ended = True
         elif not self._closed:

@@ -1,4 +1,4 @@
-"""Requests to a box besides its run. Each has a number and one answer; many may be open."""
+"""Requests to a box outside of its run. Each has a number and one answer; many may be open."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -93,8 +93,7 @@ class BoxRequests:
         limit: int = 0,
         timeout_s: float,
     ) -> tuple[Any, bytes]:
-        """Have the supervisor do a file operation. Returns the answer's value and the bytes that
-        were read.
+        """Have the supervisor do a file operation; return the answer's value and the bytes read.
 
         Raises `BoxFileError` and `BoxLost`.
         """
@@ -134,8 +133,7 @@ class BoxRequests:
             raise BoxLost(f"the box is gone: {self._lost}")
 
     def read(self, request: BoxRequest, kind: type[_Answer]) -> _Answer:
-        """Decode the answer of a request. Raises `BoxFileError`. An unreadable answer loses the
-        box."""
+        """Decode a request's answer. Raises `BoxFileError`; an unreadable answer loses the box."""
         try:
             return request.answer(kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

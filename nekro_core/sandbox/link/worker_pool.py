@@ -18,8 +18,7 @@ import anyio.abc
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 _IDLE = 8
-"""Number of tasks that wait for the next call. Most boxes run one call at a time, and most are
-idle."""
+"""Tasks that wait for the next call. Most boxes run one call at a time, and most are idle."""
 
 
 class Job:

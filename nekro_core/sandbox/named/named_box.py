@@ -150,8 +150,7 @@ class NamedBox:
         return PreviewTargetState.RUNNING if self.running else PreviewTargetState.SLEEPING
 
     async def connect(self, port: int) -> anyio.abc.ByteStream:
-        """See `PreviewTarget`. Does not keep the box awake. Raises `ConnectionRefusedError`,
-        `BoxLost`."""
+        """See `PreviewTarget`; keeps no box awake. Raises `ConnectionRefusedError`, `BoxLost`."""
         if self._box is None or not self.running:
             raise BoxLost(f"{self.name} sleeps: its next use wakes it")
         return await self._box.connect(port)
@@ -199,8 +198,8 @@ class NamedBox:
                 await self._set_asleep()
 
     async def save(self) -> bool:
-        """Store the files if they changed. False after an error, which is logged; the next save
-        tries again."""
+        """Store the files if they changed. False after an error: it is logged, the next save
+        retries."""
         async with self._saving:
             box = self._box
             if box is None or not self.running or not (self._changed or self._background):
@@ -288,8 +287,7 @@ class NamedBox:
         return box
 
     def _used_since(self, moment: float) -> bool:
-        """Whether the box is or was used after ``moment``. A use may have ended already and left
-        changes."""
+        """Whether the box was used after ``moment``. That use may have ended and left changes."""
         return self.in_use or self._changed or self.idle_since != moment
 
     def _must_live(self) -> None:

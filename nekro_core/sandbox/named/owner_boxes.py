@@ -144,8 +144,7 @@ class OwnerBoxes:
         )
 
     async def save(self) -> None:
-        """Store the changed files of running boxes, also those that background processes
-        changed."""
+        """Store the changed files of running boxes, also the changes of background processes."""
         for named in self.known:
             await named.save()
 

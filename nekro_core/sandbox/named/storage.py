@@ -67,8 +67,7 @@ class BoxStorage(Protocol):
         """Store the record of a box. Raises `OSError`."""
 
     async def save(self, owner: str, name: str, box: Box, before: SavedState) -> SavedState:
-        """Store a box's files if they differ from ``before``. For a box that has and had no files,
-        nothing is stored.
+        """Store a box's files if they differ from ``before``; nothing if it has and had no files.
 
         Raises `OSError`, `BoxFileError` and `BoxLost`; the earlier stored files are then still
         whole.
@@ -271,8 +270,7 @@ async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
 
 
 async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
-    """Create a file and its folder. The folder may be removed at any time, with the last box in
-    it."""
+    """Create a file and its folder, which may disappear at any time with the last box in it."""
     for _ in range(_TRIES - 1):
         await path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):

@@ -1,2 +1,1 @@
-"""Small programs that run in a container. They are sent as source; any Python from 3.9 runs
-them."""
+"""Small programs for a container. They are sent as source; any Python from 3.9 runs them."""

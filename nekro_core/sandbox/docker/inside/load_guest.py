@@ -64,8 +64,7 @@ def filter_calls(program: bytes) -> None:
 
 
 def link_shared() -> None:
-    """Make ``/app/shared`` where the image has none: ``/app`` is then a small folder of this
-    user."""
+    """Make ``/app/shared`` if the image has none: ``/app`` is then a folder of this user."""
     with contextlib.suppress(OSError):
         Path("/app/shared").symlink_to("/home/user")
         Path("/app").chmod(0o555)
