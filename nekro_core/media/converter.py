@@ -16,7 +16,7 @@ from nekro_core.media.limits import PictureLimits, VoiceFormat
 from nekro_core.media.plain_wav import plain_wav_seconds
 
 LONGEST_VOICE_S = 600.0
-"""Seconds of sound. The platforms' own voices end at one to five minutes."""
+"""Seconds of sound. The platforms allow voices of one to five minutes."""
 
 _MOST_SHOWN = 32 * 1024 * 1024
 
@@ -32,7 +32,7 @@ VOICE_TYPES: dict[VoiceFormat, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sound:
-    """A whole file of sound, and how long it is."""
+    """A whole sound file, and its length."""
 
     data: bytes
     mime: str
@@ -48,13 +48,15 @@ class Picture:
 
 
 class MediaConverter:
-    """Looks at voices and pictures and makes others of them, each in a child process of its own
-    that is bounded in time, memory and reach. ``at_once`` children at most of each kind; who comes
-    later waits. An async context manager where pictures are given to it.
+    """Checks and converts voices and pictures.
 
-    A voice costs about 0.25 s and 60 MB while it is worked on, and nothing afterwards. Pictures
-    come often: the first starts a process of 30 MB from which their children are forked in
-    milliseconds, and which ends when there was none for a minute.
+    Each file gets its own child process, with bounds on time, memory and access. At most
+    ``at_once`` children of each kind run; further files wait. Use it as an async context manager if
+    it handles pictures.
+
+    Converting a voice takes about 0.25 s and 60 MB, which are then free again. Pictures come often,
+    so the first one starts a process of 30 MB. It forks a child for each picture in milliseconds,
+    and ends after a minute without pictures.
     """
 
     def __init__(self, *, at_once: int = 2) -> None:
@@ -76,8 +78,9 @@ class MediaConverter:
         *,
         max_seconds: float = LONGEST_VOICE_S,
     ) -> Sound:
-        """The sound in another format. ``mime`` is what the bytes are, not what they are called;
-        of a video it is the sound track. Raises `UnusableMedia` and `CodecMissing`."""
+        """Convert a sound, or the sound track of a video, to another format. ``mime`` is the type
+        of the bytes, not the declared one. Raises `UnusableMedia`, `CodecMissing`, and `MediaError`
+        if no process can be started."""
         request = {
             "mime": mime,
             "plain": plain_wav_seconds(data) is not None,
@@ -92,8 +95,8 @@ class MediaConverter:
         return Sound(data=made, mime=VOICE_TYPES[wanted], seconds=seconds)
 
     async def picture(self, data: bytes, limits: PictureLimits) -> Picture:
-        """The picture as a platform takes it; the same bytes where it does so already. Raises
-        `UnusableMedia`."""
+        """Convert a picture to one that a platform accepts. Return the same bytes if it does so
+        already. Raises `UnusableMedia`, and `MediaError` if no process can be started."""
         request = {
             "job": "fit",
             "types": list(limits.types),
@@ -110,15 +113,15 @@ class MediaConverter:
         return Picture(data=made or data, mime=_expected(fields, limits.types))
 
     async def check_picture(self, path: Path, mime: str, *, max_pixels: int) -> None:
-        """Raises `UnusableMedia` for what is no whole picture of that type, or larger; `OSError`
-        where it cannot be read."""
+        """Check that a file is a whole picture of the type ``mime``. Raises `UnusableMedia` if it
+        is not, or has more than ``max_pixels``; `OSError` if it cannot be read."""
         request = {"job": "check", "mime": mime, "max_pixels": max_pixels}
         with path.open("rb") as source:
             await self._pictures.run(request, source.fileno())
 
     async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
-        """A small copy for a model, upright and encoded afresh. Raises `UnusableMedia`, and
-        `OSError` where the file cannot be read."""
+        """Make a small copy for a model, upright and newly encoded. Raises `UnusableMedia`, and
+        `OSError` if the file cannot be read."""
         with picture.open("rb") if isinstance(picture, Path) else TemporaryFile() as source:
             if isinstance(picture, bytes):
                 source.write(picture)
