@@ -1,4 +1,4 @@
-"""Runs one child process for each file, so that no file of one chat is there for the next."""
+"""Runs one child process for each file, so that no process ever has the files of two chats."""
 
 import json
 import os
@@ -24,11 +24,12 @@ _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 async def run_confined(
     module: str, request: Mapping[str, Any], data: bytes, *, seconds: int = 30
 ) -> tuple[dict[str, Any], bytes]:
-    """What a child made of ``data``: its fields and its bytes.
+    """Have a child handle ``data``. Return the answer's fields and bytes.
 
-    ``module`` is run as a program in this Python with a bare environment; it calls `serve_once`.
-    It has ``seconds`` of processor time and twice that of the clock. Raises `UnusableMedia`, also
-    where the child dies or takes too long, and `CodecMissing`.
+    ``module`` is run as a program in this Python with a minimal environment; it calls `serve_once`.
+    The child has ``seconds`` of processor time and twice that of real time. Raises `UnusableMedia`,
+    also if the child dies or takes too long, `CodecMissing`, and `MediaError` if no process can be
+    started.
     """
     line = json.dumps({**request, "memory": MEMORY, "seconds": seconds}).encode()
     try:
@@ -42,12 +43,12 @@ async def run_confined(
 
 
 def command(module: str) -> tuple[str, ...]:
-    """How a child is started. -P: it imports nothing from the folder that the bot started in."""
+    """Return a child's command line. -P: nothing is imported from the bot's working folder."""
     return sys.executable, "-P", "-m", module
 
 
 def environment() -> dict[str, str]:
-    """All that a child gets of ours."""
+    """Return a child's environment. It gets no other variable of the bot."""
     root = Path(nekro_core.__file__).parent.parent
     return {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
 
@@ -74,7 +75,7 @@ async def _exchange(module: str, question: bytes) -> bytes:
 
 async def _ask(process: Process, question: bytes) -> None:
     assert process.stdin is not None
-    with suppress(*_GONE):  # a child that died says so by its answer
+    with suppress(*_GONE):  # if the child died, its answer is incomplete
         await process.stdin.send(question)
         await process.stdin.aclose()
 

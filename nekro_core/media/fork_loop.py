@@ -1,7 +1,8 @@
-"""The process that `nekro_core.media.fork_server` talks to: warm, and forked once for each file.
+"""The process of `nekro_core.media.fork_server`: it has loaded its libraries, and forks a child for
+each file.
 
-It reads what the bot says and hands strangers' files on unopened, so that nothing of one is in its
-memory when it is forked for the next.
+It reads the bot's requests and passes the files to its children unread. So no file's content is in
+its memory when it forks the child for the next file.
 """
 
 import json
@@ -22,7 +23,7 @@ from nekro_core.system.confinement.child import (
 )
 
 IDLE_S = 60.0
-"""Who has had nothing to do for so long ends: it would hold 30 MB for nothing."""
+"""Seconds without a request after which the process ends: idle, it would hold 30 MB."""
 MOST_REQUEST = 16 * 1024
 _PIECE = 1024 * 1024
 
@@ -30,24 +31,24 @@ Handle = Callable[[dict[str, Any], bytes], Answer]
 
 
 def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
-    """Answer requests until nobody asks. All that ``handle`` needs must be loaded already.
+    """Answer requests until the process was idle for ``idle_s`` or the bot closes the socket.
 
-    Standard input is the line to the bot: of each request it brings the words and two files, the
-    one to read and the one to answer into.
+    All that ``handle`` needs must be loaded already. Standard input is the socket to the bot. Each
+    request has a JSON text and two descriptors: the file to read, and a pipe for the answer.
     """
     line = socket.socket(fileno=os.dup(0))
     confine_parent(memory=MEMORY)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child: its answer tells
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; the bot ends by its own means
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for: the answer is enough
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal: the bot ends this process
     parent = os.getpid()
     while True:
         try:
             words, files, _, _ = socket.recv_fds(line, MOST_REQUEST, 2)
         except TimeoutError:
             if _has_children():
-                continue  # they would end with it
+                continue  # the children would end with this process
             return
-        if len(files) != 2:  # the bot is gone
+        if len(files) != 2:  # the bot has closed the socket
             return
         if not os.fork():
             line.close()
@@ -69,13 +70,13 @@ def _has_children() -> bool:
 def _work(
     handle: Handle, request: dict[str, Any], source: int, target: int, parent: int
 ) -> NoReturn:
-    """The life of a child."""
+    """In the child: read the file, confine the process, answer, and end."""
     try:
         die_with_parent()
         if os.getppid() == parent:
             seconds = request["seconds"]
             set_rlimit(resource.RLIMIT_CPU, seconds)
-            # Once calls are filtered this cannot be put off any more.
+            # The system call filter then keeps the child from changing this timer.
             signal.setitimer(signal.ITIMER_REAL, 2 * seconds)
             data = _read(source)
             filter_calls()

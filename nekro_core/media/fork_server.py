@@ -1,4 +1,4 @@
-"""Forks a child for each file from a process that has loaded its libraries."""
+"""Forks a child for each file from a process that has loaded the libraries."""
 
 import json
 import os
@@ -16,16 +16,16 @@ from nekro_core.media.confined_process import command, environment
 from nekro_core.media.errors import MediaError, UnusableMedia
 
 _START_S = 60.0
-"""For a process to load its libraries; on an idle machine it takes 0.4 s."""
+"""Seconds for a process to load its libraries; on an idle machine it takes 0.4 s."""
 _PIECE = 256 * 1024
 
 
 class ForkServer:
-    """Runs ``module``, which calls `nekro_core.media.fork_loop.serve`, from the first file on until
-    there was none for a minute, or this is left. An async context manager.
+    """Runs ``module``, which calls `nekro_core.media.fork_loop.serve`. An async context manager.
 
-    Each file has a process of its own that sees no other file, as with
-    `nekro_core.media.confined_process`. ``at_once`` of them at most; who comes later waits.
+    The process starts with the first file. It ends after a minute without files, or when the
+    context is left. Each file gets its own child process, which sees no other file, as with
+    `nekro_core.media.confined_process`. At most ``at_once`` children run; further files wait.
     """
 
     def __init__(self, module: str, *, at_once: int) -> None:
@@ -43,17 +43,18 @@ class ForkServer:
 
     @property
     def process_id(self) -> int | None:
-        """Of the warm process, while there is one."""
+        """The id of the process that forks, while there is one."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     async def run(
         self, request: Mapping[str, Any], source: int, *, seconds: int = 15
     ) -> tuple[dict[str, Any], bytes]:
-        """What a child made of the file ``source``, an open one: its fields and its bytes.
+        """Have a child handle the open file ``source``. Return the answer's fields and bytes.
 
-        It has ``seconds`` of processor time and twice that of the clock. Raises `UnusableMedia`,
-        also where the child dies or takes too long, and `MediaError` where none can be made.
+        The child has ``seconds`` of processor time and twice that of real time. Raises
+        `UnusableMedia`, also if the child dies or takes too long, `CodecMissing`, and `MediaError`
+        if no child can be made.
         """
         words = json.dumps({**request, "seconds": seconds}).encode()
         async with self._places:
@@ -76,7 +77,7 @@ class ForkServer:
         return read_answer(answer)
 
     async def _hand_over(self, words: bytes, source: int, target: int) -> None:
-        """Returns once a child has the files."""
+        """Send the request and the files. Returns once a child has been forked for them."""
         async with self._handing_over:
             for _ in range(2):
                 line = self._line or await self._start()
@@ -85,9 +86,9 @@ class ForkServer:
                     if await _taken(line, words, source, target):
                         return
                 except BaseException:
-                    await self._end()  # nobody knows where it is in what was said
+                    await self._end()  # how much of the request it has read is not known
                     raise
-                await self._end()  # it had nothing to do for a while, and went
+                await self._end()  # it was idle and has ended
             raise MediaError("the process that looks at it ends as soon as it starts")
 
     async def _start(self) -> socket.socket:
@@ -120,7 +121,7 @@ class ForkServer:
 
 
 async def _taken(line: socket.socket, words: bytes, source: int, target: int) -> bool:
-    """Whether the other side had them; not where it is gone."""
+    """Send a request. Return whether the process took it; False if it has ended."""
     try:
         socket.send_fds(line, [words], [source, target])
         with anyio.fail_after(_START_S):

@@ -1,6 +1,5 @@
-"""What a platform takes of voices, pictures and files. What is more, or of another kind, is
-converted before it goes out (`nekro_core.delivery.media.fitter`), so no adapter converts by
-itself."""
+"""The voices and pictures that a platform accepts. Others are converted before they are sent
+(`nekro_core.delivery.media.fitter`), so no adapter converts by itself."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,12 +13,13 @@ PictureType = Literal["image/jpeg", "image/png", "image/gif", "image/webp", "ima
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceLimits:
-    """What a voice message may be. ``formats`` are those that are taken, best first: another is
-    converted to the first. One that is longer or larger, or that cannot be converted here, goes out
-    as an audio file where the platform takes files, else it is refused with the reason.
+    """The voice messages that a platform accepts. A voice in a format that is not in ``formats`` is
+    converted to the first of them. A voice that is too long or too large, or that cannot be
+    converted here, is sent as an audio file if the platform accepts files, else it is refused with
+    the reason.
 
     Attributes:
-        formats: The formats that are taken, best first; at least one.
+        formats: The accepted formats, best first; at least one.
         max_seconds: How long it may be; None for any length.
         max_bytes: How large it may be; None for any size.
 
@@ -29,8 +29,8 @@ class VoiceLimits:
 
     formats: tuple[VoiceFormat, ...] = ("wav",)
     converts: bool = False
-    """Whether the platform's own program makes its format of others: without a library here, one of
-    another format then goes out as it is."""
+    """Whether the platform's own program converts other formats. If so, and a library is missing
+    here, a voice in another format is sent unchanged."""
     max_seconds: float | None = None
     max_bytes: int | None = None
 
@@ -43,15 +43,15 @@ class VoiceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureLimits:
-    """What a picture may be. ``types`` are taken as they are; another becomes the one of them that
-    suits it: PNG for drawings and what can be seen through, JPEG for photographs.
+    """The pictures that a platform accepts. A picture of another type than ``types`` is converted
+    to the best of them: PNG for drawings and transparent pictures, JPEG for photographs.
 
     ``max_side`` bounds width and height, ``max_pixels`` width times height (of one frame),
     ``max_sides`` width plus height. ``animated`` is whether more than a GIF's first picture is
     shown. A picture over its limits is made smaller: in pixels first, then in quality.
 
     Attributes:
-        types: The media types that are taken as they are; at least one.
+        types: The accepted media types; at least one.
         max_bytes: How large it may be.
         max_side: The most pixels of width and of height; None for any.
         max_sides: The most pixels of width plus height; None for any.

@@ -1,4 +1,4 @@
-"""Checks whether a stranger's bytes are a picture, and makes a copy that a model may see."""
+"""Checks whether untrusted bytes are a picture, and makes a copy of a picture for a model."""
 
 import io
 import warnings
@@ -18,19 +18,20 @@ _FORMATS = {
     "image/webp": "WEBP",
     "image/bmp": "BMP",
 }
-"""What is taken as a picture: what models, browsers and platforms all show."""
+"""The picture types that models, browsers and platforms all show. No others are accepted."""
 _SHOWN = (*_FORMATS.values(), "TIFF")
-"""Pillow knows thirty more, and hands PostScript, which is a program, to Ghostscript."""
+"""The formats of which copies are made. Pillow knows thirty more, and passes PostScript, which is a
+program, to Ghostscript."""
 _MOST_SHOWN_PIXELS = 36_000_000
-"""Decoded 144 MB; a bomb claims more."""
+"""Decoded they take 144 MB; a decompression bomb has more."""
 _MOST_SCANS = 200
-"""Of a JPEG, which is drawn that often; encoders make 10. One more takes 50 bytes and 7 ms: a
-megabyte of them took two minutes."""
+"""Scans of a JPEG. Decoders draw the picture once for each scan; encoders make 10. Each further
+scan has 50 bytes and takes 7 ms: a megabyte of them took two minutes."""
 _JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
 
 def check(request: dict[str, Any], data: bytes) -> Answer:
-    """Whether it is a whole picture of the type ``mime`` with at most ``max_pixels``."""
+    """Check that the data is a whole picture of the type ``mime`` with at most ``max_pixels``."""
     mime = request["mime"]
     if mime not in _FORMATS:
         raise UnusableMedia(f"{mime} is not a kind of picture that can be shown")
@@ -40,17 +41,17 @@ def check(request: dict[str, Any], data: bytes) -> Answer:
 
 
 def show(request: dict[str, Any], data: bytes) -> Answer:
-    """Its first frame, upright, small and encoded afresh: nothing of the original's bytes is kept,
-    so neither is what hides in them."""
+    """Return the first frame of a picture, upright, small and newly encoded. No byte of the
+    original is copied, so nothing that is hidden in it remains."""
     side = (request["longer_side"], request["longer_side"])
     with _opened(data, _SHOWN, _MOST_SHOWN_PIXELS) as opened:
-        # JPEG decodes at a fraction of its size when told what is wanted.
+        # A JPEG is decoded at a fraction of its size if the wanted size is known.
         opened.draft("RGB", side)
         picture = ImageOps.exif_transpose(opened)
         picture.thumbnail(side)
         clear = picture.has_transparency_data
         picture = picture.convert("RGBA" if clear else "RGB")
-        picture.info.clear()  # Comments, profiles and positions would be written again.
+        picture.info.clear()  # Else comments, profiles and positions would be written too.
         target = io.BytesIO()
         if clear:
             picture.save(target, "PNG")
@@ -61,10 +62,10 @@ def show(request: dict[str, Any], data: bytes) -> Answer:
 
 @contextmanager
 def _opened(data: bytes, formats: tuple[str, ...], most: int) -> Iterator[Image.Image]:
-    """The picture. Whatever it does to Pillow becomes `UnusableMedia`."""
+    """Open a picture and check its size. Any error of Pillow is raised as `UnusableMedia`."""
     try:
         with warnings.catch_warnings():
-            # Pillow warns of a size that is refused below anyway.
+            # Pillow warns of sizes that are refused below anyway.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(data), formats=formats) as picture:
                 _bound(picture, data, most)

@@ -1,5 +1,4 @@
-"""Looks at pictures and makes others of them: a program, run by `nekro_core.media.converter` and by
-nobody else."""
+"""A program that checks and converts pictures. Only `nekro_core.media.converter` runs it."""
 
 import io
 import warnings
@@ -15,11 +14,11 @@ from nekro_core.media.picture_jobs import check, show
 
 _READ = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _MOST_PIXELS = 64_000_000
-"""Of one frame; unpacked they take 256 MB, and a second time as much while they are resized."""
+"""Pixels of one frame. Decoded they take 256 MB, and as much again while they are resized."""
 _MOST_FRAMES = 600
 _QUALITIES = (90, 80, 65, 50)
 _STEP = 0.8
-"""What is still too large becomes at least so much smaller with each try."""
+"""Factor by which each further try makes the sides smaller, at least."""
 _LEAST_SIDE = 32
 
 Json = dict[str, Any]
@@ -37,7 +36,7 @@ class PictureRequest:
         self._animated = bool(request["animated"])
 
     def handle(self, data: bytes) -> Answer:
-        """The picture; no bytes where it may stay as it is."""
+        """Return the fitted picture; no bytes if the original fits."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
@@ -85,7 +84,7 @@ class PictureRequest:
         return scale
 
     def _moving(self, picture: Image.Image, scale: float) -> bytes:
-        """A GIF of it, or nothing where none is small enough."""
+        """Make a GIF of an animated picture; no bytes if none is small enough."""
         if getattr(picture, "n_frames", 1) > _MOST_FRAMES:
             return b""
         durations = [frame.info.get("duration", 100) for frame in ImageSequence.Iterator(picture)]
@@ -108,7 +107,8 @@ class PictureRequest:
 
     @staticmethod
     def _frames(picture: Image.Image, scale: float) -> Iterator[Image.Image]:
-        """One at a time: all at once would be unpacked hundreds of times over."""
+        """Yield one frame at a time: all frames together would take hundreds of times the
+        memory."""
         for frame in ImageSequence.Iterator(picture):
             yield _scaled(frame.convert("RGBA"), scale)
 
@@ -132,7 +132,7 @@ class PictureRequest:
             scale *= min(_STEP, (self._max_bytes / size) ** 0.5)
 
     def _ways(self, mime: str, *, clear: bool) -> Iterator[tuple[str, Json]]:
-        """Kinds to try, best first: what loses nothing for drawings and what can be seen through,
+        """Yield the types to try, best first: a lossless one for drawings and transparent pictures,
         JPEG for photographs."""
         exact = clear or mime not in ("image/jpeg", "image/webp")
         if exact and "image/png" in self._types:
@@ -172,8 +172,8 @@ def _scaled(picture: Image.Image, scale: float) -> Image.Image:
 
 
 def warm_up() -> None:
-    """Have every part of Pillow loaded that a file could ask for, some by being used: once a child
-    is confined nothing can be opened."""
+    """Load every part of Pillow that a file could need, some by using it: a confined child cannot
+    open files."""
     Image.init()
     still, clear = Image.new("RGB", (40, 40), "red"), Image.new("RGBA", (40, 40))
     turned = Image.Exif()
@@ -197,7 +197,7 @@ def warm_up() -> None:
 
 
 def handle(request: Json, data: bytes) -> Answer:
-    """Do one ``job``, in a child of its own."""
+    """Do one ``job``, in its own child process."""
     return _JOBS[request["job"]](request, data)
 
 
@@ -209,7 +209,7 @@ _JOBS = {"check": check, "show": show, "fit": _fit}
 
 
 def main() -> None:
-    """Serve until nobody asks."""
+    """Warm up, then serve requests until the process is idle."""
     warm_up()
     serve(handle)
 

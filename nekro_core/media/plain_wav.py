@@ -1,14 +1,14 @@
-"""Reads from its header whether a file is a WAV that every platform and program plays."""
+"""Reads the length of a WAV file of the kind that every platform and program plays."""
 
 import struct
 
 _MOST_CHUNKS = 64
-"""Before the sound. Recorders write a handful; 4 million empty ones kept the bot busy for seconds.
-"""
+"""Chunks before the sound. Recorders write a few; 4 million empty ones kept the bot busy for
+seconds."""
 
 
 def plain_wav_seconds(data: bytes) -> float | None:
-    """The length of a 16-bit PCM WAV file with one channel; nothing where it is anything else."""
+    """Return the seconds of a 16-bit PCM WAV file with one channel; None for any other file."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         return None
     place = 12

@@ -1,5 +1,5 @@
-"""What a decoder that was taken over could still reach on this machine: tried in a child, as
-`nekro doctor` does."""
+"""Tries in a child process what a compromised decoder could do on this machine. `nekro doctor` uses
+it."""
 
 import os
 import socket
@@ -14,8 +14,8 @@ _FILE = "/etc/passwd"
 
 
 async def unconfined_abilities() -> list[str]:
-    """What it could do, in words; nothing where all of the confinement stands. Raises
-    `MediaError`."""
+    """Return what a compromised decoder could do, in words; an empty list if the confinement is
+    complete. Raises `MediaError`."""
     fields, _ = await run_confined("nekro_core.media.self_check", {}, b"")
     done = fields.get("done")
     return [str(each) for each in done] if isinstance(done, list) else ["anything"]

@@ -1,9 +1,9 @@
-"""Recognizes a file's type by its bytes. Names and declared types may be false."""
+"""Recognizes a file's type by its first bytes. Names and declared types may be false."""
 
 from typing import Final
 
 HEAD = 4096
-"""Bytes from the beginning that are enough to tell."""
+"""Bytes from the beginning that are enough to recognize the type."""
 
 OCTETS: Final = ("application/octet-stream", "bin")
 
@@ -48,7 +48,7 @@ _MARKUP = (
 
 
 def sniff(head: bytes) -> tuple[str, str]:
-    """Media type and a file extension of ours for the beginning of a file."""
+    """Return the media type and the file extension for the first bytes of a file."""
     for offset, sign, mime, extension in _SIGNS:
         if head.startswith(sign, offset) and (mime not in _RIFF or head.startswith(b"RIFF")):
             if mime == "video/webm" and _holds_sound_alone(head):
@@ -64,12 +64,12 @@ def sniff(head: bytes) -> tuple[str, str]:
 
 
 def _holds_sound_alone(head: bytes) -> bool:
-    """Whether a WebM has a track of sound and none to be seen: what browsers record voices in."""
+    """Whether a WebM has a sound track and no video track. Browsers record voices in such files."""
     return any(name in head for name in (b"A_OPUS", b"A_VORBIS")) and b"V_" not in head
 
 
 def claimed_kind(name: str) -> str:
-    """``image``, ``audio`` or ``video`` where a name's ending says so, else nothing."""
+    """Return ``image``, ``audio`` or ``video`` if the file extension says so, else ``""``."""
     return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
 
 

@@ -1,7 +1,8 @@
-"""Decodes and encodes one sound: a program, run by `nekro_core.media.converter` and by nobody else.
+"""A program that decodes and encodes one sound. Only `nekro_core.media.converter` runs it.
 
-SILK is QQ's and WeChat's; everything else is FFmpeg's. The demuxer is named by what the bytes are,
-never guessed: a playlist would open files and addresses.
+SILK is the format of QQ and WeChat and has its own library; FFmpeg handles all others. The demuxer
+is chosen by the type of the bytes, never guessed by FFmpeg: a playlist would open files and
+addresses.
 Sources: RFC 3267 and RFC 4867 (AMR), RFC 7845 (Opus in Ogg); "SILK Speech Codec"
 (draft-vos-silk-02), where Tencent puts a 0x02 in front.
 """
@@ -21,10 +22,10 @@ _SILK = b"#!SILK_V3"
 _TENCENT = b"\x02"
 _SILK_RATE = 24_000
 _SILK_BITS = 24_000
-"""What QQ's own phones record with."""
+"""Bits per second with which QQ's phone apps record."""
 _PACKET_MS = 20
 _SPEECH_RATE = 24_000
-"""Nothing of a voice lies above 12 kHz."""
+"""Samples per second. A voice has nothing above 12 kHz."""
 
 _DEMUXERS = {
     "audio/ogg": "ogg",
@@ -47,14 +48,14 @@ _DECODERS = frozenset(
         "pcm_f64le", "pcm_alaw", "pcm_mulaw", "adpcm_ms", "adpcm_ima_wav", "gsm_ms",
     }
 )  # fmt: skip
-"""What voices are made of. FFmpeg knows hundreds more, most of them never attacked by anybody."""
+"""The codecs of voices. FFmpeg has hundreds more, most of them never tested against attacks."""
 
 _ENCODERS = {
     "ogg": ("ogg", "libopus", 48_000, 32_000),
     "mp3": ("mp3", "libmp3lame", 24_000, 64_000),
     "m4a": ("ipod", "aac", 24_000, 48_000),
 }
-"""Container, encoder, samples and bits a second, by the format that a platform asks for."""
+"""Container, encoder, samples and bits per second, by the format that a platform accepts."""
 
 
 def _load(name: str) -> Any:
@@ -67,8 +68,8 @@ def _load(name: str) -> Any:
 
 
 def _load_av() -> Any:
-    """PyAV with all its parts: it fetches some only when it meets a stream of their kind, and
-    from then on nothing can be opened."""
+    """Load PyAV with all its modules. It loads some only when a stream needs them, and then the
+    process is confined and can open no file."""
     av = _load("av")
     for part in pkgutil.walk_packages(av.__path__, "av."):
         if part.name not in ("av.__main__", "av.datasets"):
@@ -77,8 +78,8 @@ def _load_av() -> Any:
 
 
 class SoundRequest:
-    """One request: the ``mime`` of the data, the ``format`` to make, ``max_seconds`` of sound;
-    ``plain`` says that it is a 16-bit WAV with one channel, which needs no library."""
+    """One request: the ``mime`` of the data, the ``format`` to make, and at most ``max_seconds`` of
+    sound. ``plain`` says that the data is a 16-bit WAV with one channel, which needs no library."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._mime = str(request["mime"])
@@ -154,7 +155,7 @@ class SoundRequest:
             raise UnusableMedia(f"the sound is damaged: {error}") from None
 
     def _frames(self, container: Any, stream: Any) -> Iterator[Any]:
-        """Frames of sound, then nothing. A packet that is damaged is left out, as players do."""
+        """Yield the decoded frames, then None. A damaged packet is left out, as players do."""
         for packet in container.demux(stream):
             try:
                 yield from packet.decode()
@@ -172,7 +173,7 @@ class SoundRequest:
     def _encode_silk(self, pcm: bytes, rate: int) -> bytes:
         if rate != _SILK_RATE:
             pcm = _resampled(pcm, rate, _SILK_RATE)
-        # It takes whole packets, and would drop what remains.
+        # The encoder takes whole packets and would drop the rest.
         packet = _SILK_RATE * _PACKET_MS // 1000 * 2
         out = io.BytesIO()
         try:
@@ -221,7 +222,7 @@ def _frames_of(av: Any, pcm: bytes, rate: int) -> Iterator[Any]:
 
 
 def _resampled(pcm: bytes, rate: int, new_rate: int) -> bytes:
-    """By straight lines between the samples: good enough for speech, and without FFmpeg."""
+    """Resample by linear interpolation: good enough for speech, and it needs no FFmpeg."""
     samples = struct.unpack(f"<{len(pcm) // 2}h", pcm[: len(pcm) // 2 * 2])
     count = len(samples) * new_rate // rate
     made = []
@@ -234,7 +235,8 @@ def _resampled(pcm: bytes, rate: int, new_rate: int) -> bytes:
 
 
 def _silk_seconds(data: bytes) -> float:
-    """How long it claims to be, by its packets: each has its length in front, two bytes."""
+    """Return the seconds of sound that the number of packets claims. Each packet begins with its
+    length, two bytes."""
     if not data.removeprefix(_TENCENT).startswith(_SILK):
         raise UnusableMedia("it does not begin as SILK does")
     place = data.index(_SILK) + len(_SILK)

@@ -1,18 +1,18 @@
-"""Servers in boxes, shown in a browser: a reverse proxy that tells previews apart by name.
+"""Shows servers in boxes in a browser, through a reverse proxy that selects the box by host name.
 
 ::
 
     settings.py   PreviewSettings
-    registry.py   PreviewRegistry: opens and finds the unguessable names, and what each reaches
-    front.py      PreviewFront: the web application before the bot's own
-    request.py    one visit: its body, and its place among the connections at once
-    problems.py   why a visitor sees no page, and how they are told
-    headers.py    what of a request and of an answer passes, and as what
+    registry.py   PreviewRegistry: makes the unguessable names, and finds the box of each
+    front.py      PreviewFront: the web application in front of the bot's own
+    request.py    one request: its body, and the limits on connections
+    problems.py   why a visitor sees no page, and the answer that says so
+    headers.py    the headers of requests and answers that are forwarded
     http_exchange.py  one request and its answer
     websocket_bridge.py  one WebSocket
 
-A preview is another origin than the bot, and any other preview, on the bot's own port: only the
-``Host`` header tells them apart, so it is looked at before any route of the bot.
+Each preview is an origin different from the bot's and from every other preview's, on the bot's
+port. Only the ``Host`` header tells them apart, so it is checked before any route of the bot.
 """
 
 from nekro_core.sandbox.preview.registry import (

@@ -1,4 +1,5 @@
-"""The web application before the bot's own: every preview's name ends here, no other does."""
+"""The web application in front of the bot's own. It serves requests for names of previews, and
+only those."""
 
 import re
 from enum import Enum
@@ -21,17 +22,17 @@ _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 
 
 class _Whose(Enum):
-    """Whom a request without a readable preview's name is for."""
+    """Where a request goes that has no readable name of a preview."""
 
     BOT = "bot"
     NOBODY = "nobody"
 
 
 class PreviewFront:
-    """Serves previews; hands everything else to the bot's application.
+    """Serves previews, and passes all other requests to the bot's application.
 
-    A request that looks as if it meant a preview never reaches the bot, readable or not, and the
-    bot's names never reach a box. ``say`` gives sentences by key and language.
+    A request whose ``Host`` may mean a preview never reaches the bot, and a request for a name of
+    the bot never reaches a box. ``say`` returns sentences by key and language.
     """
 
     def __init__(self, app: ASGIApp, preview: PreviewRegistry, say: Say) -> None:
@@ -50,7 +51,7 @@ class PreviewFront:
             await self._app(scope, receive, send)
             return
         if scope["type"] == "websocket":
-            await receive()  # the request to connect, which must be read before it is answered
+            await receive()  # the connect message must be read before the answer
         body = RequestBody(scope, receive)
         if name is _Whose.NOBODY or scope.get("method") in {"CONNECT", "TRACE"}:
             problem: PreviewProblem | None = PreviewProblem.BAD_REQUEST
@@ -70,7 +71,7 @@ class PreviewFront:
                 stream = await self._connect(opened)
                 if isinstance(stream, PreviewProblem):
                     return stream
-                # A tenth of a start, for what most bots never do.
+                # Importing these takes a tenth of a start, and most bots never need them.
                 from nekro_core.sandbox.preview.http_exchange import HttpExchange  # noqa: PLC0415
                 from nekro_core.sandbox.preview.websocket_bridge import WebSocketBridge  # noqa: PLC0415
 
@@ -107,10 +108,10 @@ def _asleep(opened: OpenPreview) -> bool:
 
 
 def called_name(scope: Scope, preview: PreviewRegistry) -> str | _Whose:
-    """The preview's name that a request calls, or whom else it is for.
+    """Return the preview's name that a request asks for, or where else the request goes.
 
-    Only a ``Host`` that can be read without doubt counts as the bot's. Two of them, or one that a
-    more tolerant reader could take for a preview, is nobody's.
+    A request with several ``Host`` headers, or a malformed one, goes nowhere if any of them
+    contains the domain of previews: a more tolerant parser could read a preview's name.
     """
     hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
     if not any(preview.settings.domain in host for host in hosts):

@@ -1,4 +1,4 @@
-"""What of a request reaches a server in a box, and what of its answer reaches a browser."""
+"""Filters the headers of a request to a server in a box, and those of its answer."""
 
 import ipaddress
 import re
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from nekro_core.sandbox.hop_headers import Header, end_to_end_headers
 
 OURS = b"nekro_"
-"""How every cookie of the bot's begins. None reaches a box, whatever name it was set for."""
+"""Prefix of every cookie of the bot. No such cookie reaches a box, whatever domain it is for."""
 
 _ABOUT_THE_VISITOR = frozenset(
     {
@@ -22,20 +22,22 @@ _ABOUT_THE_VISITOR = frozenset(
         b"via",
     }
 )
-"""Proxies in front of the bot say where a visitor comes from. Strangers' code need not know."""
+"""Headers with which proxies in front of the bot name the visitor's address. Untrusted code in a
+box does not need it."""
 
 _NOT_FROM_A_BOX = frozenset({b"date", b"server", b"clear-site-data", b"alt-svc", b"refresh"})
-"""The web server writes the first two itself. The next acts on all names of a domain, the bot's own
-page included; ``Alt-Svc`` names another port; ``Refresh`` is a redirect that no page needs."""
+"""The web server writes the first two itself. ``Clear-Site-Data`` acts on all names of a domain,
+the bot's page included; ``Alt-Svc`` names another port; ``Refresh`` is a redirect that no page
+needs."""
 
 _DOMAIN = re.compile(rb";\s*domain\s*(=[^;]*)?(?=;|$)", re.IGNORECASE)
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-"""What the web server takes; h11 lets control characters through."""
+"""The header values that the web server accepts; h11 accepts control characters too."""
 
 
 def request_headers(headers: Iterable[Header], *, scheme: str) -> list[Header]:
-    """A request's headers for the server in the box. ``Host`` stays what the browser said, so that
-    the server's own addresses and its check of ``Origin`` are right."""
+    """Return a request's headers for the server in the box. ``Host`` stays as the browser sent it,
+    so that the server makes correct addresses and checks ``Origin`` correctly."""
     given = list(headers)
     passed = []
     for name, value in end_to_end_headers(given):
@@ -52,7 +54,7 @@ def request_headers(headers: Iterable[Header], *, scheme: str) -> list[Header]:
 
 
 def response_headers(headers: Iterable[Header], port: int) -> list[Header]:
-    """An answer's headers for the browser. ``port`` is the server's own, in the box."""
+    """Return an answer's headers for the browser. ``port`` is the server's port in the box."""
     passed = []
     names = set()
     for name, value in end_to_end_headers(headers):
@@ -68,7 +70,7 @@ def response_headers(headers: Iterable[Header], port: int) -> list[Header]:
             passed.append((name, value))
         names.add(name)
     if b"referrer-policy" not in names:
-        # The name is the key to the preview: other sites must not learn it from a followed link.
+        # Who knows the name can open the preview: a followed link must not tell it to other sites.
         passed.append((b"referrer-policy", b"same-origin"))
     return [*passed, (b"x-robots-tag", b"noindex")]
 
@@ -81,8 +83,8 @@ def _without_ours(cookies: bytes) -> bytes:
 
 
 def _location(value: bytes, port: int) -> bytes:
-    """A server's redirect to itself at its address in the box leads to the preview; every other one
-    stays, for the visitor's browser to follow: nothing here ever does."""
+    """Rewrite a server's redirect to its own address in the box, so that it leads to the preview.
+    Any other redirect stays as it is; only the visitor's browser follows it."""
     try:
         parts = urlsplit(value.decode("latin-1"))
         own = parts.port or (443 if parts.scheme == "https" else 80)
@@ -92,7 +94,7 @@ def _location(value: bytes, port: int) -> bytes:
         return value
     if own != port:
         return value
-    # One slash, or the rest would be read as a host's name.
+    # With two slashes a browser would read what follows as a host name.
     path = "/" + parts.path.lstrip("/\\")
     query = f"?{parts.query}" if parts.query else ""
     fragment = f"#{parts.fragment}" if parts.fragment else ""

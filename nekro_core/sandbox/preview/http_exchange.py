@@ -1,7 +1,7 @@
 """One HTTP request to a server in a box, and its answer, both as streams.
 
-h11 frames and reads what goes to the box and comes from it; the web server does so on the browser's
-side. A connection to the box carries one request: making one takes 0.1 ms.
+h11 writes and parses HTTP on the side of the box; the web server does so on the browser's side. A
+connection to the box carries one request: making one takes 0.1 ms.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from nekro_core.sandbox.preview.request import PreviewRequest
 from nekro_core.system.errors import NekroError
 
 _HEAD_BYTES = 64 * 1024
-"""Of an answer's head, as the web server's own bound of a request's."""
+"""Bytes of an answer's head. The web server has the same limit for a request's."""
 _READ_BYTES = 64 * 1024
 _CONTINUE_S = 1.0
-"""How long a body waits for ``100 Continue``: RFC 9110 lets nobody wait without end."""
+"""Seconds that a body waits for ``100 Continue``: RFC 9110 forbids to wait without end."""
 _MIB = 1024 * 1024
 
 
 class HttpExchange:
-    """A request on its way, and its answer on the way back."""
+    """Forwards one request, and its answer back."""
 
     def __init__(self, visit: PreviewRequest) -> None:
         self._scope = visit.scope
@@ -42,8 +42,8 @@ class HttpExchange:
         self._waiting = CancelScope()
 
     async def run(self) -> PreviewProblem | None:
-        """Carry both through. A problem that comes back is still to be told; one that came after
-        the answer began ends the browser's connection, which then knows it is not whole."""
+        """Forward both. The caller must answer with the problem that is returned. A problem after
+        the answer began ends the browser's connection, so the browser knows it is incomplete."""
         try:
             head = self._box.send(self._request())
         except h11.LocalProtocolError:
@@ -71,7 +71,7 @@ class HttpExchange:
         )
 
     async def _upload(self, head: bytes, everything: CancelScope) -> None:
-        """Send the request; then watch whether the browser is still there."""
+        """Send the request, then wait for the browser to disconnect."""
         try:
             await self._stream.send(head)
             if self._expects:
@@ -152,7 +152,8 @@ class HttpExchange:
         passed = headers.response_headers(list(head.headers), self._visit.port)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)
         if chunked or head.status_code in {204, 304}:
-            # 304 tells the length of what it does not send, which the web server would wait for.
+            # A 304 names the length of a body that it does not send; the web server would wait
+            # for that body.
             passed = [pair for pair in passed if pair[0] != b"content-length"]
         if not self._body.whole:
             passed.append((b"connection", b"close"))

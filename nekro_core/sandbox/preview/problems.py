@@ -1,4 +1,4 @@
-"""Why a visitor sees no page of a box, and how they are told."""
+"""The reasons why a visitor sees no page of a box, and the answer that says so."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -8,11 +8,11 @@ from starlette.types import Scope, Send
 from nekro_core.sandbox.preview.request import RequestBody
 
 Say = Callable[[str, str], str]
-"""Gives the sentence of a key (``preview.asleep``) in a language (BCP 47)."""
+"""Returns the sentence for a key (``preview.asleep``) in a language (BCP 47)."""
 
 
 class PreviewProblem(StrEnum):
-    """What went wrong. The value ends the key of its sentence."""
+    """What went wrong. The value is the last part of the key of its sentence."""
 
     UNKNOWN = "unknown"
     ASLEEP = "asleep"
@@ -43,7 +43,7 @@ _STATUS = {
 async def send_problem(
     problem: PreviewProblem, say: Say, scope: Scope, body: RequestBody, send: Send
 ) -> None:
-    """Answer a request, or refuse a WebSocket that was not accepted, with a sentence."""
+    """Answer a request with a sentence, or refuse a WebSocket that was not accepted with one."""
     language = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-language"),
         "",
@@ -65,7 +65,7 @@ async def send_problem(
                 (b"content-length", str(len(sentence)).encode()),
                 (b"cache-control", b"no-store"),
                 (b"x-content-type-options", b"nosniff"),
-                # What of the request was not read must not be taken for the next one.
+                # The unread rest of the request must not be parsed as the next request.
                 (b"connection", b"close"),
             ],
         }

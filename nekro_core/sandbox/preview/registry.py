@@ -1,4 +1,4 @@
-"""Which unguessable name leads to which port of which box."""
+"""Maps unguessable names to ports of boxes."""
 
 import base64
 import secrets
@@ -15,39 +15,40 @@ from nekro_core.sandbox.preview.settings import PreviewSettings
 
 
 class PreviewTargetState(StrEnum):
-    """What a preview finds."""
+    """The state of the box behind a preview."""
 
     RUNNING = "running"
     SLEEPING = "sleeping"
-    """Its files are kept, nothing runs. A preview never wakes it."""
+    """The box's files are stored and nothing runs. A preview never wakes the box."""
     GONE = "gone"
-    """Destroyed: its previews are dead, for ever."""
+    """The box was destroyed. Its previews stay closed for ever."""
 
 
 class PreviewTarget(Protocol):
-    """A box as its keeper sees it, over sleep and wake. Hashed by identity."""
+    """A box that stays the same object while it sleeps and wakes. Hashed by identity."""
 
     @property
     def preview_state(self) -> PreviewTargetState:
-        """What it is now. Asking changes nothing, its idle clock included."""
+        """The state now. Reading it does not count as use of the box."""
 
     async def connect(self, port: int) -> ByteStream:
-        """A connection to what listens on 127.0.0.1:``port`` inside, never waking the box.
+        """Connect to the server at 127.0.0.1:``port`` in the box. Never wakes the box.
 
-        Raises `ConnectionRefusedError` where nothing listens, and `BoxLost` where the box is asleep
-        or gone.
+        Raises `ConnectionRefusedError` if nothing listens, and `BoxLost` if the box is asleep or
+        destroyed.
         """
 
 
 MOST_PORTS = 32
-"""Of one box. Nobody runs more servers; a loop over all ports must not fill the bot's memory."""
+"""Ports of one box that may be shown. No chat needs more servers, and a loop over all ports must
+not fill the bot's memory."""
 
 _TOKEN_BYTES = 20
-"""160 random bits, and 32 characters without padding: one label of a name."""
+"""160 random bits, or 32 characters without padding: one label of a host name."""
 
 
 class PreviewRefused(SandboxError):
-    """This port cannot be shown; the message says why."""
+    """The port cannot be shown; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,11 @@ class OpenPreview:
 
 
 class PreviewRegistry:
-    """Opens previews and finds them again. They are all forgotten with the process.
+    """Opens previews and finds them. They are not stored: all end with the process.
 
-    ``port`` is the web server's, for the addresses. A preview dies with its box, at once: the state
-    is asked at every request. It is the same for a box and a port each time, over sleep and wake.
+    ``port`` is the web server's port, for the addresses. A box and a port have the same preview
+    each time, also after sleep. A preview ends at once with its box, whose state is checked at
+    every request.
     """
 
     def __init__(
@@ -80,10 +82,10 @@ class PreviewRegistry:
         self._by_target: dict[PreviewTarget, dict[int, OpenPreview]] = {}
 
     def open(self, target: PreviewTarget, port: int) -> str:
-        """The address under which a browser reaches this port of this box.
+        """Return the address at which a browser reaches this port of this box.
 
-        Raises `PreviewRefused` for what is no port, for a port that is not to be shown, for too
-        many of one box, and for a box that is gone.
+        Raises `PreviewRefused` for an invalid port, a port that must not be shown, too many ports
+        of one box, and a destroyed box.
         """
         if not 1 <= port <= 65535:
             raise PreviewRefused(f"{port} is no port; expected a number from 1 to 65535")
@@ -102,17 +104,17 @@ class PreviewRegistry:
         return self._address(opened.token)
 
     def close(self, target: PreviewTarget) -> None:
-        """Forget a box's previews: its names are unknown from now on."""
+        """Forget a box's previews. Their names are unknown from now on."""
         for opened in self._by_target.pop(target, {}).values():
             del self._by_token[opened.token]
 
     def is_name(self, host: str) -> bool:
-        """Whether a host's name (lower case, no port) is a preview's, be there one or not."""
+        """Whether a host name (lower case, no port) is in the domain of previews, open or not."""
         domain = self.settings.domain
         return host == domain or host.endswith("." + domain)
 
     def find(self, host: str) -> OpenPreview | None:
-        """What a host's name (lower case, no port) leads to."""
+        """Return the preview of a host name (lower case, no port), or None."""
         token, _, domain = host.partition(".")
         opened = self._by_token.get(token) if domain == self.settings.domain else None
         if opened is not None and opened.target.preview_state is PreviewTargetState.GONE:
@@ -121,7 +123,7 @@ class PreviewRegistry:
         return opened
 
     def authority(self, opened: OpenPreview) -> str:
-        """Name and port as they stand in the browser's address line."""
+        """Return name and port as the browser's address bar shows them."""
         default = 443 if self.settings.scheme == "https" else 80
         name = f"{opened.token}.{self.settings.domain}"
         return name if self._public_port == default else f"{name}:{self._public_port}"

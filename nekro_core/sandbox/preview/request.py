@@ -1,7 +1,4 @@
-"""One visit of a preview: a browser on one side, a server in a box on the other; its body as it is
-read, and its place among the connections at once.
-
-"""
+"""One request to a preview, the messages of its body, and the limits on open connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,25 +15,25 @@ from nekro_core.sandbox.preview.settings import PreviewSettings
 from nekro_core.system.errors import NekroError
 
 LINGER_S = 1.0
-"""How long the rest of a body that nobody wants is still taken. A connection that is closed on
-unread bytes is reset, and the browser never sees why (RFC 9112, 9.6)."""
+"""Seconds for which the rest of an unneeded body is still read. A connection that is closed with
+unread bytes is reset, and the browser never sees the answer (RFC 9112, 9.6)."""
 
 
 class RequestBody:
-    """The messages of one request. ``whole`` once nothing of its body is left to read."""
+    """The messages of one request. ``whole`` is true once the body is read to its end."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         names = {name for name, _ in scope["headers"]}
         self.whole = scope["type"] != "http" or names.isdisjoint(
             {b"content-length", b"transfer-encoding"}
         )
-        # Who asks first sends nothing before it is told to, and that it never is now.
+        # A client with ``Expect`` sends no body before it is told to continue.
         self._asks_first = b"expect" in names
         self._touched = False
         self._receive = receive
 
     async def next(self) -> Message:
-        """The next message."""
+        """Wait for the next message."""
         self._touched = True
         message = await self._receive()
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
@@ -44,7 +41,7 @@ class RequestBody:
         return message
 
     async def linger(self) -> None:
-        """Take and drop the rest, for a moment."""
+        """Read and discard the rest, for at most `LINGER_S`."""
         if self._asks_first and not self._touched:
             return
         with anyio.move_on_after(LINGER_S):
@@ -54,30 +51,31 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewRequest:
-    """What a request or a WebSocket is carried between, and within which bounds."""
+    """A request or a WebSocket of a browser, and the connection to the server in the box."""
 
     scope: Scope
     body: RequestBody
     send: Send
     stream: ByteStream
-    """To the box; whoever connected closes it."""
+    """The connection to the box; the code that opened it closes it."""
     port: int
-    """The server's, as the box numbers it."""
+    """The server's port in the box."""
     settings: PreviewSettings
 
     @property
     def path(self) -> bytes:
-        """As the browser spelt it."""
+        """The path as the browser sent it."""
         path: bytes = self.scope.get("raw_path") or b"/"
         return path
 
 
 class ConnectionLimitReached(NekroError):
-    """There are as many connections as may be."""
+    """The limit of open connections is reached."""
 
 
 class ConnectionLimiter:
-    """Counts connections: in all, of each box, of each name. A slow one keeps its own only."""
+    """Limits open connections: of all previews, of each box, and of each name. So a slow preview
+    cannot use up the connections of the others."""
 
     def __init__(self, settings: PreviewSettings) -> None:
         self._settings = settings

@@ -10,47 +10,50 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class PreviewSettings(BaseModel):
-    """Where previews appear, and what bounds them."""
+    """The addresses of previews, and their limits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     domain: str = "preview.localhost"
-    """Each preview is ``http://<unguessable>.<domain>``. A wildcard name that leads to the bot,
-    best under another registered domain than the bot's own page: browsers share cookies inside one.
+    """Each preview is ``http://<unguessable>.<domain>``. All subdomains must lead to the bot. Use
+    another registered domain than that of the bot's page: browsers share cookies inside one.
     """
 
     scheme: Literal["http", "https"] = "http"
-    """What the browser speaks: ``https`` where a proxy in front of the bot does."""
+    """What the browser uses: ``https`` if a proxy in front of the bot does."""
 
     port: int | None = Field(default=None, ge=1, le=65535)
-    """What the browser connects to; unset: the bot's own port."""
+    """The port that the browser connects to; by default the bot's own port."""
 
     connections: int = Field(default=256, ge=1)
-    """At once, of all previews. Half of what the web server takes: the bot's page keeps room."""
+    """Open at the same time, to all previews. Half of what the web server takes, so that the other
+    half stays free for the bot's page."""
 
     connections_per_box: int = Field(default=64, ge=1)
-    """At once, of all previews of one box."""
+    """Open at the same time, to all previews of one box."""
 
     connections_per_name: int = Field(default=32, ge=1)
-    """At once, of one preview. A browser opens six; a development server adds a WebSocket."""
+    """Open at the same time, to one preview. A browser opens six; a development server adds a
+    WebSocket."""
 
     body_mb: int = Field(default=256, ge=1)
-    """Of one request's body. The box's disk is smaller."""
+    """MiB of one request's body. The box's disk is smaller."""
 
     message_mb: int = Field(default=16, ge=1)
-    """Of one WebSocket message from a box. To the box the web server's own limit holds: 16."""
+    """MiB of one WebSocket message from a box. For messages to the box the web server's limit
+    holds: 16."""
 
     connect_s: float = Field(default=5.0, gt=0)
-    """Until a server in a box takes the connection."""
+    """Seconds until a server in a box accepts the connection."""
 
     answer_s: float = Field(default=60.0, gt=0)
-    """From the whole request to the head of the answer."""
+    """Seconds from the end of the request to the head of the answer."""
 
     upload_s: float = Field(default=30.0, gt=0)
-    """Between two pieces of a request's body."""
+    """Seconds between two pieces of a request's body."""
 
     idle_s: float = Field(default=600.0, gt=0)
-    """Without a byte of the answer. Streams of events often rest for minutes."""
+    """Seconds without a byte of the answer. Event streams are often silent for minutes."""
 
     @field_validator("domain")
     @classmethod

@@ -1,4 +1,4 @@
-"""One WebSocket between a browser and a server in a box: messages pass, frames end on each side."""
+"""One WebSocket between a browser and a server in a box. Messages are forwarded, frames are not."""
 
 from contextlib import suppress
 
@@ -20,11 +20,11 @@ from nekro_core.sandbox.preview.request import PreviewRequest
 _READ_BYTES = 64 * 1024
 _MIB = 1024 * 1024
 _CLOSE_S = 5.0
-"""How long a server may take to agree to a close."""
+"""Seconds in which a server must confirm a close."""
 
 
 class WebSocketBridge:
-    """A WebSocket that a browser asked for, and the one to the box that answers it."""
+    """Connects a browser's WebSocket with one to the server in the box."""
 
     def __init__(self, visit: PreviewRequest) -> None:
         self._scope = visit.scope
@@ -46,8 +46,8 @@ class WebSocketBridge:
         self._is_text = False
 
     async def run(self) -> PreviewProblem | None:
-        """Carry messages until either side closes. A problem that comes back is still to be told:
-        nothing was accepted."""
+        """Forward messages until either side closes. If a problem is returned, the WebSocket was
+        not accepted, and the caller must answer with the problem."""
         try:
             with anyio.fail_after(self._settings.answer_s):
                 response = await self._shake_hands()
@@ -97,7 +97,8 @@ class WebSocketBridge:
     async def _pass_refusal(
         self, response: Response, passed: list[Header]
     ) -> PreviewProblem | None:
-        """The server answers a WebSocket with a page: a login, a 404. The browser may see it."""
+        """Forward the page with which the server refused the WebSocket, such as a login or a
+        404."""
         offered = "websocket.http.response" in self._scope.get("extensions", {})
         if response.status_code < 200 or response.status_code >= 600 or not offered:
             return PreviewProblem.BROKEN_ANSWER
@@ -145,7 +146,7 @@ class WebSocketBridge:
                 events = self._box.events_received()
         except (anyio.EndOfStream, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
-        with suppress(OSError):  # as the web server calls a browser that has left
+        with suppress(OSError):  # what the web server raises when the browser has left
             await self._send(self._closing())
 
     async def _pass_frame(self, frame: Frame) -> None:
@@ -153,7 +154,7 @@ class WebSocketBridge:
             self._is_text = frame.opcode is Opcode.TEXT
         elif frame.opcode is not Opcode.CONT:
             return
-        # Empty pieces without end must not add up, as they would in a list.
+        # A bytearray, not a list: endless empty frames must not take memory.
         self._partial += frame.data
         if not frame.fin:
             return
@@ -169,7 +170,8 @@ class WebSocketBridge:
             await self._send({"type": "websocket.send", "text": text})
 
     def _closing(self) -> Message:
-        """What the browser is told of the end; 1005, 1006 and 1015 are never sent as such."""
+        """Return the close message for the browser. The codes 1005, 1006 and 1015 must not be
+        sent."""
         close = self._box.close_rcvd
         if close is None or self._box.parser_exc is not None:
             sent = self._box.close_sent
