@@ -1,4 +1,4 @@
-"""Commands on the message's way: known among all messages, run for who typed them, and their
+"""Recognizes commands among all messages, runs them, and restores their
 questions restored after a restart.
 
 """
