@@ -1,6 +1,5 @@
-"""Recognizes commands among all messages, runs them, and restores their
-questions restored after a restart.
-
+"""Recognizes commands among all messages, starts them, and restores their questions after a
+restart.
 """
 
 import json
