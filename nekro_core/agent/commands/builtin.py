@@ -1,4 +1,4 @@
-"""The commands that every bot has and that are the agent's; ``/help`` is the book's own."""
+"""The agent's own commands, which every bot has. ``/help`` is in `plugins/commands`."""
 
 from typing import Protocol
 
@@ -14,37 +14,37 @@ from nekro_core.policy.permissions import CommandPermission
 
 
 class SessionControl(Protocol):
-    """The sessions, as far as commands go."""
+    """The part of the sessions that commands use."""
 
     def on_stop(self, record: Record) -> None:
-        """Somebody wants the chat's turn to stop."""
+        """Handle ``/stop`` in a chat."""
 
     async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's turn; False where none runs."""
+        """Stop the chat's turn. False if none runs."""
 
     def working(self, chat_key: ChatKey) -> bool:
-        """Whether one runs."""
+        """Whether a turn of the chat runs."""
 
     async def wait_until_idle(self, chat_key: ChatKey) -> None:
-        """Wait until none runs."""
+        """Wait until no turn of the chat runs."""
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop what a person said and nobody has answered."""
+        """Drop a person's records that have not been answered."""
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Forget the chat's past, what was asked before that record too. Raises `OSError` and
-        `StoreError`."""
+        """Begin a new conversation, and drop what was asked before record ``before``. Raises
+        `OSError` and `StoreError`."""
 
 
 def builtin_commands(
     sessions: SessionControl, services: CommandServices, erasing: PersonErasure | None = None
 ) -> tuple[Command, ...]:
-    """To be put into the book of commands. Without ``erasing`` there is no ``/erase``."""
+    """Make the commands for the command registry. Without ``erasing`` there is no ``/erase``."""
     catalogue = services.catalogue
 
     async def stop(context: CommandExecutionContext) -> None:
         assert context.record is not None
-        # What became of it the session says: it may be for another bot of the group.
+        # The session answers, since only it knows whether the command was for another bot.
         sessions.on_stop(context.record)
 
     async def reset(context: CommandExecutionContext) -> CommandResponse:
@@ -57,7 +57,7 @@ def builtin_commands(
         Command(
             name="reset",
             handler=reset,
-            # Of a chat of many the past is not one member's to throw away.
+            # One member of a group must not drop the conversation of all.
             permission=CommandPermission.CHAT_ADMIN,
             **command_texts(catalogue, "reset"),
         ),

@@ -1,4 +1,4 @@
-"""``/erase``: a person is forgotten, at their own word or an operator's."""
+"""``/erase``: erases a person, on the request of that person or of a super user."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -19,27 +19,27 @@ from nekro_core.store import Person
 
 _ME = "me"
 _AGAIN_S = 600.0
-"""A member may ask for it so often: the database is written anew each time, and everybody waits.
-Where a quota is set, once in its `DAY_S`: what was used of it is forgotten too."""
+"""Seconds after which a member may use it again: it rewrites the whole database, and all chats
+wait. If any quota is set, this is `DAY_S`, since an erasure also erases what was used of quotas."""
 _MOST_KNOWN = 1000
 
 
 class SessionErasure(Protocol):
-    """The sessions, as far as this goes."""
+    """The part of the sessions that this command uses."""
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's turn."""
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop what a person said and nobody has answered."""
+        """Drop a person's records that have not been answered."""
 
 
 def erase_command(
     services: CommandServices, erasing: PersonErasure, sessions: SessionErasure
 ) -> Command:
-    """The command. Said once it tells what there is; with ``sure`` behind it, it is done."""
+    """Make the command. Alone, it says what would be erased; with ``sure`` it erases."""
     say = services.catalogue.say
-    done_at: dict[int, float] = {}  # without the id: whoever is erased is nowhere
+    done_at: dict[int, float] = {}  # by a hash, since no id of an erased person may be stored
 
     def waits_s(person: Person, chat_key: ChatKey) -> float:
         done = done_at.get(hash((person.adapter, person.user_id)))
@@ -118,7 +118,7 @@ def erase_command(
         if left := len(done.left):
             answer = f"{answer}\n{say('own.erase.left', lang, count=left)}"
         yield CmdCtl.success(answer)
-        # The answer has been sent. That it was, and the line that asked for it, go as well.
+        # The answer has been sent. Now the command and the answer are deleted too.
         await erasing.finish(person, record.seq)
         logger.info("a person was erased: {} messages, {} chats", done.messages, done.chats)
 

@@ -1,4 +1,4 @@
-"""How the bot behaves in a chat, changed from there: on, off, observe, persona, permit."""
+"""Commands that change how the bot behaves in a chat: on, off, observe, persona, permit."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
@@ -16,7 +16,7 @@ from nekro_core.policy.permissions import CommandPermission, folded
 
 _SHOWN = 1500
 _DEFAULT = "default"
-"""What a person writes to leave it to the account and the settings again."""
+"""What a person writes to remove the chat's own value."""
 
 WriteOverride = Callable[[CommandExecutionContext, str, object | None], Awaitable[str]]
 Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off", "default"]
@@ -25,12 +25,12 @@ Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off"
 def policy_commands(
     services: CommandServices, stop: Callable[[ChatKey], Awaitable[object]]
 ) -> tuple[Command, ...]:
-    """The commands. ``stop`` ends the chat's turn. Their word is written into the file of the
-    bot's conduct, so it lasts."""
+    """Make the commands. ``stop`` ends the chat's turn. They write into ``conduct.toml``, so a
+    change outlives a restart."""
     conduct, say = services.policies.conduct, services.catalogue.say
 
     async def put(context: CommandExecutionContext, field: str, value: object | None) -> str:
-        """Why it cannot be written; empty where it was."""
+        """Write a field. Returns why that failed, or an empty text."""
         chat = without_thread(ChatKey.parse(context.chat_key))
         try:
             await conduct.put(("chats", str(chat)), field, value)
@@ -49,7 +49,7 @@ def policy_commands(
             if state is not ChatState.ON:
                 await stop(chat)
             elif was is not ChatState.ON and context.record is not None:
-                # What was said meanwhile is history, also after a restart.
+                # What was said while it was off is not answered, also after a restart.
                 await services.store.chats.mark_handled(chat, context.record.seq)
             return CmdCtl.success(say(f"own.{state.value}.done", context.lang))
 
@@ -80,7 +80,7 @@ def policy_commands(
         Command(
             name="persona",
             handler=persona,
-            # It is part of what the model is told by its operator, not by people of the chat.
+            # The persona is an instruction of the operator to the model, not one of chat members.
             permission=CommandPermission.ADVANCED,
             **command_texts(services.catalogue, "persona"),
         ),

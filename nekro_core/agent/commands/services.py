@@ -19,7 +19,8 @@ class ErasingPlugins(Protocol):
     async def on_user_erase(
         self, ctx: AgentCtx, adapter: str, user_id: str
     ) -> tuple[int, list[str]]:
-        """Have plugins forget a person: how many things went, and who failed."""
+        """Have plugins erase a person. Returns how many things were deleted, and which plugins
+        failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the bot does and may use here: status, quota."""
+"""Commands that show what the bot does and may use in a chat: status, quota."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -21,13 +21,14 @@ _CHAT, _EACH = "chat", "each"
 _WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.UNKNOWN)
 _MOST_WAITING = 1000
 _ENDS_S = 1.0
-"""Behind an answer its turn still has a moment to do: to people it is over, and is waited for."""
+"""Seconds to wait for the end of a turn. After its answer a turn still works for a moment, but to
+people it has ended."""
 
 
 def status_commands(
     services: CommandServices, wait_until_idle: Callable[[ChatKey], Awaitable[None]]
 ) -> tuple[Command, ...]:
-    """The commands. ``wait_until_idle`` returns once no turn of the chat runs."""
+    """Make the commands. ``wait_until_idle`` returns once no turn of the chat runs."""
     say, began = services.catalogue.say, services.clock()
     conduct = services.policies.conduct
 
@@ -128,7 +129,7 @@ def _how_to_change(services: CommandServices, context: CommandExecutionContext) 
 def _place(
     services: CommandServices, context: CommandExecutionContext, chat: ChatKey, of: str
 ) -> tuple[tuple[str, str], str, Quota]:
-    """The table and field of the file that a quota stands in, and what it says now."""
+    """The table and field of a quota in the file, and its present value."""
     book = services.policies.conduct.book
     if of in (_CHAT, _EACH):
         field = "chat_quota" if of == _CHAT else "person_quota"
@@ -140,7 +141,7 @@ def _place(
 
 
 def _limit(name: str, text: str) -> Any:
-    """A number, or None for what is left to others again. Raises `ValueError`."""
+    """Read a number. None for ``default``, which removes the limit here. Raises `ValueError`."""
     if text.casefold() == "default":
         return None
     number: float = float(text) if name == "money" else int(text)

@@ -1,7 +1,7 @@
-"""Forgetting a person, everywhere: in the database, in files, in boxes, in memory.
+"""Erases a person everywhere: in the database, in files, in boxes, in memory.
 
-Whoever keeps something of people elsewhere gives the bot an `Eraser`. What was said before is not
-fetched again from a platform's history either: see `ErasureMarks`.
+Code that stores data of people elsewhere gives the bot an `Eraser`. Earlier messages of an erased
+person are not fetched again from a platform's history: see `ErasureMarks`.
 """
 
 import shutil
@@ -27,15 +27,16 @@ from nekro_core.store.traces import media_in
 from nekro_core.timers import TimerService
 
 Eraser = Callable[[Person, PersonTraces, RedactionTarget], Awaitable[int]]
-"""Forgets the person somewhere; how many things were touched. Raises `OSError` and `StoreError`."""
+"""Erases the person in one place. Returns how many things it changed. Raises `OSError` and
+`StoreError`."""
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of a file that is looked into for an id."""
+"""Bytes of a file. Larger files are not searched for an id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureReport:
-    """What was done, in numbers. ``left`` are things that the operator must look after."""
+    """How much was erased. ``left`` says what the operator must erase by hand."""
 
     messages: int
     turns: int
@@ -48,8 +49,8 @@ class ErasureReport:
 
 
 class PersonErasure:
-    """Made once for a bot. ``stop`` ends what runs in a chat, ``drop`` takes what a person said out
-    of what its agent has in mind. ``data`` is the data folder."""
+    """Erases people. A bot has one. ``erasers`` erase in other places. ``data`` is the data
+    folder."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class PersonErasure:
         return Person(adapter=adapter, user_id=user_id, instances=tuple(sorted(instances)))
 
     async def look(self, person: Person) -> PersonTraces:
-        """What there is of them. Raises `StoreError`."""
+        """Find what the database has of a person. Raises `StoreError`."""
         return await self._store.erasing.look(person)
 
     async def erase(
@@ -97,9 +98,10 @@ class PersonErasure:
         drop: Callable[[ChatKey, str], None],
         plugins: Callable[[], Awaitable[tuple[int, list[str]]]],
     ) -> ErasureReport:
-        """Forget them. ``plugins`` has the plugins do so, and says how many things went and what is
-        left. May be done again where it was cut off. Raises `StoreError`; what is in the
-        way elsewhere is told in `ErasureReport.left`."""
+        """Erase a person. ``stop`` ends the turn of a chat, ``drop`` removes what the person said
+        from its agent's memory. ``plugins`` has the plugins erase the person, and returns how many
+        things were deleted and what is left. If it was cut off, it can be called again. Raises
+        `StoreError`; faults in other places are listed in `ErasureReport.left`."""
         async with self._one:
             self._marks.add(person.adapter, person.user_id)
             for chat_key in (await self.look(person)).chats:
@@ -126,7 +128,7 @@ class PersonErasure:
             left += await anyio.to_thread.run_sync(self._look_into_files, person)
             await self._store.erasing.vacuum()
             for each in left:
-                # The operator's to do; whom it is about is not in the log.
+                # The operator has to do it. The log does not name the person.
                 logger.warning("erasing a person: this is left to do by hand: {}", each)
             return ErasureReport(
                 messages=traces.messages,
@@ -140,7 +142,7 @@ class PersonErasure:
             )
 
     async def forget_files(self, record: Record) -> None:
-        """Delete what came with a message that is in no history."""
+        """Delete the files of a message that is not stored."""
         for medium in media_in(record.segments):
             still_used = self._store.erasing.still_used
             try:
@@ -150,15 +152,16 @@ class PersonErasure:
                 logger.error("{}: a file stays: {}", record.chat_key, error)
 
     async def finish(self, person: Person, command: int) -> None:
-        """Forget the command that asked for it, and that it was answered, once it was. Raises
-        `StoreError`."""
+        """Delete the command that asked for the erasure, and its answer, after that was sent.
+        Raises `StoreError`."""
         async with self._one:
             await self._store.erasing.forget_record(command)
             await self._store.erasing.erase(person, await self.look(person))
             await self._store.erasing.vacuum(anew=False)
 
     async def _let_go(self, traces: PersonTraces, forgotten: RedactionTarget) -> None:
-        """Nothing of theirs is sent or told of any more."""
+        """Drop the person's waiting deliveries and timers, and remove the person from the texts of
+        other timers."""
         for delivery_id in traces.waiting:
             try:
                 await self._outbox.drop(delivery_id)
@@ -187,8 +190,8 @@ class PersonErasure:
         return gone
 
     async def _of_boxes(self, traces: PersonTraces, left: list[str]) -> int:
-        """Nobody knows whose the files in a chat's boxes are: where code ran for the person, or
-        where files of theirs were put into a box, the boxes go, as by ``/reset``."""
+        """Remove all boxes of the chats in which code ran for the person or a box may have their
+        files, as ``/reset`` does. It is not known to whom the files in a chat's boxes belong."""
         chats = {*traces.private, *traces.worked, *(chat_key for chat_key, _ in traces.media)}
         for chat_key in chats:
             try:
@@ -201,7 +204,7 @@ class PersonErasure:
         return len(chats)
 
     def _look_into_files(self, person: Person) -> list[str]:
-        """Files of plugins' own that name the id: what they mean only their author knows."""
+        """Find plugins' own files that contain the id. Only their author knows what they mean."""
         if len(person.user_id) < SHORTEST:
             return []
         found, wanted = [], person.user_id.encode()

@@ -1,7 +1,7 @@
-"""Tools that a prompt does not show in full: how the model learns of them, and which it has found.
+"""Lets the model find tools that a prompt does not show in full, and remembers what it found.
 
 A prompt has a line for each deferred tool, and one for each sleeping plugin. `tool_search` finds
-them. What it finds stays with the chat, up to a number; then what was found longest ago goes.
+them. Each chat keeps a bounded number of found tools; then the one found longest ago is dropped.
 """
 
 import itertools
@@ -37,14 +37,14 @@ from nekro_core.tools.tool import Tool, ToolKind
 Key = tuple[str, str]
 """A tool by its owner and name; a sleeping plugin by its key and an empty name."""
 _CHATS = 1000
-"""Chats that are held in memory; over it the one silent longest goes. Its row stays."""
+"""Chats in memory. Beyond that, the least recently used one is dropped; its row stays."""
 _ROW = "found"
 _MAX_ROW = 64 * 1024
 
 
 class FoundTools:
-    """The tools that each chat has found, at most ``most``, the one found longest ago
-    first. Without a ``store`` a restart forgets them."""
+    """The tools that each chat has found, at most ``most``, the one found longest ago first.
+    Without a ``store`` they are lost in a restart."""
 
     def __init__(self, most: int, store: PluginDataStore | None = None) -> None:
         self._most = most
@@ -52,7 +52,7 @@ class FoundTools:
         self._chats: OrderedDict[ChatKey, dict[Key, None]] = OrderedDict()
 
     def of(self, chat_key: ChatKey) -> Iterable[Key]:
-        """What a chat has found. What it found before a restart is known after `recall`."""
+        """The keys that a chat has found. Those from before a restart are there after `recall`."""
         return self._chats.get(chat_key, {})
 
     async def recall(self, chat_key: ChatKey) -> None:
@@ -67,7 +67,7 @@ class FoundTools:
         self._found_in(chat_key).update(dict.fromkeys(_read(row)[-self._most :]))
 
     async def add(self, chat_key: ChatKey, keys: Iterable[Key]) -> None:
-        """Add what was found now, the newest last. Never raises."""
+        """Add keys that were found, the newest last. Never raises."""
         await self.recall(chat_key)
         known = self._found_in(chat_key)
         for key in keys:
@@ -106,7 +106,7 @@ def _read(row: str | None) -> list[Key]:
 
 
 MOST_HITS = 10
-"""Tools that one search returns at most: more would be a list, and no answer."""
+"""Most tools that one search returns."""
 _MODULE = "discovery"
 _FOUND_CHARS = 60_000
 """Characters of the tools found before, which every prompt shows: about 15,000 tokens."""
@@ -118,8 +118,8 @@ _NAMED = 40
 
 
 class ToolDiscovery:
-    """One for a bot. ``most_found`` tools, or sleeping plugins, are kept for each chat, with a
-    ``store`` over restarts too. Without ``nearness`` words alone decide what fits."""
+    """The tool search of a bot. It remembers ``most_found`` tools or sleeping plugins for each
+    chat, with a ``store`` also over restarts. Without ``nearness`` it compares only words."""
 
     def __init__(
         self,
@@ -137,15 +137,15 @@ class ToolDiscovery:
             await self._found.recall(chat_key)
 
     def with_search_tool(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
-        """The set with `tool_search`, if it has anything to find. ``natively`` the search answers
-        with functions for a model that calls them."""
+        """The set with `tool_search`, if it has anything to find. With ``natively`` the search
+        answers with functions for a model that calls them."""
         if not tools.once(deferred_tools_of).deferred:
             return tools
         return tools.once(self._for_calls if natively else self._for_code)
 
     def found(self, chat_key: ChatKey, tools: ToolSet) -> tuple[NamedTool, ...]:
-        """What was found in this chat and is still there, found longest ago first. Of a sleeping
-        plugin all its tools."""
+        """The tools that were found in this chat and still exist, the one found longest ago first.
+        A sleeping plugin that was found counts with all its tools."""
         keys = self._found.of(chat_key)
         if not keys:
             return ()
@@ -165,7 +165,7 @@ class ToolDiscovery:
         return frozenset(tools.once(deferred_tools_of).asleep) - awake
 
     def functions(self, chat_key: ChatKey, tools: ToolSet) -> FunctionSet:
-        """What a model that calls natively is offered now."""
+        """The functions that a model which calls natively is offered now."""
         functions = tools.once(function_set)
         found = self.found(chat_key, tools)
         return functions.with_tools(each.tool for each in found) if found else functions
@@ -231,7 +231,7 @@ class ToolDiscovery:
             raise ToolFailure(
                 f"nothing fits {query[:200]!r}; try other words. These have functions: {named}"
             )
-        # The best hit is the newest, for it is what the model will most likely call again.
+        # The best hit is added last, since the model will most likely call it again.
         keys = [
             (hit.tool.owner, "" if hit.tool.sleep_brief else hit.tool.python_name) for hit in hits
         ]
@@ -277,7 +277,7 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """The search tool, for those chats and models that have something to find by it."""
+    """The search tool, with the requirements of the tools that it can find."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,

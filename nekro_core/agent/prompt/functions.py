@@ -32,8 +32,9 @@ def tool_text(named: NamedTool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSet:
-    """What is offered. ``names`` leads from a function's name to its tool, also for deferred ones:
-    a call to what was not searched for is carried out. ``tokens`` is about what the model reads."""
+    """The functions that are offered. ``names`` maps a function's name to its tool, also for
+    deferred ones: a call of one that was not searched for is carried out. ``tokens`` estimates the
+    size of the offered ones."""
 
     offered: tuple[Function, ...]
     names: Mapping[str, Tool]
@@ -41,13 +42,13 @@ class FunctionSet:
     _every: Mapping[str, Function]
 
     def name_of(self, tool: Tool) -> str:
-        """The name of a tool's function. Raises `KeyError` for a stranger."""
+        """The name of a tool's function. Raises `KeyError` if the set does not have the tool."""
         return next((name for name, each in self.names.items() if each is tool), "") or _stranger(
             tool
         )
 
     def function_of(self, tool: Tool) -> Function:
-        """The tool as a function. Raises `KeyError` for a stranger."""
+        """The tool as a function. Raises `KeyError` if the set does not have the tool."""
         return self._every[self.name_of(tool)]
 
     def with_tools(self, tools: Iterable[Tool]) -> "FunctionSet":
@@ -61,7 +62,8 @@ class FunctionSet:
 
 
 def function_set(tools: ToolSet) -> FunctionSet:
-    """The visible tools. Names that the API does not take are written in ASCII."""
+    """Make the functions of a set's tools; the visible ones are offered. Names that the API does
+    not accept are written in ASCII."""
     offered: list[Function] = []
     names: dict[str, Tool] = {}
     every: dict[str, Function] = {}
@@ -88,8 +90,8 @@ def _stranger(tool: Tool) -> str:
 
 
 def _shown(named: NamedTool, tools: ToolSet) -> str:
-    """Its name in code; without its plugin's where it has that only for Python's sake, since a
-    function's name hides nothing of Python."""
+    """The tool's name in code. A plugin's name before it is left out if only a name of Python
+    required it: natively called functions cannot hide names of Python."""
     tool = named.tool
     if tool.name == dotted_name(tool) and tools.resolve(tool.python_name) is None:
         return tool.python_name
@@ -97,7 +99,7 @@ def _shown(named: NamedTool, tools: ToolSet) -> str:
 
 
 def _fitting(name: str, tool: Tool, taken: Mapping[str, Tool]) -> str:
-    """A name of at most 64 ASCII letters, digits, ``_`` and ``-`` that no other has."""
+    """A unique name of at most 64 ASCII letters, digits, ``_`` and ``-``."""
     if _UNFIT.search(name):
         # A Python name may be Chinese; its plugin's short name tells more than underscores.
         name = _UNFIT.sub("", name).strip("_") or f"{tool.module}_function"

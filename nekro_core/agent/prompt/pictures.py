@@ -1,4 +1,4 @@
-"""Received pictures, made small and encoded afresh for a model that sees."""
+"""Makes received pictures small and encodes them again, for a model that sees."""
 
 from collections import OrderedDict
 from pathlib import Path
@@ -14,7 +14,7 @@ _MOST_CACHED = 16  # pictures, a few hundred kB each
 
 
 class PromptPictures:
-    """Has pictures made small and encoded afresh. The newest are remembered."""
+    """Has pictures made small and encoded again. It caches the 16 used last."""
 
     def __init__(self, converter: MediaConverter, *, longer_side: int) -> None:
         self._converter = converter

@@ -1,8 +1,8 @@
-"""What the model is told: a prefix that stays the same, the chat's history, then the turn so far.
+"""Writes the prompt: a stable prefix, the chat's history, then the turn so far.
 
-Providers reuse the work on a prompt's beginning if it did not change, so the order is: rules,
-tools and persona; history, whose beginning moves in jumps; the time and what is to be answered;
-then a reply and its report for each step. The same input gives the same prompt.
+Providers cache the beginning of a prompt if it did not change. So the order is: rules, tools and
+persona; history, whose beginning moves in jumps; the time and what is to be answered; then a reply
+and its report for each step. The same input gives the same prompt.
 """
 
 import json
@@ -36,11 +36,11 @@ from nekro_core.llm.tokens import estimate_tokens
 _JUMP = 16
 """The beginning of the history moves by so many messages at once."""
 _MARGIN = 512
-"""Tokens kept free for what estimates miss."""
+"""Tokens that stay free, since sizes are estimates."""
 _LEAST_HISTORY = 1000
-"""Tokens that the history gets however long the prefix and the steps are."""
+"""Tokens that the history gets at least, however long the prefix and the steps are."""
 _OLD_REPORT = 600
-"""Characters kept of a reply or a report that had to make room."""
+"""Characters of an old reply or report that was shortened to make room."""
 
 _OTHERS_WAIT = (
     '[note] What is marked "not to be answered now" others asked. Do nothing about it: you are '
@@ -54,25 +54,24 @@ _prefix_tokens = lru_cache(8)(estimate_tokens)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
-    """A call and the answer that the model gets. ``media`` are pictures and sounds. No answer to a
-    call can hold these, so they follow in a message of their own."""
+    """A call and the answer that the model gets. ``media`` are pictures and sounds. An answer to a
+    call cannot contain these, so they follow in a separate message."""
 
     call: FunctionCall
     text: str
     media: tuple[Part, ...] = ()
     failed: bool = False
     ends: bool = False
-    """Nothing of it needs to be read: it sent something and gave no more than a word back, or did
-    something that the chat's record tells."""
+    """Whether the model need not read the answer: the call sent something and returned no more than
+    a word, or did something that was noted in the chat's history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedStep:
-    """A step of the turn at hand, for the prompt of the next one.
+    """A finished step of the current turn, for the prompt of the next one.
 
-    ``reply`` is the model's, up to where it was cut; ``report`` what became of it. ``calls`` are
-    the functions that it called natively. ``through_seq`` is the newest record that its own prompt
-    showed.
+    ``reply`` is the model's reply, up to where it was cut; ``report`` says what it did. ``calls``
+    are the native calls. ``through_seq`` is the newest record that the step's prompt showed.
     """
 
     reply: str
@@ -83,11 +82,11 @@ class FinishedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptView:
-    """What there is to show. ``records`` are oldest first and go on into the turn itself;
-    ``unanswered`` are those that ``asker`` asks, ``waiting`` what others ask and have answered in
-    turns of their own. ``run_ids`` are the turn's own runs, whose sends the reports tell.
-    ``pictures`` are by the path of their medium. ``preface`` tells of an interrupted beginning of
-    the turn."""
+    """What a prompt shows. ``records`` are oldest first and include those that arrived during the
+    turn. ``asker`` asks the ``unanswered`` ones; other people ask the ``waiting`` ones, which get
+    separate turns. ``run_ids`` are the turn's own runs; the reports show what these sent.
+    ``pictures`` are by the path of their medium. ``preface`` says what an interrupted turn did
+    before."""
 
     chat_key: ChatKey
     records: Sequence[Record]
@@ -112,7 +111,7 @@ def build_prompt(
     max_tokens: int,
     functions: FunctionSet | None = None,
 ) -> ChatRequest:
-    """The request for the next step, within the model's context."""
+    """Write the request for the next step, within the model's context."""
     room = profile.context_tokens - max_tokens - _prefix_tokens(system) - _MARGIN
     room -= functions.tokens if functions else 0
     steps = _step_messages(view, settings, room // 2)
@@ -133,7 +132,8 @@ def _newest(records: Sequence[Record]) -> int:
 
 
 def _shown(view: PromptView) -> list[Record]:
-    """Records that a prompt may show: none that was recalled, no send that a report tells."""
+    """Records that a prompt may show: without recalled ones, and without messages of the turn
+    itself, which the reports show."""
     return [
         record
         for record in view.records
@@ -167,7 +167,7 @@ def _opening(
 
 
 def _is_shared(view: PromptView) -> bool:
-    """Whether others take part: in a private chat it is plain who asks."""
+    """Whether the prompt must say who asks: it is clear in a private chat with one person."""
     people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 
@@ -184,8 +184,8 @@ def _chat_line(chat_key: ChatKey) -> str:
 def _history(
     past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
 ) -> list[str]:
-    """The newest records that fit. What is to be answered is always among them, shorter if need
-    be: one enormous message must not push the rest out."""
+    """The newest records that fit. Records that are to be answered are always among them, shortened
+    if necessary: one enormous message must not displace the rest."""
     wanted = list(past)
     if len(wanted) > settings.history:
         first = wanted[-settings.history].seq
@@ -237,7 +237,8 @@ def _seen(past: Sequence[Record], view: PromptView, settings: PromptSettings) ->
 
 
 def _step_messages(view: PromptView, settings: PromptSettings, room: int) -> list[PromptMessage]:
-    """Each step's reply and its report with what arrived meanwhile; old ones make room."""
+    """Each step's reply, and its report with the records that arrived meanwhile. Old steps are
+    shortened to make room."""
     messages: list[PromptMessage] = []
     ends = [step.through_seq for step in view.steps[1:]] + [_newest(view.records)]
     for position in range(len(view.steps) - 1, -1, -1):
@@ -288,8 +289,8 @@ def _shown_step(
 def _called(
     step: FinishedStep, report: list[Part], *, limit: int, short: bool
 ) -> list[PromptMessage]:
-    """A step of native calls: what was called, each call's answer, then what else there is. Answers
-    are within their bound already; ``short`` makes old ones room."""
+    """A step of native calls: the calls, each call's answer, then the report. Answers are within
+    their bound already; ``short`` shortens old ones further."""
     calls = tuple(each.call for each in step.calls)
     words = step.reply
     if short:
@@ -310,7 +311,7 @@ def _called(
 
 
 def _with_words_marked(each: CallAnswer, limit: int) -> list[Part]:
-    """The pictures and sounds of an answer, with what it says of them."""
+    """The pictures and sounds of an answer, with its quoted words about them."""
     head = PromptLines((f"[result] of {each.call.name}, to see or hear:",))
     return [
         TextPart(head.text(limit)),
@@ -322,7 +323,7 @@ def _with_words_marked(each: CallAnswer, limit: int) -> list[Part]:
 
 
 def _answer(each: CallAnswer) -> PromptLines:
-    """What a call is answered. Only that it failed are words of ours."""
+    """The answer to a call, as quoted text. Only the first line of a failure is the program's."""
     if not each.failed:
         return PromptLines((QuotedText(each.text),))
     head, _, rest = each.text.partition("\n")

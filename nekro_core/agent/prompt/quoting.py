@@ -32,15 +32,15 @@ OWN_MARKS = (
 """The words in brackets that the program's lines begin with. `report`, `prompt` and `transcript`
 write these lines. `[... 300 characters left out ...]` is none of them: it is inside quoted text."""
 _LEAST_LINE = 80
-"""Characters that a line of the program keeps at least. Of too many lines the middle ones are left
-out."""
+"""Least characters to which a line of the program is shortened. If there are too many lines, the
+middle ones are left out."""
 _LEAST_QUOTE = 20
 """The same for quoted text."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
 _BRACKET = re.compile(r"[\[\uff3b\ufe47]")
 """What looks like an opening bracket of the program's lines."""
 _LOOKED_AT = 1000
-"""Characters at the beginning of a line that is looked at more closely."""
+"""Characters at the beginning of a line that are checked, if the line is not ASCII."""
 _NOT_SEEN = ("Cf", "Cc", "Mn", "Me")
 _WORDS = re.compile(r"[\w>+]")
 """Characters which show that a line begins with something else than a mark."""
@@ -55,8 +55,8 @@ class QuotedText:
 
 @dataclass(frozen=True, slots=True)
 class PromptLines:
-    """What the program tells: lines of its own (in each, the words of others are in JSON quotes),
-    and texts that it quotes below them."""
+    """Lines of the program, in which words of others are in JSON quotes, and texts that it quotes
+    below them."""
 
     lines: tuple[str | QuotedText, ...]
 
@@ -109,8 +109,8 @@ def _is_like_ours(line: str) -> bool:
     if not _BRACKET.search(line):
         return False
     if not line.isascii():
-        # What cannot be seen may stand between the letters, and letters may be wide ones. Marks
-        # of ours are short, and normalizing takes the square of a run of combining marks.
+        # Invisible characters may be between the letters, and letters may be full-width. Only the
+        # beginning is checked, since normalizing takes quadratic time on a run of combining marks.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
     head, bracket, rest = line.partition("[")
@@ -130,8 +130,8 @@ def _one_line(line: str, most: int) -> str:
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
-    """How long each of these may be at most, so that all together fit into ``room``. What needs
-    less leaves the rest to the others."""
+    """The largest length for each text, so that all together fit into ``room``. Shorter texts leave
+    their rest to the others."""
     for index, length in enumerate(lengths):
         share = max(room // (len(lengths) - index), 0)
         if length > share:

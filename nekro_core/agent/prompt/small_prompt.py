@@ -1,10 +1,11 @@
-"""The short prompt for a small model: stubs, worked examples, the last exchanges, then now.
+"""Writes the short prompt for a small model: stubs, worked examples, the last exchanges, then the
+question.
 
 A model of half a billion parameters does not follow instructions; it continues patterns. So the
-prompt is a conversation in which people say things and the bot answers with calls, taken from the
-tools' own documentation, and it ends where the next call is due. The order serves the prompt
-cache of the model's server: up to the last example it is the same for all chats of one language,
-and only then comes what changes.
+prompt is a conversation in which people say things and the bot answers with calls. The examples are
+from the tools' documentation. The prompt ends where the next call is due. Its order helps the
+prompt cache of the model's server: up to the last example it is the same for all chats of one
+language, and only then comes what changes.
 """
 
 import zlib
@@ -23,14 +24,14 @@ from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
 
 MAX_REPLY_TOKENS = 1100
-"""Room for all that the grammar allows, so that no reply is cut inside a string: a token a
-character for the usual model, up to 2.5 for a smaller one that knows no Chinese."""
+"""Tokens for the longest reply that the grammar allows, so that no reply is cut inside a string:
+one token per character for the usual model, up to 2.5 for a smaller one that knows no Chinese."""
 MAX_CALLS = 2
-"""Calls of one reply. What people ask of such a model takes one."""
+"""Calls of one reply. Most questions to such a model need one."""
 MAX_EXCHANGES = 5
-"""Past exchanges shown: more of them pull a small model towards repeating itself."""
+"""Past exchanges that are shown. With more, a small model tends to repeat itself."""
 ANCHOR_EVERY = 3
-"""Every which exchange, on average, the shown past may begin with."""
+"""On average, one of so many exchanges may be the first that is shown."""
 MAX_SAID = 600
 """Characters of one message that are shown; the middle of a longer one is left out."""
 MAX_PERSONA = 300
@@ -38,7 +39,7 @@ MAX_PERSONA = 300
 MAX_MORE = 600
 """Characters of the names of plugins whose functions have to be searched for."""
 MAX_ROW = 3
-"""Messages in a row by one person that are taken as one."""
+"""Most consecutive messages of one person that are joined into one."""
 
 _FIRST_LANGUAGE = "en"
 _LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")
@@ -47,7 +48,7 @@ _TASK = "You are a chat bot. Answer each message by calling Python functions:"
 
 @dataclass(frozen=True, slots=True)
 class SmallPromptStep:
-    """A step of the turn at hand: the code that ran, and what the next step must know of it."""
+    """A step of the current turn: the code that ran, and its report for the next step."""
 
     code: str
     observation: PromptLines
@@ -62,13 +63,13 @@ def small_prompt(
     codes: Mapping[str, str] | None = None,
     steps: Sequence[SmallPromptStep] = (),
 ) -> ChatRequest:
-    """The request that asks a small model for its next step. The same input, the same request.
+    """Write the request for a small model's next step. The same input gives the same request.
 
-    ``history`` is what the store has of the chat, oldest first, ending with what is to be
-    answered; only the last few exchanges of it are used. ``codes`` maps run ids to the code that
-    ran, so that the bot's past answers are shown as the calls that they were. The examples are in
-    the language of the newest message; ``language`` (``en``, ``zh``, ``ja``) decides for one
-    without any letters. Raises `ValueError` where none of the tools suits a small model.
+    ``history`` has the chat's records, oldest first, and ends with those that are to be answered.
+    Only the last few exchanges of it are used. ``codes`` maps run ids to their code, so that the
+    bot's past answers are shown as calls. The examples are in the language of the newest message;
+    if that has no letters, in ``language`` (``en``, ``zh``, ``ja``). Raises `ValueError` if no tool
+    suits a small model.
     """
     offered = small_tools(tools)
     *past, now = _exchanges(history, codes or {})
@@ -93,9 +94,11 @@ def small_prompt(
 
 
 def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list[ChatRequest]:
-    """Requests that are how every prompt of each language begins, the given language first.
+    """Requests with the common beginning of all prompts, one for each language, the given one
+    first.
 
-    Reading them once fills the model's cache before a person waits. Empty where no tool suits.
+    Reading them once fills the model's cache before a person waits. Empty if no tool suits a small
+    model.
     """
     if not small_tools(tools):
         return []
@@ -106,10 +109,10 @@ def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list
 def small_tools(tools: ToolSet) -> list[NamedTool]:
     """The tools that a small model is offered, each with the parameters that it can use.
 
-    A plugin that documents some of its tools with worked examples says by that which of them suit
-    a small model; of a plugin without any, all do, unless it says that none does. Of a tool with
-    examples the model is shown the parameters that are required or that an example uses. Pictures
-    are not for one that is blind.
+    If a plugin documents some tools with worked examples, only these are offered. Else all its
+    tools are, unless the plugin excludes small models. Of a tool with examples, the model is shown
+    the parameters that are required or that an example uses. Tools that return pictures are left
+    out, since small models do not see.
     """
     visible = [
         each
@@ -126,7 +129,7 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
 
 
 def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
-    """The set with what was searched for among the visible tools."""
+    """The set with the found tools made visible."""
     if not found:
         return tools
     wanted = {id(each) for each in found}
@@ -159,7 +162,8 @@ def _system(offered: Sequence[NamedTool], persona: str, tools: ToolSet) -> str:
 
 
 def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:
-    """Those in the person's language, of a tool without any the English: one of each in turn."""
+    """The examples in the person's language, or the English ones of a tool that has none in it. The
+    tools take turns, one example each."""
     columns = []
     for named in tools:
         by_language: dict[str, list[Example]] = {}
@@ -178,10 +182,11 @@ class _Exchange:
 
 
 def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exchange]:
-    """What was said and answered, oldest first; the last one is what the turn is about.
+    """Pairs of messages and answers, oldest first. The last one is the question of the turn.
 
-    What the bot did not answer is left out: in a busy group it is most of the talk. Messages in a
-    row by one person are one. An answer whose code is not known ends a row and teaches nothing.
+    Messages that the bot did not answer are left out: in a busy group these are most. Consecutive
+    messages of one person are joined. An answer whose code is unknown ends such a group, and its
+    exchange is left out.
     """
     exchanges: list[_Exchange] = []
     row: list[Record] = []
@@ -205,11 +210,11 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
 
 
 def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
-    """The last few exchanges, beginning at one that stays the first for a while.
+    """The last few exchanges, beginning with one that stays the first for a while.
 
-    A window that slides by one each time would change its beginning, and all of it would have to
-    be read again. Which exchange may be the first is decided by its own number, hashed, because
-    numbers of one chat are often all even.
+    If the window moved by one each time, its beginning would change and the model would have to
+    read all of it again. The hash of an exchange's number decides whether it may be the first. The
+    number itself would not do, since the numbers of one chat are often all even.
     """
     recent = past[-MAX_EXCHANGES:]
     for index, exchange in reversed(list(enumerate(recent))):
@@ -224,7 +229,7 @@ def _said(row: Sequence[Record]) -> str:
 
 
 def _words(record: Record) -> str:
-    """The words of a message without whom it addresses: that it is the bot is why it is here."""
+    """The words of a message, without mentions and replies: it is clear that it is for the bot."""
     segments = [
         Text(each.text) if isinstance(each, Voice) and each.text else each
         for each in record.segments

@@ -1,4 +1,4 @@
-"""The stable prefix of a prompt: how to answer, how to read what is given, who the bot is."""
+"""Writes the stable prefix of a prompt: how to answer, how to read the input, who the bot is."""
 
 from collections.abc import Sequence
 
@@ -62,8 +62,8 @@ How to read what you are given:
 def system_prompt(
     tools: str, *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
 ) -> str:
-    """The stable prefix. ``tools`` is their rendered list, ``more`` tells of those that are not in
-    it, ``notes`` is what plugins add."""
+    """The stable prefix. ``tools`` is the rendered list of tools, ``more`` names those that it does
+    not show, ``notes`` is what plugins add."""
     functions = f"Functions:\n\n{tools.strip() or '(none)'}"
     return _sections(_RULES, names, persona, functions, more, notes)
 
@@ -71,7 +71,7 @@ def system_prompt(
 def native_system_prompt(
     *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
 ) -> str:
-    """The stable prefix for a model that calls functions: they go beside it."""
+    """The stable prefix for a model that calls functions, which are sent beside the prompt."""
     return _sections(_NATIVE_RULES, names, persona, more, notes)
 
 

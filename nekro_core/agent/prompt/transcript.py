@@ -1,4 +1,4 @@
-"""A chat's history as text in which nobody of the chat can forge a line of the program.
+"""Writes a chat's history as text in which chat members cannot forge a line of the program.
 
 Three kinds of lines, told apart by how they begin::
 
@@ -6,8 +6,8 @@ Three kinds of lines, told apart by how they begin::
     > what a person wrote, each of its lines behind this mark
     + image /app/uploads/3fa9.png (image/png, 120 kB)
 
-What people choose (names, texts, file names) follows a mark or is in JSON quotes. It is never at
-the beginning of a line, and invisible characters are written as escapes.
+Text that people choose (names, messages, file names) follows a mark or is in JSON quotes. It is
+never at the beginning of a line, and invisible characters are written as escapes.
 """
 
 import json
@@ -38,7 +38,7 @@ from nekro_core.chat import (
 )
 
 UPLOADS = "/app/uploads"
-"""Where a box has what the chat received."""
+"""The folder of a box with the files that the chat received."""
 
 NOT_NOW = "not to be answered now"
 """Follows the header of a message that another turn will answer."""
@@ -47,7 +47,7 @@ _QUOTED = 200  # characters of a name, a quoted message or a forwarded one
 _ATTACHED = 30  # lines of what came with one message
 _FORWARDED = 20  # messages of a bundle that are shown
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-# Controls, direction marks, what has no width. The two joiners stay: scripts and emoji need them.
+# Controls, direction marks, characters without width. Scripts and emoji need the two joiners.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -63,7 +63,7 @@ _STATES = {
 
 
 def escape_invisible(text: str) -> str:
-    """The text with every character that cannot be seen written as its escape."""
+    """The text with every invisible character written as its escape."""
     text = _SURROGATE.sub("\ufffd", LINE_END.sub("\n", text))
     return _UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
@@ -85,9 +85,9 @@ def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str
 
 
 def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
-    """`escape_invisible`, then `shortened`, for text that is marked after this. What will be cut is
-    not escaped first: the escapes of a million characters without width took 4 s, in which no chat
-    got an answer."""
+    """`escape_invisible`, then `shortened`, for text that is marked after this. The part that is
+    cut out is not escaped first: escaping a million characters without width took 4 s and blocked
+    all chats."""
     missing = max(len(text) - 4 * limit, 0)
     if missing:
         text = text[: 2 * limit] + text[-2 * limit :]
@@ -100,7 +100,7 @@ def box_path(media: Media) -> str:
 
 
 def media_of(record: Record) -> list[Media]:
-    """Everything received with a record of which the bot has a copy."""
+    """The media of a record of which the bot has a copy."""
     return [
         segment.media
         for segment in record.segments
@@ -117,9 +117,9 @@ def transcript(
     waiting: Collection[int] = (),
     own: Collection[str] = (),
 ) -> list[str]:
-    """Each record as its lines. ``limit`` counts the characters of one message, ``unanswered`` are
-    sequence numbers of what is to be answered, ``waiting`` of what others asked, whose turns come
-    later; ``own`` are platform ids of our own accounts."""
+    """Write the lines of each record. ``limit`` bounds the characters of one message.
+    ``unanswered`` has the sequence numbers of records that are to be answered, ``waiting`` those of
+    records that other turns will answer. ``own`` has the platform ids of the bot's accounts."""
     ours = frozenset(own)
     marks = [
         "unanswered" if seq in unanswered else NOT_NOW if seq in waiting else ""
@@ -135,7 +135,8 @@ def transcript(
 def _shown_record(
     record: Record, zone: tzinfo | None, limit: int, mark: str, own: frozenset[str]
 ) -> str:
-    """One record's lines. Each prompt shows nearly the same records as the one before."""
+    """Write one record's lines. They are cached: a prompt shows nearly the same records as the one
+    before."""
     return "\n".join(_lines(record, zone, limit, mark, own))
 
 
@@ -167,7 +168,7 @@ def _header(record: Record, zone: tzinfo | None, mark: str) -> str:
 
 
 def person_label(sender: Sender) -> str:
-    """A person as the program's lines name them."""
+    """Name and id of a person, for lines of the program."""
     return f"{json_quoted(sender.name, 60)} (user {_identifier(sender.user_id)})"
 
 

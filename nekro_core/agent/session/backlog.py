@@ -1,4 +1,4 @@
-"""What people wrote in a chat and nobody has answered yet."""
+"""The records of a chat that have not been answered yet."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ MAX_PENDING = 1000
 
 
 def _make_room(messages: list[PendingMessage]) -> None:
-    """If there are too many, drop the oldest of the person who wrote most. A flood is one person's,
-    and drops nobody else's question."""
+    """If there are too many, drop the oldest of the person who wrote most. So the flood of one
+    person does not drop the questions of others."""
     while len(messages) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in messages).most_common(1)
         oldest = next(i for i, each in enumerate(messages) if each.record.sender.user_id == most)
@@ -21,22 +21,22 @@ def _make_room(messages: list[PendingMessage]) -> None:
 
 
 class Backlog:
-    """The backlog of one chat. ``asks`` tells of a record whether it wants an answer."""
+    """The backlog of one chat. ``asks`` says whether a record asks for an answer."""
 
     def __init__(self, asks: Callable[[Record], bool]) -> None:
         self._asks = asks
         self.fresh: list[PendingMessage] = []
-        """Messages that no plugin has looked at."""
+        """Messages that plugins have not been asked about yet."""
         self.pending: list[PendingMessage] = []
         """The others, oldest first."""
         self.forced: set[int] = set()
-        """Records that plugins want answered, whatever they are."""
+        """Sequence numbers of records that are answered because a plugin wants it."""
         self.handled: set[int] = set()
-        """Records that are no questions, such as commands."""
+        """Sequence numbers of records that need no answer, such as commands."""
         self.hidden: set[int] = set()
-        """Records that plugins let into no prompt."""
+        """Sequence numbers of records that a plugin hides from all prompts."""
         self._recalled: set[int] = set()
-        """Records that were recalled since the chat was last idle."""
+        """Sequence numbers of records that were recalled since the chat was last idle."""
 
     def __bool__(self) -> bool:
         return bool(self.fresh or self.pending)
@@ -49,42 +49,43 @@ class Backlog:
         _make_room(self.fresh)
 
     def take_fresh(self) -> list[PendingMessage]:
-        """What plugins are to look at now."""
+        """Take the messages that plugins must be asked about now."""
         fresh, self.fresh = self.fresh, []
         return fresh
 
     def add_pending(self, message: PendingMessage) -> None:
-        """Take a message that plugins let through: it may want an answer."""
+        """Add a message that plugins let through: it may ask for an answer."""
         if message.record.seq in self._recalled:
             return
         self.pending.append(message)
         _make_room(self.pending)
 
     def on_recall(self, seq: int) -> None:
-        """Drop a record that somebody recalled, also if it is yet to come."""
+        """Drop a record that was recalled, also if it arrives later."""
         self._recalled.add(seq)
         self.fresh = [each for each in self.fresh if each.record.seq != seq]
         self.pending = [each for each in self.pending if each.record.seq != seq]
 
     def clear_pending(self) -> None:
-        """Forget all that plugins let through: none of it will be answered."""
+        """Drop all messages that plugins let through. They will not be answered."""
         self.pending.clear()
         self.forced.clear()
         self.handled.clear()
         self._recalled.clear()
 
     def clear_before(self, seq: int) -> bool:
-        """Drop what was pending before this record. Whether any of it asked for an answer."""
+        """Drop what was pending before this record. Returns whether any of it asked for an
+        answer."""
         dropped = [each for each in self.pending if each.record.seq < seq]
         self.pending = [each for each in self.pending if each.record.seq >= seq]
         return any(self._asks(each.record) for each in dropped)
 
     def newest(self) -> int:
-        """The highest number in it, 0 if it is empty."""
+        """The highest sequence number in it; 0 if it is empty."""
         return max((record.seq for record in self._records()), default=0)
 
     def marks(self, records: Sequence[Record], trigger_record: Record) -> HistoryMarks:
-        """What these records are to a turn that this record woke."""
+        """How a turn that ``trigger_record`` woke treats these records."""
         asker = trigger_record.sender.user_id
         others = {each.seq for each in self._records() if each.sender.user_id != asker}
         return HistoryMarks(
@@ -102,17 +103,18 @@ class Backlog:
         )
 
     def oldest_waiting(self, asker: str) -> int | None:
-        """From which record on a restart has to look for what others than the asker wait for. What
-        no plugin has looked at may be among it."""
+        """The oldest record of other people than the asker that may wait for an answer; None if
+        there is none. A restart looks for questions from there on. Messages that plugins have not
+        been asked about count too."""
         questions = (each.record for each in self.pending if self._asks(each.record))
         unseen = (each.record for each in self.fresh)
         others = (each.seq for each in (*questions, *unseen) if each.sender.user_id != asker)
         return min(others, default=None)
 
     def drop_answered(self, asker: str, through: int, *, stopped_at: int = 0) -> None:
-        """A turn of this person has seen all records through ``through``. Drop what they wrote, and
-        what others wrote without asking. If the turn was stopped, drop all that was asked before
-        ``stopped_at``."""
+        """Drop what a turn for this person, which saw all records through ``through``, has dealt
+        with: what they wrote, and what others wrote without asking. If the turn was stopped, drop
+        all records through ``stopped_at``."""
 
         def is_over(record: Record) -> bool:
             answered = record.sender.user_id == asker and record.seq <= through

@@ -1,4 +1,4 @@
-"""What sessions need of the rest of the bot. `AgentRuntime` hands it in."""
+"""The parts of the bot that sessions need. `AgentRuntime` passes them in."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,16 +15,16 @@ class SessionPlugins(PromptPlugins, Protocol):
     """What plugins do in a chat (`nekro_core.plugins.host.registry.PluginRegistry`)."""
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
-        """What plugins want done with a message."""
+        """Ask plugins what to do with a message."""
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
-        """Tell plugins that the chat begins anew."""
+        """Tell plugins that the chat's conversation is reset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionServices(TurnServices):
-    """What a session needs besides, to hear and to decide. ``trigger`` are the settings for all
-    chats; those of one chat are in its policy."""
+    """What a session needs in addition, to receive records and to decide. ``trigger`` has the
+    settings for all chats; those of one chat are in its policy."""
 
     plugins: SessionPlugins
     activity: Broadcast

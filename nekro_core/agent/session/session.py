@@ -1,8 +1,8 @@
-"""The live agent of one chat: hears records, decides, and has its turns run one after another.
+"""The live agent of one chat: receives records, decides, and runs its turns one after another.
 
-A turn answers one person, with their rights and on their quota. What others ask meanwhile waits,
-and begins the next turns in the order in which it came. Lines of the program (a timer, a webhook)
-belong to nobody: they get turns of their own, with the rights of nobody.
+A turn answers one person, with their rights and on their quota. What others ask meanwhile waits and
+begins the next turns, in order of arrival. System lines (of a timer, a webhook) belong to no
+person: they get separate turns without a person's rights.
 """
 
 from collections.abc import Sequence
@@ -35,19 +35,19 @@ from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.store import TurnRow
 
 _PREPARE_S = 0.1
-"""How long before its beginning a turn is prepared. What is prepared earlier is more often in
-vain."""
+"""Seconds before its beginning at which a turn is prepared. An earlier preparation is more often
+useless, because another message comes."""
 _MOST_ATTEMPTS = 20
-"""How often a turn is begun: one that kills the process must not do so for ever."""
+"""How often a turn is begun, so that a turn which kills the process cannot do so for ever."""
 _MOST_CUT_RUNS = 5
-"""How many of a turn's runs may have been cut off by the end of the process, which they may have
-caused. A turn whose process was killed before it ran any code is still answered."""
+"""With so many runs that were cut off by the end of the process, a turn is given up: its runs may
+have caused that end. A turn whose process was killed before any code ran is still answered."""
 _SUSPECT_CUT_RUNS = 2
-"""From how many such runs on a turn is resumed alone among its like."""
+"""With so many such runs, a turn is resumed only while no other turn like it runs."""
 
 
 class Session:
-    """One chat. `live` runs in a task of its own; everything public else may be called from other
+    """One chat. `live` runs in a separate task. All other public methods may be called from other
     tasks."""
 
     def __init__(
@@ -75,56 +75,56 @@ class Session:
 
     @property
     def at_work(self) -> bool:
-        """Whether something is done now: plugins look at a message, or a turn runs."""
+        """Whether it is working: plugins are asked about a message, or a turn runs."""
         return self.working or self._listening or bool(self._backlog.fresh)
 
     @property
     def idle(self) -> bool:
-        """Whether it can be forgotten."""
+        """Whether the session can be removed."""
         return not (self.working or self._backlog or self._interrupted)
 
     @property
     def newest(self) -> int:
-        """The newest record that waits, 0 if none does."""
+        """The sequence number of the newest record that waits; 0 if none does."""
         return self._backlog.newest()
 
     def on_record(self, record: Record, *, age_s: float = 0.0) -> None:
-        """Take note of a record that arrived ``age_s`` seconds ago."""
+        """Add a record that arrived ``age_s`` seconds ago, and wake the session."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
         self._backlog.on_record(PendingMessage(record, self._services.clock() - age_s))
         self._news.set()
 
     def on_stop(self, record: Record) -> None:
-        """Somebody wants it to stop: the running turn at once, else what still waits."""
+        """Handle ``/stop``: stop the running turn at once, else drop what waits."""
         if not self.stop(record.seq):
             self._stop_requests.add(record.seq)
             self.on_record(record)
 
     def on_recall(self, seq: int) -> None:
-        """A record was recalled: nobody answers it. The turn that does ends at once; what its
-        person asked besides begins another."""
+        """Drop a record that was recalled. A turn that answers it ends at once; the person's other
+        questions begin another one."""
         self._backlog.on_recall(seq)
         self._prepared = None
         self._turns.on_recall(seq)
         self._news.set()
 
     def mark_handled(self, record: Record) -> None:
-        """A record is no question: a command, which others have dealt with."""
+        """Mark a record as needing no answer: a command that was handled elsewhere."""
         self._backlog.handled.add(record.seq)
 
     def forget_person(self, user_id: str) -> None:
-        """Drop what a person wrote and nobody has answered."""
+        """Drop a person's records that have not been answered."""
         self._backlog.forget_person(user_id)
         self._prepared = None
 
     def resume_turn(self, turn: TurnRow) -> None:
-        """Take a turn that a dead process left. It comes before everything else."""
+        """Resume a turn of an earlier process, before everything else."""
         self._interrupted = turn
         self._news.set()
 
     def stop(self, seq: int = 0) -> bool:
-        """End the running turn at once, and forget what was asked before record ``seq``. False if
+        """Stop the running turn at once, and drop what was asked before record ``seq``. False if
         none runs."""
         return self._turns.stop(seq)
 
@@ -138,7 +138,7 @@ class Session:
             finally:
                 self._listening = False
             if any(each.record.seq in self._stop_requests for each in self._backlog.fresh):
-                continue  # It came while plugins looked: no turn begins before it.
+                continue  # It came while plugins were asked. No turn begins before it is handled.
             if self._interrupted is not None:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)
@@ -168,7 +168,7 @@ class Session:
                         return
 
     async def _listen(self) -> None:
-        """Look at what is new: requests to stop, and what plugins say about messages."""
+        """Handle new records: requests to stop, and messages that plugins are asked about."""
         for message in self._backlog.take_fresh():
             record = message.record
             if record.seq in self._stop_requests:
@@ -187,7 +187,7 @@ class Session:
                     self._backlog.add_pending(message)
 
     async def _ask_plugins(self, record: Record) -> MsgSignal:
-        """What plugins want done with a message."""
+        """Ask plugins what to do with a message."""
         plugins, sender = self._services.plugins, record.sender
         ctx = plugins.context_for(
             self.chat_key,
@@ -200,7 +200,7 @@ class Session:
         return await plugins.on_user_message(ctx, message)
 
     async def _is_cooling_down(self, record: Record) -> bool:
-        """Whether it asks for an answer and its sender, who may be a bot, gets none for a while."""
+        """Whether a record asks for an answer but its sender is in a cooldown: it may be a bot."""
         if record.author is not Author.PERSON or not self._asks(record):
             return False
         sender = record.sender.user_id
@@ -221,7 +221,7 @@ class Session:
         return True
 
     async def _stop_waiting(self, record: Record) -> None:
-        """``/stop`` while no turn runs: what was asked before it is dropped."""
+        """Handle ``/stop`` while no turn runs: drop what was asked before it."""
         were_waiting = self._backlog.clear_before(record.seq)
         self._prepared = None
         await self._services.store.chats.mark_handled(self.chat_key, record.seq)
@@ -254,7 +254,8 @@ class Session:
         )
 
     def _request_for(self, record: Record, *, resumed: bool = False) -> TurnRequest:
-        """An answer to this record, and to all that the same person asked since."""
+        """Make the request for a turn that answers this record and all that the same person asked
+        since."""
         return TurnRequest(
             chat_key=self.chat_key,
             trigger_record=record,
@@ -291,7 +292,7 @@ class Session:
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
 
     async def _resume(self, turn: TurnRow) -> None:
-        """Resume a turn that a dead process left, a few times at the most."""
+        """Resume a turn of an earlier process, unless it was begun or cut off too often."""
         store = self._services.store
         trigger = await self._record(turn.trigger_seq)
         runs = await store.runs.of_turn(turn.turn_id)
@@ -327,7 +328,7 @@ class Session:
             await self._notify([trigger] if trigger else [], "turn.failed")
 
     def _reason_to_drop(self, turn: TurnRow, trigger: Record) -> str:
-        """Why a turn is not resumed, in a word. Empty if it is."""
+        """Why a turn is not resumed, in a word; empty if it is."""
         if trigger.recalled:
             return "recalled"
         if self._services.wall() - turn.started > self._services.trigger.recover_age_s:

@@ -23,17 +23,17 @@ from nekro_core.store import StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
-"""Longest wait for a model that is behind an address."""
+"""Longest wait for a model behind an address to be ready, in seconds."""
 _TURN_ENDS_S = 10.0
-"""How long a chat that is to begin anew waits for the turn that it stopped."""
+"""Seconds that a reset waits for the end of the turn that it stopped."""
 
 
 class Sessions:
     """Gives each record of the inbox to the session of its chat. An async context manager.
 
-    A chat has one session at most, which ends when the chat is silent. Turns of all chats share
-    ``settings.concurrent_turns`` slots. Leaving stops all turns where they are; they stay open in
-    the store, and `recover` of the next process resumes them.
+    A chat has at most one session, which ends when the chat is silent. Turns of all chats share
+    ``settings.concurrent_turns`` slots. Leaving the block stops all turns. They stay open in the
+    store, and `recover` of the next process resumes them.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class Sessions:
         await self._services.boxes.aclose()
 
     async def recover(self) -> None:
-        """Resume what a dead process left: its open turns, then what nobody has answered. Called
+        """Resume what an earlier process left: its open turns, then unanswered records. Call it
         once, after the outbox is open and before the adapters start."""
         assert self._tasks is not None, "enter the sessions first"
         store, now, commands = self._services.store, self._services.wall(), self._commands
         handled = await commands.restore()
         interrupted = await store.turns.interrupted()
         waiting = await store.turns.unanswered(since=now - self._services.trigger.recover_age_s)
-        # What the inbox still holds reaches `on_record` by itself, and is taken once.
+        # Records in the inbox's queue come to `on_record` anyway. They must not be taken twice.
         queued = {event.record.seq for event in self._services.inbox.queued}
         unheard: list[Record] = []
-        # No await in these loops: a turn that ends must know what others wait for.
+        # No await in these loops: a turn that ends must know all questions that wait.
         for turn in interrupted:
             self._session(turn.chat_key).resume_turn(turn)
         for chat in waiting:
@@ -104,22 +104,22 @@ class Sessions:
                 continue
             session = self._session(chat.chat_key)
             for record in records:
-                # A command may have run: what it did is not done twice.
+                # A command may have run already and must not run twice.
                 done = record.seq in handled or commands.is_command(record)
                 if done or commands.on_record(record, self._tasks.start_soon):
                     session.mark_handled(record)
                 else:
                     self._give_to_session(record)
         for record in unheard:
-            # Nobody answers them, so that the next start need not look at them again.
+            # They get no answer. The mark keeps the next start from reading them again.
             await store.chats.mark_handled(record.chat_key, record.seq)
-        # Last: the inbox queues these lines by itself.
+        # This comes last, since the inbox queues these lines itself.
         await report_interrupted(store, self._services.inbox)
 
     async def prepare(self) -> None:
         """Begin to prepare the model before the first person waits for it: load its library, and
-        have it read the part that all prompts of a language share. A model behind an address is
-        ready in 0.1 s, and is waited for. The embedded one reads for half a minute."""
+        let it read the part that all prompts of a language share. A model behind an address is
+        ready in 0.1 s, so this waits for it. The embedded one reads for half a minute."""
         assert self._tasks is not None, "enter the sessions first"
         ready = anyio.Event()
         self._tasks.start_soon(self._prepare, ready, name="preparation of the model")
@@ -139,7 +139,7 @@ class Sessions:
         try:
             await model.prepare(likely)
         except ModelError as error:
-            # It fails again when somebody asks, and is told then.
+            # It fails again at the first question, and the chat is told then.
             logger.warning("the model is not ready: {}", error)
         except Exception:  # noqa: BLE001 (a library that does not load must not end the bot)
             logger.exception("the model cannot be made ready")
@@ -147,8 +147,8 @@ class Sessions:
             ready.set()
 
     def on_record(self, record: Record, age_s: float) -> None:
-        """Take note of a new record that arrived ``age_s`` seconds ago. Call it for each record
-        that was stored, in their order."""
+        """Give a new record, which arrived ``age_s`` seconds ago, to the commands or to its
+        session. Call it for each stored record, in order."""
         assert self._tasks is not None, "enter the sessions first"
         policies = self._services.policies
         if policies.is_ignored(record) or self._is_flood(record):
@@ -164,8 +164,8 @@ class Sessions:
             session.mark_handled(record)
 
     def _is_flood(self, record: Record) -> bool:
-        """Whether it is a command of somebody who has run more than a person hardly does. It may be
-        a bot that answers ours with a command, so it gets no answer; see `Cooldown`."""
+        """Whether a record is a command of a sender that ran more commands than people do. It may
+        be a bot that answers ours with commands, so it gets no answer; see `Cooldown`."""
         commands, key, user = self._commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.is_privileged(record):
             return False
@@ -182,7 +182,7 @@ class Sessions:
         waits for their words."""
         transcriber, key = self._services.transcriber, record.chat_key
         age = self._services.wall() - record.time
-        # Nobody pays for all that was said in a night in which the bot was away.
+        # Transcribing all that was said while the bot was down would cost too much.
         old = record.from_history and age > self._services.trigger.history_age_s
         begun = transcriber is not None and not old and transcriber.begin(record)
         if not begun or record.to_bot or key.kind is ChatKind.PRIVATE:
@@ -199,19 +199,19 @@ class Sessions:
         self._session(record.chat_key).on_record(record, age_s=age_s)
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop what a person said, and the command that waits for them."""
+        """Drop a person's unanswered records, and the question that waits for them."""
         self._services.inbox.forget_person(chat_key, user_id)
         self._commands.forget(chat_key, user_id)
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
 
     def on_recall(self, record: Record) -> None:
-        """Somebody recalled a message. Call it for each recall."""
+        """Tell the chat's session that a message was recalled. Call it for each recall."""
         if (session := self._sessions.get(record.chat_key)) is not None:
             session.on_recall(record.seq)
 
     def on_stop(self, record: Record) -> None:
-        """Somebody wrote ``/stop``."""
+        """Tell the chat's session that a person wrote ``/stop``."""
         self._session(record.chat_key).on_stop(record)
 
     async def _mark_handled(self, record: Record) -> None:
@@ -226,13 +226,13 @@ class Sessions:
         return session is not None and session.stop()
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Begin a new conversation: stop what runs, tell the plugins, remove the boxes, and forget
-        what was said (before record ``before``, if one is named). The store keeps it, but no prompt
+        """Begin a new conversation: stop the running turn, tell the plugins, remove the boxes, and
+        drop what was said (before record ``before``, if given). The store keeps it, but no prompt
         shows it. Raises `OSError` and `StoreError`."""
         services = self._services
         async with services.activity.watch(chat_key) as activities:
             session = self._sessions.get(chat_key)
-            # What others wait for was said before as well.
+            # Questions of other people were asked before the reset too.
             if session is not None and session.stop(before or session.newest):
                 with anyio.move_on_after(_TURN_ENDS_S):
                     async for activity in activities:
@@ -251,8 +251,8 @@ class Sessions:
         return session is not None and session.working
 
     def at_work(self, chat_key: ChatKey) -> bool:
-        """Whether the bot still works on something that somebody said in the chat: a command or a
-        turn runs, or a plugin looks at it."""
+        """Whether the bot is working on a record of the chat: a command or a turn runs, or plugins
+        are asked about it."""
         session = self._sessions.get(chat_key)
         busy = session is not None and session.at_work
         return busy or self._commands.is_busy(chat_key)

@@ -1,4 +1,4 @@
-"""Whether a message is answered, and when. Pure: records and times in, decisions out."""
+"""Decides whether a message is answered, and when. It has no state and does no I/O."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ POKE = "poke"
 """The one notice that is answered, if it is meant for the bot."""
 
 TIMER_S = 0.001
-"""A timer of the event loop comes up to a millisecond late, so a wait is over so much earlier."""
+"""Seconds by which a wait ends earlier, since timers of the event loop fire up to 1 ms late."""
 
 _CALLED_WITHIN = 1000
 """Characters from either end of a message in which a name is looked for. Normalizing takes the
@@ -22,7 +22,7 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage:
-    """A record and when it reached us, on the clock that decisions are made by (seconds)."""
+    """A record and its time of arrival, on the clock of ``decide``'s ``now`` (seconds)."""
 
     record: Record
     at: float
@@ -38,13 +38,13 @@ class StartTurn:
 
 @dataclass(frozen=True, slots=True)
 class StaySilent:
-    """Nothing here asks for an answer."""
+    """No message asks for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForMore:
-    """Somebody may still be typing: decide again in ``seconds``. If nothing else comes, it will be
-    an answer to ``record``."""
+    """The asker may still be typing: decide again in ``seconds``. If nothing else comes, the turn
+    will answer ``record``."""
 
     seconds: float
     record: Record
@@ -62,11 +62,11 @@ def decide(
     names: Sequence[str],
     forced: Collection[int] = (),
 ) -> Decision:
-    """What to do about the messages since the last turn, oldest first.
+    """Decide what to do about the messages since the last turn, oldest first.
 
-    ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. Only the person
-    who asks is waited for: in a busy group somebody else is always typing. ``forced`` are sequence
-    numbers of records that are answered whatever they are.
+    ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. It waits only
+    for the person who asks: in a busy group others are always typing. ``forced`` has the sequence
+    numbers of records that are answered in any case.
     """
     for item in messages:
         why = trigger_reason(item.record, wall=wall, settings=settings, names=names)
@@ -85,10 +85,10 @@ def decide(
 def trigger_reason(
     record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]
 ) -> str:
-    """Why this record is to be answered, in a word. Empty if it is not.
+    """Why this record is answered, in a word; empty if it is not.
 
-    Messages of the bot's own accounts (`Author.BOT`) never are; lines of the program are if they
-    are meant for the agent.
+    Messages of the bot's own accounts (`Author.BOT`) are never answered. System lines are answered
+    if they are meant for the agent.
     """
     if record.author is Author.SYSTEM:
         return "woken" if record.to_bot and not record.recalled else ""
@@ -125,5 +125,5 @@ def fold_text(text: str) -> str:
 def _contains(words: str, name: str) -> bool:
     if not name.isascii():
         return name in words  # scripts that put no space between words
-    # A name inside a longer Latin word is another word; beside Chinese or Japanese it is the name.
+    # Within a longer Latin word it is not the name; beside Chinese or Japanese characters it is.
     return re.search(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])", words) is not None

@@ -1,4 +1,4 @@
-"""How the turns of chats are run: when there is a slot, when the store can write, to their end."""
+"""Runs the turns of chats: waits for a slot and for the store, and closes each turn at its end."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
@@ -20,27 +20,27 @@ from nekro_core.delivery.activity import Working
 from nekro_core.store import StoreUnavailable
 
 STORE_PAUSE_S = 1.0
-"""How long until the store is tried again after it could not write."""
+"""Seconds until the store is tried again after it could not write."""
 _NORMAL_STOPS = ("finished", "stopped", "recalled")
-"""Why a turn ends if nothing is wrong."""
+"""Reasons to end a turn that are no fault."""
 _Written = TypeVar("_Written")
 
 
 class TurnSlots:
-    """How many turns run at once, over all chats. Of the turns that were cut off again and again
-    only one runs: if it is one of them that ends the process, the others have not begun, and are
-    not given up with it."""
+    """Bounds how many turns of all chats run at the same time. Of the turns that were cut off
+    several times, only one runs at a time: if it ends the process again, the others have not begun,
+    and it is not counted against them."""
 
     def __init__(self, count: int, longest_queue_s: float) -> None:
-        """``longest_queue_s`` is how long a turn waits: later an answer would surprise people."""
+        """``longest_queue_s`` is how long a turn waits. A later answer would surprise people."""
         self._free = anyio.CapacityLimiter(count)
         self._suspects = anyio.Lock()
         self._longest_queue_s = longest_queue_s
 
     @asynccontextmanager
     async def acquire(self, *, exclusive: bool) -> AsyncIterator[bool]:
-        """Have a slot for one turn. An ``exclusive`` turn also waits for every other exclusive one.
-        False if no slot becomes free in time."""
+        """Hold a slot for one turn. An ``exclusive`` turn also waits for every other exclusive one.
+        Yields False if no slot becomes free in time."""
         async with self._suspects if exclusive else nullcontext():
             with anyio.move_on_after(self._longest_queue_s) as waiting:
                 await self._free.acquire()
@@ -54,21 +54,22 @@ class TurnSlots:
 
 
 class StoreOutage:
-    """What one chat knows of a store that cannot write for a while: a disk is full for minutes."""
+    """Remembers for one chat that the store cannot write, for example because the disk is full."""
 
     def __init__(self, chat_key: ChatKey) -> None:
         self._chat_key = chat_key
         self.lasts = False
-        """Whether the store could not write when it was last asked to."""
+        """Whether the last write failed."""
 
     def on_error(self, error: StoreUnavailable) -> None:
-        """Log it once, and again after the store worked in between."""
+        """Log the error, unless the write before failed too."""
         if not self.lasts:
             logger.error("{}: a turn waits until the store can write: {}", self._chat_key, error)
         self.lasts = True
 
     async def retry(self, write: Callable[[], Awaitable[_Written]]) -> _Written:
-        """Write until the store can: a turn that is not closed there would let no other begin."""
+        """Try to write until it succeeds: while a turn is not closed in the store, no other can
+        begin."""
         while True:
             try:
                 written = await write()
@@ -94,9 +95,9 @@ class TurnRunner:
         self._scope: anyio.CancelScope | None = None
         self._idle = anyio.Event()
         self._trigger_seq = 0
-        """The record that woke the running turn."""
+        """The sequence number of the record that woke the running turn."""
         self._stopped_at: int | None = None
-        """If the turn was stopped: the record before which all is dropped."""
+        """If the turn was stopped: the record before which all records are dropped."""
 
     @property
     def working(self) -> bool:
@@ -109,7 +110,7 @@ class TurnRunner:
             await self._idle.wait()
 
     def stop(self, seq: int = 0) -> bool:
-        """End the running turn at once, and forget what was asked before record ``seq``. False if
+        """Stop the running turn at once, and drop what was asked before record ``seq``. False if
         none runs."""
         if self._scope is None:
             return False
@@ -130,9 +131,9 @@ class TurnRunner:
         *,
         exclusive: bool = False,
     ) -> bool:
-        """Run one turn to its end, however it ends. A turn that the end of the process cuts off
-        stays open in the store, and is found at the next start. False if the store could not even
-        write that it begins: then nothing was done, and what was asked still waits."""
+        """Run one turn to its end. A turn that the end of the process cuts off stays open in the
+        store, and the next start finds it. False if the store could not write the turn's row: then
+        nothing was done, and the question still waits."""
         self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self._services.activity.publish(Working(self._chat_key, busy=True))
@@ -164,7 +165,7 @@ class TurnRunner:
         *,
         exclusive: bool,
     ) -> tuple[TurnRecorder | None, str]:
-        """The recorder, if the turn began, and why the turn is over."""
+        """Run the turn. Returns the recorder, if the turn began, and why it ended."""
         recorder: TurnRecorder | None = None
         stop = "stopped"
         try:
@@ -174,7 +175,7 @@ class TurnRunner:
                         return begin(), "too_busy"
                     recorder = begin()
                     if self._outage.lasts:
-                        await recorder.turn_id()  # No model is paid for what is in vain.
+                        await recorder.turn_id()  # No model is asked before the store can write.
                         self._outage.lasts = False
                     natively = uses_native_calls(self._services, self._chat_key)
                     turn = NativeTurn if natively else Turn
@@ -190,7 +191,8 @@ class TurnRunner:
         return recorder, stop
 
     async def _close(self, request: TurnRequest, recorder: TurnRecorder, stop: str) -> None:
-        """Drop what the turn has dealt with, close its row, and tell the chat what it must know."""
+        """Drop the records that the turn has handled, close its row, and send the chat a notice if
+        it needs one."""
         trigger, notices = request.trigger_record, self._services.notices
         through = max(recorder.through_seq, trigger.seq)
         only_asked = stop == "recalled" and not await _has_sent(recorder)
@@ -214,12 +216,12 @@ class TurnRunner:
 
 
 async def _has_sent(recorder: TurnRecorder) -> bool:
-    """Whether people have got something of the turn."""
+    """Whether people have got something from the turn."""
     return await recorder.is_begun() and any(row.state.left for row in await recorder.sent())
 
 
 def _store_error_in(error: Exception) -> StoreUnavailable | None:
-    """The store's own error, also if a task group has wrapped it."""
+    """The store's error in an error that a task group may have wrapped; None if there is none."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error if isinstance(error, StoreUnavailable) else None

@@ -26,8 +26,8 @@ from nekro_core.store import DeliveryRow
 
 
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
-    """Whether a turn that a dead process left had answered already: its last run had finished, and
-    that was the answer."""
+    """Whether a turn of an earlier process had answered already: its last run finished, and a
+    message was sent that must not be sent again."""
     if not runs:
         return False
     last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]
@@ -38,8 +38,8 @@ def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool
 
 
 class DeduplicatingSender:
-    """A `MessageSender` that does not send again what left before the restart. For each time that a
-    message left, it returns the receipts of then once."""
+    """A `MessageSender` that does not repeat messages which were sent before the restart. For each
+    such message it returns the earlier receipts, once."""
 
     def __init__(self, outgoing: MessageSender, rows: Sequence[DeliveryRow]) -> None:
         self._outgoing = outgoing
@@ -58,7 +58,7 @@ class DeduplicatingSender:
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
-        """Send, unless the same message left already."""
+        """Send, unless the same message was sent before the restart."""
         wanted = f"{chat_key} {_comparable_text(tuple(segments))}"
         for index, (known, receipts) in enumerate(self._left):
             if known == wanted:
@@ -68,7 +68,7 @@ class DeduplicatingSender:
 
 
 def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
-    """The rows, with those of one send together. Their positions count up from 0."""
+    """Group the rows by send. The positions of one send count up from 0."""
     sends: list[list[DeliveryRow]] = []
     for row in rows:
         if row.position and sends:
@@ -79,7 +79,7 @@ def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
 
 
 def _comparable_text(segments: Segments) -> str:
-    """A text that is equal for messages that a person could not tell apart."""
+    """Encode segments so that messages which look the same to a person give the same text."""
     merged: list[Segment] = []
     for segment in segments:
         if isinstance(segment, Text):

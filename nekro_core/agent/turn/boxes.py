@@ -1,5 +1,5 @@
 """The boxes of chats. Each chat owns named boxes. The code of its replies runs in the box
-`default`. Calls, most of which need no box, open this box when they first need a file.
+`default`. Most calls need no box; a call opens this box when it first needs a file.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ from nekro_core.sandbox.tools.pool import PreviewOpener, SandboxToolLimits
 _MIB = 1024 * 1024
 _UPLOADED = 64 * _MIB  # bytes of uploads put into one box, a quarter of its disk
 LAST_WORDS_S = 5.0
-"""Longest wait for what is written or saved when a turn is cut."""
+"""Longest wait for writing and saving when a turn is cut off."""
 
 
 class ChatBox:
@@ -42,7 +42,7 @@ class ChatBox:
         self._uploaded = 0
 
     async def put_uploads(self, media: Iterable[Media]) -> None:
-        """Write received files to where the prompt says that they are, read-only. Files that do not
+        """Write received files, read-only, to the paths that the prompt names. Files that do not
         fit are left out and logged. Raises `BoxLost`."""
         for medium in media:
             path = box_path(medium)
@@ -66,7 +66,7 @@ class ChatBoxSource(BoxSource, Protocol):
 
     @property
     def unavailable(self) -> str:
-        """Why there can be none, if that is known; else empty."""
+        """Why no box can be made, if that is known; else empty."""
 
     @property
     def pool_bytes(self) -> int:
@@ -125,7 +125,7 @@ class ChatBoxes:
 
     async def open(self, chat_key: ChatKey) -> ChatBox:
         """The chat's running box `default`, with its saved files. It does not sleep until `close`
-        gives it back. Raises `BackendUnavailable` and `BoxLost`."""
+        is called. Raises `BackendUnavailable` and `BoxLost`."""
         try:
             used, _ = await self.named.of(str(chat_key)).take()
         except (BackendUnavailable, BoxLost):
@@ -138,8 +138,8 @@ class ChatBoxes:
         return chat_box
 
     async def close(self, chat_key: ChatKey, chat_box: ChatBox, *, changed: bool) -> None:
-        """Give the box back after a turn. ``changed`` says that code ran, so that files may be new:
-        then the files of all the chat's boxes are saved."""
+        """Return the box after a turn. ``changed`` says that code ran and files may be new; then
+        the files of all the chat's boxes are saved."""
         chat_box.named.give_back(UseEffect.FILES if changed else UseEffect.NOTHING)
         if not chat_box.box.alive:
             await chat_box.named.note_loss()
@@ -148,14 +148,14 @@ class ChatBoxes:
         await self.named.make_room()
 
     def pool(self, chat_key: ChatKey) -> SandboxPool:
-        """The chat's boxes as the eight tools use them."""
+        """The chat's boxes, for the eight tools."""
         owned = self.named.of(str(chat_key))
         return SandboxPool(owned, preview=self._preview, limits=self._limits)
 
     async def call(
         self, chat_key: ChatKey, tool: str, given: Mapping[str, Any]
     ) -> SandboxToolResult:
-        """One of the eight tools on the chat's own boxes; see `handle_tool_call`."""
+        """Call one of the eight tools on the chat's boxes; see `handle_tool_call`."""
         return await handle_tool_call(self.pool(chat_key), tool, given)
 
     async def destroy(self, chat_key: ChatKey) -> None:
@@ -164,11 +164,11 @@ class ChatBoxes:
         await self.named.of(str(chat_key)).destroy_all()
 
     async def watch(self) -> None:
-        """Put boxes to sleep when their time has come, until this is cancelled."""
+        """Put idle boxes to sleep, until cancelled."""
         await self.named.watch()
 
     async def end_idle(self) -> None:
-        """Put boxes to sleep whose time has come, now."""
+        """Put the boxes to sleep that have been idle long enough by now."""
         await self.named.end_idle()
 
     async def aclose(self) -> None:
@@ -182,8 +182,8 @@ def _folder_name(owner: str) -> str:
 
 
 class TurnBox:
-    """The box in which the code of one turn runs. Only code opens it: a chat that gets nothing but
-    words has no box. The owner awaits `close`."""
+    """The box in which the code of one turn runs. Only code opens it, so a turn that sends only
+    words needs no box. The owner awaits `close`."""
 
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes
@@ -203,7 +203,7 @@ class TurnBox:
         return self._box
 
     async def close(self) -> None:
-        """Drop the code's variables and give the box back, if it was opened."""
+        """Drop the code's variables and return the box, if it was opened."""
         if self._box is not None:
             self._box.box.drop_globals()
             with anyio.move_on_after(LAST_WORDS_S, shield=True):
@@ -213,8 +213,8 @@ class TurnBox:
 class LazyBox:
     """The files of a chat's box (`nekro_core.plugins.authoring.services.BoxFiles`), until `close`.
 
-    If the machine can make no boxes, or the box dies, the call that wants a file raises
-    `BoxFileError`. Most calls want none.
+    If no box can be made, or the box dies, the call that needs a file raises `BoxFileError`. Most
+    calls need none.
     """
 
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
@@ -240,7 +240,8 @@ class LazyBox:
             raise self._without(error) from error
 
     async def put_uploads(self, media: Sequence[Media]) -> None:
-        """Put received files where the prompt says that they are. Without any, no box is opened."""
+        """Write received files to the paths that the prompt names. Without files, no box is
+        opened."""
         if not media:
             return
         try:
@@ -251,7 +252,7 @@ class LazyBox:
             logger.warning("{}: uploads are in no box: {}", self._chat_key, error)
 
     async def close(self) -> None:
-        """Give the box back, if it was opened. May be called again."""
+        """Return the box, if it was opened. May be called again."""
         chat_box, self._chat_box = self._chat_box, None
         if chat_box is not None:
             with anyio.move_on_after(LAST_WORDS_S, shield=True):

@@ -1,13 +1,13 @@
-"""Python source, line by line, cut into whole top-level statements as soon as that can be decided.
+"""Cuts Python source into whole top-level statements, line by line and as early as possible.
 
-A line is looked at once, when its end has come; what stays open over its end (brackets, strings, a
-compound statement that may still get an ``else``) is the state. So the work is linear in the text:
-parsing the prefix again for each line takes 18 s for 16,000 lines. `codeop` would be no help
-either: it breaks ``if``/``else`` and ``match`` apart.
+Each line is scanned once, when its end has come. The state is what is open at the end of a line:
+brackets, strings, a compound statement that may still get an ``else``. So the work is linear in the
+text. Parsing the prefix again for each line takes 18 s for 16,000 lines. `codeop` does not help: it
+breaks ``if``/``else`` and ``match`` apart.
 
-Whether the code is correct is for the guest's own compiler to say. What can never become correct
-(a string that its line does not end, brackets that do not match) is handed over at the end of that
-line, so that the error is seen at once and the rest of the reply is not swallowed.
+The compiler in the box decides whether code is correct. A line that can never become correct (an
+unclosed string, brackets that do not match) ends its statement, so that the error appears at once
+and the rest of the reply is still read.
 """
 
 import re
@@ -37,13 +37,13 @@ _CODE_TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# What changes no state once a logical line has begun: names, numbers, operators and blanks.
+# Characters that change no state within a logical line: names, numbers, operators and blanks.
 _PLAIN = re.compile(r"[^\"'#\\()\[\]{}:`\n]*")
 _PREFIX = re.compile(r"\w*\Z")
-# Where a string or its line may end, and escapes, which are passed over one at a time. Nothing in
-# these is repeated: a repeated group would keep a way back for each of its rounds, and possessive
-# ones CPython before 3.11.5 matches wrongly, Debian 12's too (gh-100061, gh-106052). With "|" and
-# no sets `re` knows the first characters to look for.
+# Where a string or its line may end, and escapes, which are skipped one at a time. The patterns
+# have no repetition: a repeated group stores a backtracking point for each round, and possessive
+# groups fail in CPython before 3.11.5, Debian 12's too (gh-100061, gh-106052). With "|" and without
+# sets, `re` knows the first characters to search for.
 _STRING_STOP = {
     "'": re.compile(r"\\.|'|\n", re.DOTALL),
     '"': re.compile(r'\\.|"|\n', re.DOTALL),
@@ -73,7 +73,7 @@ class CodeStatement:
 
 @dataclass(slots=True)
 class _Open:
-    """Something that a later character has to close.
+    """A bracket, string or field that a later character has to close.
 
     ``what`` is a bracket, or ``"string"``, ``"formatted"`` (the literal part of an f-string),
     ``"field"`` (its ``{...}``) or ``"spec"`` (what follows the colon in a field).
@@ -84,17 +84,17 @@ class _Open:
 
 
 class _Broken(NekroError):
-    """This line can never become Python."""
+    """The line can never become valid Python."""
 
 
 class StatementScanner:
-    """Takes lines, gives statements. Lines end in ``\\n``; their numbers are the caller's."""
+    """Takes lines and returns statements. Lines end in ``\\n``. The caller numbers them."""
 
     _lines: list[str]
     _first_line: int
-    _used: int  # how many of the lines reach up to the last one with a token in it
+    _used: int  # number of lines up to the last one with a token
     _open: list[_Open]
-    _begun: bool  # the present logical line has a token already
+    _begun: bool  # whether the current logical line has a token already
     _column: int  # where it begins, if a backslash stands before its first token
     _first_word: str
     _last: str
@@ -114,9 +114,9 @@ class StatementScanner:
     def line(self, text: str, number: int) -> tuple[list[CodeStatement], int | None]:
         """Take one whole line.
 
-        Returns the statements that it decides, and where in it a run of three or more backticks
-        stands outside of strings and comments. Python has no such token, so the block ends there:
-        nothing from there on was taken, and the caller goes on with `flush`.
+        Returns the statements that it completes, and the position of three or more backticks
+        outside strings and comments, or None. Python has no such token, so the block ends there.
+        The text from there on is not taken, and the caller calls `flush` next.
         """
         done = self.peek(text)
         if not self._lines:
@@ -137,10 +137,10 @@ class StatementScanner:
         return done, None
 
     def peek(self, text: str) -> list[CodeStatement]:
-        """Look at the beginning of a line that may not have ended: it can decide what is pending.
+        """Return the pending statement if the beginning of the next line completes it.
 
-        A compound statement is over when the next token in column 0 cannot be a keyword that
-        continues it, which may be known from the token's first character.
+        A compound statement ends when the next token in column 0 cannot be a keyword that continues
+        it. The first character of the token may be enough to know that.
         """
         if not self._compound or self._decorated or self._open or self._begun or self._column:
             return []
@@ -157,14 +157,14 @@ class StatementScanner:
         return self.flush()
 
     def flush(self) -> list[CodeStatement]:
-        """The block is over, or cannot go on: hand over what is pending, whole or not."""
+        """Return what is pending, complete or not, because the block has ended or is broken."""
         source = "".join(self._lines[: self._used])
         statements = [CodeStatement(source, self._first_line)] if self._used else []
         self._reset()
         return statements
 
     def _scan(self, text: str) -> int | None:
-        """Move the state over one line; where a fence stands, if one does."""
+        """Update the state with one line. Returns the position of a fence, or None."""
         position = 0
         while position < len(text):
             top = self._open[-1] if self._open else None
@@ -192,7 +192,7 @@ class StatementScanner:
         return plain_code.end()
 
     def _take(self, token: re.Match[str]) -> None:
-        """One token of code."""
+        """Update the state with one token of code."""
         group, text = token.lastgroup, token.group()
         if group in ("space", "comment"):
             return
@@ -201,7 +201,7 @@ class StatementScanner:
             return
         if group == "continued":
             if not self._begun and not self._column:
-                # Indentation is that of the first line, unless it has none (as CPython counts).
+                # As in CPython, the indentation is that of the first line, unless that has none.
                 self._column = _column_of(token.string[: token.start()])
             return
         # Every other token makes its line part of a statement.
@@ -210,7 +210,7 @@ class StatementScanner:
             self._begin_logical_line(text)
         self._last = text[-1]
         if group == "quote":
-            # Three characters tell a prefix from the end of a longer name.
+            # Three characters are enough to tell a prefix from the end of a longer name.
             before = _PREFIX.search(token.string[max(token.start() - 3, 0) : token.start()])
             formatted = before is not None and before.group().lower() in _FORMATTED
             self._open.append(_Open("formatted" if formatted else "string", text))

@@ -1,7 +1,7 @@
-"""A model's reply, read while it is written: prose here, statements to run there.
+"""Splits a model's reply into prose and statements to run, while the model writes it.
 
-Blocks fenced as nothing, ``python``, ``py`` or ``python3`` are code; blocks with other names are
-prose with their fences. A fence inside a string literal is part of the string.
+Blocks are code if their fence has no name, ``python``, ``py`` or ``python3``. Blocks with other
+names are prose, with their fences. A fence inside a string literal is part of the string.
 """
 
 import re
@@ -40,11 +40,11 @@ class _Mode(Enum):
 
 
 class CodeStream:
-    """Fed with pieces of a reply, gives its events as soon as they are decided.
+    """Takes pieces of a reply and returns its events as early as possible.
 
-    A simple statement is decided by the end of its logical line, a compound one by the next token
-    in column 0, both by the fence that closes the block. ``bare_code`` is for models that are held
-    to code alone by a grammar: the whole reply is one block without fences.
+    A simple statement is complete at the end of its logical line, a compound one at the next token
+    in column 0, and both at the fence that closes the block. ``bare_code`` is for models that a
+    grammar restricts to code: the whole reply is one block without fences.
     """
 
     def __init__(self, *, bare_code: bool = False) -> None:
@@ -83,7 +83,7 @@ class CodeStream:
         return events
 
     def finish(self) -> list[StreamEvent]:
-        """The reply is over: whatever is left, whole or not."""
+        """Return what is left after the end of the reply, complete or not."""
         events = self._end_line("") if self._part_length else []
         return [*events, *self._scanner.flush()]
 
@@ -161,7 +161,7 @@ class CodeStream:
         return text[self._indent or 0 :]
 
 
-# Each as its statements. What is read wrongly in a body ends the statement there, which shows.
+# Each sample is the list of its statements. If a body is misread, its statement ends too early.
 _SAMPLES = (
     ('class A:\n    """What "it" is."""\n\n    x = 1\n', "print(A.x)\n"),
     ("def f():\n    '''One 'word' and\n\n``` two.\n    '''\n    return {'a': [1]}\n", "f()\n"),
@@ -174,9 +174,9 @@ _SAMPLES = (
 
 
 def misread_samples() -> list[str]:
-    """Those of a few fixed pieces of code that this Python does not cut into their statements;
-    `nekro doctor` tries it. Debian 12's own Python once cut a class in two, because its `re` has a
-    fault that others have not."""
+    """Check a few fixed pieces of code, and return those that this Python cuts wrongly. `nekro
+    doctor` calls it. Debian 12's own Python once cut a class in two, because of a fault in its
+    `re`."""
     return ["".join(sample) for sample in _SAMPLES if _cut("".join(sample)) != list(sample)]
 
 

@@ -1,4 +1,4 @@
-"""What a turn knows so far, and the prompt that it writes from this."""
+"""Collects what a turn knows, and writes its prompts from that."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,9 +37,9 @@ _SHOWN_CODES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMarks:
-    """What records of the chat are to a turn at this moment, by sequence number. ``unanswered`` ask
-    for its answer, ``waiting`` were asked by other people, who get the next turns, ``hidden`` may
-    be in no prompt."""
+    """How a turn treats records of the chat now, by sequence number. It answers the ``unanswered``
+    ones. The ``waiting`` ones are questions of other people, who get the next turns. The ``hidden``
+    ones must not be in a prompt."""
 
     unanswered: frozenset[int]
     waiting: frozenset[int] = frozenset()
@@ -48,9 +48,9 @@ class HistoryMarks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """Why there is a turn. ``trigger_record`` woke it. The turn answers the person who wrote this
-    record, with their rights. ``mark`` tells what records are to the turn now: people write on
-    while it runs. ``resumed`` marks a turn that a dead process left."""
+    """Why there is a turn. ``trigger_record`` woke it; the turn answers its author, with their
+    rights. ``mark`` returns the current marks of records, since people go on writing while it runs.
+    ``resumed`` says that an earlier process began the turn."""
 
     chat_key: ChatKey
     trigger_record: Record
@@ -67,11 +67,11 @@ class TurnContext:
         self.records: list[Record] = []
         """The chat's history as it was last read, oldest first."""
         self.through_seq = 0
-        """The newest record that was read."""
+        """The sequence number of the newest record that was read."""
         self.runs: set[str] = set()
         """The ids of the turn's own runs."""
         self.preface: PromptLines | None = None
-        """What the model is told of the beginning of a resumed turn."""
+        """For a resumed turn: what the model is told of the part before the restart."""
         self._services = services
         self._settings = services.settings
         self._began = services.wall()
@@ -87,7 +87,7 @@ class TurnContext:
         return [media for record in self.records for media in media_of(record)]
 
     async def read_history(self) -> None:
-        """Read what the chat has by now. Voices have their words if those come in time."""
+        """Read the chat's newest records. Voices have their transcript if it is ready in time."""
         trigger, transcriber = self.request.trigger_record, self._services.transcriber
         if transcriber is not None:
             await transcriber.settled(self.chat_key)
@@ -96,7 +96,7 @@ class TurnContext:
             await transcriber.settled(self.chat_key)
             records = await self._newest_records()
         if not records or records[0].seq > trigger.seq:
-            records = [trigger, *records]  # A flood came after what is to be answered.
+            records = [trigger, *records]  # So many records came after it that it was not read.
         beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
         records = records[beginning + 1 :] or [trigger]
         self._marks = self.request.mark(records)
@@ -111,8 +111,8 @@ class TurnContext:
     def _transcribe_unanswered(
         self, transcriber: VoiceTranscriber, records: Sequence[Record]
     ) -> bool:
-        """Begin to transcribe the voices that are to be answered, where a dead process did not come
-        to it. Whether there are any."""
+        """In a resumed turn, begin to transcribe the voices that are to be answered and have no
+        transcript. Returns whether there are any."""
         if not self.request.resumed:
             return False
         unanswered = self.request.mark(records).unanswered
@@ -120,7 +120,7 @@ class TurnContext:
         return any(begun)
 
     def add_step(self, reply: ModelReply, report: tuple[PromptContent, ...]) -> None:
-        """Keep a step for the prompt of the next one."""
+        """Add a step to the prompts of the next ones."""
         self._steps.append(
             FinishedStep(reply=reply.kept, report=report, through_seq=self.through_seq)
         )
@@ -135,7 +135,7 @@ class TurnContext:
     def add_native_step(
         self, prose: str, calls: tuple[CallAnswer, ...], report: tuple[PromptContent, ...]
     ) -> None:
-        """Keep a step of a model that calls functions natively."""
+        """Add a step of a model that calls functions natively."""
         self._steps.append(
             FinishedStep(reply=prose, report=report, through_seq=self.through_seq, calls=calls)
         )
@@ -156,7 +156,7 @@ class TurnContext:
         if profile.prefers_examples and small_tools(tools):
             return await self._write_small_prompt(with_found(tools, found), policy), profile.grammar
         if self._found_before is None:
-            # What the turn itself finds is told by its steps, so that their prompts begin alike.
+            # Tools that the turn itself finds are in its steps, so its prompts keep their prefix.
             self._found_before = found
         request = build_prompt(
             await self._write_system_prompt(tools, ctx, policy, natively=functions is not None),
@@ -217,8 +217,8 @@ class TurnContext:
 
     def _with_questions_last(self, turns: Mapping[str, TurnRow]) -> list[Record]:
         """The records with the asker's questions last, since a small model answers the last lines
-        that it sees. Of the past, each answer follows what it answers: people ask at once, and are
-        answered one after another."""
+        that it sees. Past answers are put after their questions: people may ask at the same time
+        and are answered one after another."""
         questions = [record for record in self.records if record.seq in self._marks.unanswered]
         past: list[Record] = []
         for record in self.records:
@@ -263,7 +263,7 @@ class TurnContext:
 def _answered_last(
     records: Sequence[Record], turns: Mapping[str, TurnRow], run_id: str
 ) -> list[Record]:
-    """The same records, with those last that this run answers."""
+    """The same records, with those that this run answers at the end."""
     turn = turns.get(run_id)
     if turn is None:
         return [*records]

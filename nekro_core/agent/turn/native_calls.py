@@ -1,5 +1,5 @@
-"""The function calls of one reply. They run at one time, their messages are sent in the order of
-the calls, and each call is answered exactly once."""
+"""Carries out the function calls of one reply. They run at the same time, their messages are sent
+in the order of the calls, and each call is answered exactly once."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,13 +29,13 @@ from nekro_core.tools.outcome import (
 )
 
 MAX_WAIT_S = 3.0
-"""How long a message waits for what an earlier call may send: a picture is made ready in less, and
-"one moment, please" must not wait for the search that it announces."""
+"""Seconds that a message waits for the messages of earlier calls. Preparing a picture takes less,
+and "one moment, please" must not wait for the search that it announces."""
 
 
 class SendOrder:
-    """The ways out of several calls. A call's first message waits until every earlier call has
-    sent something or is over, at most ``patience_s``."""
+    """Orders the messages of several calls. A call's first message waits until every earlier call
+    has sent something or has ended, at most ``patience_s``."""
 
     def __init__(
         self, outgoing: MessageSender, calls: int, *, patience_s: float = MAX_WAIT_S
@@ -45,17 +45,17 @@ class SendOrder:
         self._passed = [anyio.Event() for _ in range(calls)]
 
     def of(self, position: int) -> MessageSender:
-        """The way out of one call."""
+        """The sender of one call."""
         return _Ordered(self, position)
 
     def over(self, position: int) -> None:
-        """That call sends nothing more."""
+        """Mark a call as ended, so that later calls do not wait for it."""
         self._passed[position].set()
 
     async def send(
         self, position: int, chat_key: ChatKey, segments: Sequence[Segment], run_id: str
     ) -> tuple[Receipt, ...]:
-        """Send in turn."""
+        """Send a message of a call, after those of earlier calls."""
         if not self._passed[position].is_set():
             with anyio.move_on_after(self._patience_s):
                 for earlier in self._passed[:position]:
@@ -79,11 +79,11 @@ class _Ordered:
 
 
 RESULTS = "/home/user/results"
-"""Where a box has what did not fit into an answer."""
+"""The folder in a box for results that do not fit into an answer."""
 NOT_BEGUN = "not carried out: the turn was stopped before it began"
 _ACKNOWLEDGED = ("", "sent", "ok", "done", "success")
-"""What a function gives back that sent something and has no more to say. All else may be what it
-was called for: the sum of a roll of dice, an id."""
+"""Results of a function that sent a message and returned nothing of use. The model may need any
+other result: the sum of a roll of dice, an id."""
 _KINDS = (
     (re.compile(rb"\x89PNG"), "png"),
     (re.compile(rb"\xff\xd8\xff"), "jpg"),
@@ -99,13 +99,13 @@ class CallTool(Protocol):
     async def __call__(
         self, call: GuestCall, *, position: int, outgoing: MessageSender
     ) -> CallResult:
-        """Carry it out. Messages leave through ``outgoing``."""
+        """Carry out the call. Its messages are sent through ``outgoing``."""
 
 
 class NativeCalls:
-    """Carries out the calls of one reply by ``call_tool``; ``calls`` is their log. ``name_of``
-    leads from a function's name to its tool's. ``at_once`` calls run at one time; ``result_chars``
-    bound the text of an answer."""
+    """Carries out the calls of one reply with ``call_tool``; ``calls`` logs them. ``name_of`` maps
+    a function's name to its tool's. At most ``at_once`` calls run at the same time.
+    ``result_chars`` bounds the text of an answer."""
 
     def __init__(
         self,
@@ -123,8 +123,8 @@ class NativeCalls:
         self._result_chars = result_chars
 
     async def carry_out(self, wanted: Sequence[FunctionCall]) -> list[CallAnswer]:
-        """Each call's answer, in the order of the calls. Cancelled, it ends the handlers that run,
-        and all calls are among `RunCalls.finished` all the same."""
+        """Carry out the calls and return their answers in order. If this is cancelled, running
+        handlers are cancelled, and `RunCalls.finished` still gets all calls."""
         answers: dict[int, CallAnswer] = {}
         begun: set[int] = set()
         order = SendOrder(self._calls.ctx.services.outgoing, len(wanted))
@@ -184,7 +184,8 @@ class NativeCalls:
         return CallAnswer(call=call, text=await self._bounded(position, text), media=media)
 
     async def _bounded(self, position: int, text: str) -> str:
-        """At most about ``result_chars``: beginning and end, and where the box has all of it."""
+        """Shorten a text to about ``result_chars``: its beginning, its end, and the path of the
+        whole text in the box."""
         if len(text) <= self._result_chars:
             return shortened(escape_invisible(text), self._result_chars * 2)
         data = text.encode("utf-8", "replace")
@@ -206,7 +207,8 @@ class NativeCalls:
         return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
 
     async def _save_to_box(self, name: str, data: bytes) -> str:
-        """Write a file into the box. Its path, or an empty text if there is no box."""
+        """Write a file into the box. Returns its path, or an empty text if that fails or there is
+        no box."""
         box: BoxFiles | None = self._calls.ctx.box
         if box is None:
             return ""
@@ -220,7 +222,7 @@ class NativeCalls:
 
 
 def _ends(outcome: Outcome, *, sent: bool) -> bool:
-    """Whether nothing of it needs to be read, so that the model need not be asked again."""
+    """Whether the model need not read the outcome, so that it need not be asked again."""
     match outcome:
         case BehaviorReturn():
             return True

@@ -1,4 +1,4 @@
-"""One reply of a model that calls functions natively, read to its end."""
+"""Reads one reply of a model that calls functions natively."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeReply:
-    """What arrived of a reply: its words and its calls, and how it ended."""
+    """The part of a reply that arrived: its words, its calls, and how it ended."""
 
     prose: str
     calls: tuple[FunctionCall, ...]
@@ -46,7 +46,7 @@ class NativeReader:
         return "\n".join(filter(None, ["".join(self._chunks), calls_text(self._calls)]))
 
     def usage(self, request: ChatRequest) -> RequestUsage:
-        """What the provider counted, or an estimate of what has arrived."""
+        """The usage that the provider reported, or an estimate from what has arrived."""
         return self._usage or estimate_usage(request, self.text)
 
     async def read(self, request: ChatRequest) -> NativeReply:
@@ -84,12 +84,12 @@ class NativeReader:
 
 
 def calls_text(calls: Sequence[FunctionCall]) -> str:
-    """Calls as people read them: a line of Python each."""
+    """Write calls for people: one line of Python each."""
     return "\n".join(map(_call_text, calls))
 
 
 def _call_text(call: FunctionCall) -> str:
-    # Names are the model's too: none of them may pass for more than a name.
+    # The model chose the names. A text that is no plain name is quoted.
     name = call.name if _NAME.fullmatch(call.name) else repr(call.name)
     if call.problem:
         return f"{name}(...)  # {' '.join(call.problem.split())}"

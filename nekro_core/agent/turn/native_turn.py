@@ -1,8 +1,8 @@
 """A turn in which the model calls functions natively, instead of writing code.
 
-Everything around a step is that of `Turn`. A step with calls leads to another one if the model has
-to see what came of them. Words always go to the chat, those beside calls first. Words without
-calls, or nothing at all, end the turn.
+The rest is as in `Turn`. A step with calls leads to another step if the model has to see their
+results. Words always go to the chat; words beside calls are sent before the calls. A reply without
+calls ends the turn. An empty one does so only if people have got an answer, or the second time.
 """
 
 import anyio
@@ -48,8 +48,8 @@ class NativeTurn(Turn):
         return ""
 
     async def _read_reply(self, runner: StepRunner) -> NativeReply:
-        """The model's reply, recorded in any case. Run and step are stored before the first call:
-        a restart must know what was asked for."""
+        """Read the model's reply and record it, also if that is cancelled. The run and the step are
+        stored before the first call, so that a restart knows which calls the model wanted."""
         request = runner.step.request
         reader = NativeReader(self._model, max_chars=self._settings.reply_chars)
         try:
@@ -65,7 +65,7 @@ class NativeTurn(Turn):
         return reply
 
     async def _carry_out(self, runner: StepRunner, reply: NativeReply) -> list[CallAnswer]:
-        """Every call of a reply. The run is closed in any case."""
+        """Carry out the calls of a reply. The run is closed also if this is cancelled."""
         step = runner.step
         functions = step.functions
         assert functions is not None, "a native turn's request offers functions"
@@ -95,7 +95,7 @@ class NativeTurn(Turn):
 
     async def _send_words_beside(self, reply: NativeReply) -> list[DeliveryRow]:
         """Send words beside calls to the chat before the calls, but not words that a call sends
-        itself. What became of them."""
+        itself. Returns the delivery rows."""
         given = (value for call in reply.calls for value in call.arguments.values())
         if not reply.prose or any(reply.prose == str(value).strip() for value in given):
             return []
@@ -104,8 +104,9 @@ class NativeTurn(Turn):
         return (await self._recorder.sent())[before:]
 
     async def _decide_without_calls(self, reply: NativeReply) -> str:
-        """A reply without calls ends the turn, if anybody has got an answer. People are shown the
-        calls that led to it."""
+        """Decide after a reply without calls. Words are sent and end the turn; their run shows the
+        calls that led to them. An empty reply ends it if people have got something, or the second
+        time."""
         if reply.prose:
             code = calls_text(self._context.native_calls)
             await self._replies.send_prose(reply.prose, code=code, end=reply.end)

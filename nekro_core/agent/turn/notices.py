@@ -1,4 +1,4 @@
-"""Sentences of the bot's own to a chat."""
+"""Sends the bot's own sentences to a chat."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ class NoticeSender:
         run_id: str = "",
         **values: object,
     ) -> None:
-        """Send one, in the language of these records. A failure is logged."""
+        """Send a sentence, in the language of these records. A failure is logged."""
         notice = self.text(records, key, **values)
         try:
             await self._outgoing.send(chat_key, (Text(notice),), run_id=run_id)
@@ -37,7 +37,7 @@ class NoticeSender:
             logger.error("{} could not be told {!r}: {}", chat_key, notice, error)
 
     def text(self, records: Sequence[Record], key: str, **values: object) -> str:
-        """One as text, in the language of these records."""
+        """Get a sentence, in the language of these records."""
         texts = [
             segment.text
             for record in records[-5:]

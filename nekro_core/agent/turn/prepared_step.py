@@ -1,4 +1,4 @@
-"""What one step will ask the model. A turn's first is prepared while the person may still type."""
+"""Prepares the request of a step. A turn's first is prepared while the person may still type."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ from nekro_core.tools.names import ToolSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStep:
-    """A request to the model, and what the run that it leads to will be given.
+    """A request to the model, and what the run of its reply needs.
 
     ``tools`` are those that this chat may use now, ``offered`` those that all chats of its adapter
-    have. ``functions`` are there if the model calls natively. ``changes`` is how often the chat's
-    history had changed when it was read.
+    have. ``functions`` is set if the model calls natively. ``changes`` counts the changes of the
+    chat's history up to the moment when it was read.
     """
 
     run_id: str
@@ -33,7 +33,7 @@ class PreparedStep:
     functions: FunctionSet | None = None
 
     def is_current(self, services: PromptServices) -> bool:
-        """Whether it would be prepared the same now."""
+        """Whether the history and the adapter's tools are still those that it was made from."""
         chat_key = self.ctx.chat
         return (
             services.store.messages.changes(chat_key) == self.changes
@@ -52,8 +52,8 @@ class PreparedTurn:
 
 
 def uses_native_calls(services: PromptServices, chat_key: ChatKey) -> bool:
-    """Whether the model calls functions in this chat instead of writing code. A model that cannot
-    call functions writes code whatever the settings say."""
+    """Whether the model calls functions natively in this chat instead of writing code. A model that
+    cannot do so writes code, whatever the settings say."""
     policy = services.policies.of(chat_key)
     return policy.mode == "tools" and policy.model.profile.functions
 
@@ -64,9 +64,8 @@ async def prepare_step(
     files: LazyBox,
     outgoing: MessageSender | None = None,
 ) -> PreparedStep:
-    """Read the chat and write the next request. Code sends through ``outgoing`` where it is given.
-    Plugins that look at ``files`` open the chat's box; nothing else here does. Raises
-    `StoreError`."""
+    """Read the chat and write the next request. Code sends through ``outgoing`` if it is given. The
+    chat's box is opened only if a plugin uses ``files``. Raises `StoreError`."""
     chat_key, trigger = context.chat_key, context.request.trigger_record
     changes = services.store.messages.changes(chat_key)
     run_id = uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""Looking at a model's Python without running it."""
+"""Analyses a model's Python without running it."""
 
 import ast
 import warnings
@@ -7,7 +7,7 @@ from nekro_core.tools.names import ToolSet
 
 
 def try_parse(source: str) -> ast.Module | None:
-    """The source as a tree. None if it is no Python."""
+    """Parse source. None if it is no valid Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\\d" in somebody else's string is no news to our log
         try:
@@ -17,14 +17,14 @@ def try_parse(source: str) -> ast.Module | None:
 
 
 def count_statements(source: str) -> int:
-    """Statements as the guest counts them: ``a; b`` is two, what does not parse is one."""
+    """Count statements as the code in the box does: ``a; b`` is two, invalid source is one."""
     tree = try_parse(source)
     return 1 if tree is None else len(tree.body)
 
 
 def is_no_op(text: str) -> bool:
-    """Whether a reply, or its code, is Python that does nothing on purpose: ``pass`` or comments.
-    A fence around nothing is an accident."""
+    """Whether a reply, or its code, does nothing on purpose: it has only ``pass`` or comments. An
+    empty block is an accident and does not count."""
     lines = (line.strip() for line in text.splitlines())
     code = "\n".join(line for line in lines if not line.startswith(("```", "~~~")))
     tree = try_parse(code) if code.strip() else None

@@ -1,4 +1,4 @@
-"""Records in the store what a turn does and costs while it runs, for the time after a crash too."""
+"""Stores what a turn does and costs while it runs, so that it is known after a crash."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,16 +11,16 @@ from nekro_core.llm.model import RequestUsage
 from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCall, TurnRow
 
 _REQUEST_SENT_S = 0.01
-"""Seconds by which a request to the model has left."""
+"""Seconds after which a request to the model has been sent."""
 SAID = "said"
-"""`RunRecord.stop` of a run without code: words of the model went to the chat."""
+"""`RunRecord.stop` of a run without code: words of the model were sent to the chat."""
 SAID_BESIDE = "said_beside"
-"""The same, but the words stood beside native calls and the turn goes on."""
+"""The same for words beside native calls, after which the turn goes on."""
 ANSWERED = "answered"
-"""`RunRecord.stop` of native calls: each has its answer, and the model is asked again."""
+"""`RunRecord.stop` of native calls, each of which has its answer."""
 
 PRINTED = "printed"
-"""`RunRecord.stop` of code that finished and has something to show to the model."""
+"""`RunRecord.stop` of code that finished and printed something for the model."""
 CUT_OFF = "cut_off"
 """`RunRecord.stop` of a run that the end of the process cut off. The next process writes it."""
 
@@ -38,9 +38,9 @@ class StepCost:
 
 
 class TurnRecorder:
-    """Records one turn. ``begin`` writes the turn's row: a moment after `begin_after_request`, or
-    when something else is to be written. Nothing runs before that. If the process dies before, the
-    question is still unanswered, which the next process finds as well."""
+    """Records one turn. ``begin`` writes the turn's row: shortly after `begin_after_request`, or
+    before anything else is written. No code runs before that. If the process dies earlier, the
+    question is still unanswered in the store, and the next process finds it."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class TurnRecorder:
         self._chat_key = chat_key
 
     def begin_after_request(self) -> None:
-        """Write the turn's row as soon as the model has been asked. Written at the same time, the
-        commit would delay the request."""
+        """Write the turn's row as soon as the request to the model was sent. A commit at the same
+        time would delay the request."""
         asyncio.get_running_loop().call_later(_REQUEST_SENT_S, self._begin_now)
 
     def _begin_now(self) -> Awaitable[TurnRow]:
@@ -70,7 +70,8 @@ class TurnRecorder:
         return self._begun
 
     async def turn_id(self) -> int:
-        """The turn's number, once its row is stored. Raises `StoreUnavailable`, each time."""
+        """The turn's number, once its row is stored. If it cannot be stored, this and every later
+        call raises `StoreUnavailable`."""
         if self._refused is not None:
             raise self._refused
         if self._turn is None:
@@ -95,7 +96,7 @@ class TurnRecorder:
         return self._through
 
     async def continue_after(self, steps: list[Step]) -> None:
-        """Number the steps of a resumed turn on from those that it has."""
+        """Continue the numbers of a resumed turn's steps after those that it has."""
         self._position = max((step.position + 1 for step in steps), default=0)
 
     async def mark_shown(self, seq: int) -> None:
@@ -109,14 +110,14 @@ class TurnRecorder:
         await (await self.save_run(run_id, code))
 
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
-        """Begin to store it. What is returned is done once it is stored."""
+        """Begin to store a run. The returned awaitable is done once it is stored."""
         turn_id = await self.turn_id()
         return self._store.runs.begin(
             run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
         )
 
     def save_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:
-        """Begin to store calls that have begun or are over: a restart must know of them."""
+        """Begin to store calls that have begun or ended, so that a restart knows of them."""
         return self._store.runs.add_calls(run_id, calls)
 
     async def _save_unsaved(self, run_id: str, calls: RunCalls) -> None:
@@ -128,12 +129,12 @@ class TurnRecorder:
         await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
-        """Store that native calls are over, each with its answer."""
+        """Store that native calls have ended, each with its answer."""
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output=output, stop=ANSWERED, seconds=seconds)
 
     async def end_run(self, run_id: str, reply: ModelReply, calls: RunCalls) -> None:
-        """Store that code is over."""
+        """Store that the code of a run has ended, with its result."""
         result = reply.result
         stop = result.stop.value if result else "box_lost"
         await self._save_unsaved(run_id, calls)
@@ -147,12 +148,12 @@ class TurnRecorder:
         )
 
     async def cut_run(self, run_id: str, calls: RunCalls) -> None:
-        """Store that a run was stopped from outside. Its code stays as it was when it began."""
+        """Store that a run was cancelled. Its code stays as it was stored at the beginning."""
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 
     async def end_step(self, kept: str, tail: str, cost: StepCost) -> None:
-        """Store a reply and what it cost. ``tail`` is what the run no longer took."""
+        """Store a reply and its cost. ``tail`` is the part after the end of its run."""
         await self._store.turns.add_step(
             await self.turn_id(),
             Step(
@@ -172,11 +173,11 @@ class TurnRecorder:
         self._position += 1
 
     async def sent(self) -> list[DeliveryRow]:
-        """Everything that the turn sent so far."""
+        """All messages that the turn has sent so far."""
         return await self._store.deliveries.of_turn(await self.turn_id())
 
     async def sent_in_run(self, run_id: str) -> list[DeliveryRow]:
-        """What one run sent."""
+        """The messages of one run."""
         return await self._store.deliveries.of_run(run_id)
 
     async def end(

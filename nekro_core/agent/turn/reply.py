@@ -1,4 +1,4 @@
-"""Reads one reply of the model while it is written, and runs its code while it is read."""
+"""Reads one reply while the model writes it, and runs its code meanwhile."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ _CANCEL_S = 2.0
 """Longest wait for a cancelled run; a box answers within 0.1 s or is torn down."""
 
 End = Literal["whole", "cut", "length", "broken"]
-"""How a reply ended: by itself, because its run was over, at a limit of length, or because the
-connection broke."""
+"""How a reply ended: by itself (``whole``), because its run had ended (``cut``), at a limit of
+length, or because the connection broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """What arrived of a reply, and what its code did.
+    """The part of a reply that arrived, and the result of its code.
 
-    ``kept`` is the part that the next prompt shows: all of the reply, or up to the end of the
-    statement at which the run was over. ``tail`` is the rest. ``result`` is there if code was run.
-    ``model_error`` says why the reply broke, ``box_error`` why its code could not run to its end.
+    ``kept`` is the part that the next prompt shows: the whole reply, or up to the end of the
+    statement at which the run stopped. ``tail`` is the rest. ``result`` is set if code ran.
+    ``model_error`` says why the reply broke, ``box_error`` why its code could not run to the end.
     """
 
     kept: str
@@ -51,8 +51,8 @@ class ModelReply:
 
     @property
     def shows(self) -> str:
-        """What finished code printed after it last sent something: the model is to see it. May be
-        empty."""
+        """The output of finished code after its last message was sent. The model has to see it. May
+        be empty."""
         if self.result is None or self.result.stop is not StopReason.FINISHED:
             return ""
         return self.result.fresh_output.strip()
@@ -64,8 +64,8 @@ class ModelReply:
 
 
 StartRun = Callable[[], Awaitable[Run]]
-"""Makes the run when a block of code begins, so that it is there when the first statement is.
-Raises `SandboxError`."""
+"""Makes the run when a block of code begins, so that it is ready for the first statement. Raises
+`SandboxError`."""
 
 
 class ReplyReader:
@@ -108,8 +108,8 @@ class ReplyReader:
         return self._usage or estimate_usage(request, self.text)
 
     async def read(self, request: ChatRequest) -> ModelReply:
-        """Ask, read, run. Raises `ModelError` only if nothing of the reply arrived. Other errors
-        are part of what is returned, since the reply was paid for."""
+        """Ask the model, read its reply, run the code. Raises `ModelError` only if no part of the
+        reply arrived. Other errors are part of the result, since the reply was paid for."""
         result: RunResult | None = None
         try:
             async with anyio.create_task_group() as watchers:
@@ -160,7 +160,7 @@ class ReplyReader:
                 await self._execute(event, watchers)
 
     def _prepare(self, watchers: TaskGroup) -> anyio.Event:
-        """Start the run, once, while the model goes on."""
+        """Start the run, once, while the model goes on writing."""
         if self._run_decided is None:
             self._run_decided = anyio.Event()
             watchers.start_soon(self._make_run, self._run_decided, name="beginning of the run")
@@ -186,7 +186,7 @@ class ReplyReader:
             self._box_error = error
 
     async def _watch(self, run: Run) -> None:
-        """Stop reading when the run is over, whatever the model still writes."""
+        """Stop reading when the run has ended, whatever the model still writes."""
         await run.wait()
         self._reading.cancel()
 
@@ -195,7 +195,7 @@ class ReplyReader:
         if self._end != "cut":
             last = self._code.finish()
             if self._end != "whole":
-                # A statement that nothing has decided may be half of what was meant.
+                # An incomplete statement may be half of what the model meant.
                 last = [event for event in last if isinstance(event, Prose)]
             await self._take(last, watchers)
             if not self._statements and self._end == "whole" and self._is_call(self.text):
@@ -230,7 +230,7 @@ class ReplyReader:
         )
 
     def _kept(self, text: str, ran: int) -> str:
-        """Up to the end of the statement that was the last to begin."""
+        """The text up to the end of the statement that began last."""
         last: CodeStatement | None = None
         for last in self._statements:
             ran -= count_statements(last.source)
@@ -241,7 +241,7 @@ class ReplyReader:
         return "".join(_lines(text)[: last.line - 1 + last.source.count("\n")])
 
     def _numbered(self) -> list[str]:
-        """The code as it ran, with empty lines where the reply has prose: lines keep numbers."""
+        """The code with empty lines in the place of prose, so that lines keep their numbers."""
         parts: list[str] = []
         line = 1
         for statement in self._statements:

@@ -1,7 +1,7 @@
-"""What the model is told of a step before the next one.
+"""Writes the report on a step, which the model reads before the next one.
 
-Output, tracebacks and results may hold anything that somebody in the chat or on the net wrote, so
-it is a `QuotedText`, whose lines get the mark ``>`` when they are shown, as those of the history.
+Output, tracebacks and results may contain text of people in the chat or on the net. So each is a
+`QuotedText`, whose lines get the mark ``>`` when they are shown, like the history.
 """
 
 from collections.abc import Sequence
@@ -56,8 +56,8 @@ def step_report(
     again: bool = False,
     nothing: bool = False,
 ) -> tuple[PromptContent, ...]:
-    """All that the next step needs to know of this one. ``again`` says that its output is that of
-    the step before, ``nothing`` that nobody has got anything of it."""
+    """The report on a step. ``again`` says that its output is the same as that of the step before,
+    ``nothing`` that it sent nothing and printed nothing."""
     lines: list[str | QuotedText] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:
@@ -97,8 +97,8 @@ def step_report(
 def native_step_report(
     reply: NativeReply, sent: Sequence[DeliveryRow]
 ) -> tuple[PromptContent, ...]:
-    """What the answers to a reply's calls do not tell: that the reply was cut, and what became of
-    its words. May be empty."""
+    """The report on what the answers to a reply's calls do not say: that the reply was cut, and
+    whether its words were sent. May be empty."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
     return (PromptLines(tuple(lines)),) if lines else ()
@@ -112,7 +112,7 @@ _NOTHING: dict[End, str] = {
 
 
 def empty_report(end: End) -> tuple[PromptContent, ...]:
-    """The report on a reply in which there was nothing of use, by how it ended."""
+    """The report on a reply without words and code, by how it ended."""
     empty = "[error] Your reply was empty. Reply with a block fenced as ```python; to stay silent, "
     empty += "with `pass` in it."
     return (PromptLines((_NOTHING.get(end, empty),)),)
@@ -125,7 +125,7 @@ def native_empty_report(end: End) -> tuple[PromptContent, ...]:
 
 
 def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
-    """Each message that was sent, and what is known of it."""
+    """A line for each message that was sent, with its state."""
     if not rows:
         return []
     lines = ["[sent] People got this from you already; do not send it again:"]
@@ -140,8 +140,8 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
 
 
 def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | QuotedText]:
-    """What a turn had done before a restart, run by run: the code as far as it is known, what it
-    called, printed and ran into."""
+    """What a turn did before a restart, run by run: its code as far as it is known, its calls, its
+    output and its error."""
     lines: list[str | QuotedText] = []
     for run, calls in runs:
         if run.stop == SAID:

@@ -1,4 +1,4 @@
-"""The calls of one run: which tool each calls, what came of it, and the log of them all."""
+"""Carries out the calls of one run and logs them."""
 
 import asyncio
 import itertools
@@ -40,15 +40,15 @@ in memory until the run is over."""
 
 _SAVED_WITHIN_S = 0.02
 """Seconds. A call is written to the store this long after its beginning and after its end, so that
-a restart knows of it. Calls of the same 20 ms are written together: a loop makes a thousand calls
-in a moment."""
+a restart knows of it. Calls of the same 20 ms are written together, since a loop can make a
+thousand calls in a moment."""
 IN_PROGRESS = ""
-"""`ToolCall.outcome` of a call that is not over."""
+"""`ToolCall.outcome` of a call that has not ended."""
 
 Note = Callable[[str], Awaitable[object]]
-"""Puts a system line into the chat's record."""
+"""Adds a system line to the chat's history."""
 SaveCalls = Callable[[Sequence[ToolCall]], object]
-"""Writes calls to the store. Their place in the queue of writes is taken before it returns."""
+"""Writes calls to the store. They are in the queue of writes when it returns."""
 
 
 def _save_nowhere(_: Sequence[ToolCall]) -> None:
@@ -57,7 +57,7 @@ def _save_nowhere(_: Sequence[ToolCall]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What came of a call. ``sent`` says whether a message of it left, or may have."""
+    """The result of a call. ``sent`` says whether it sent a message, or may have."""
 
     outcome: Outcome
     sent: bool = False
@@ -69,7 +69,7 @@ class CallSender:
     def __init__(self, outgoing: MessageSender) -> None:
         self._outgoing = outgoing
         self.sent = False
-        """Whether a message of it left, or may have."""
+        """Whether the call sent a message, or may have."""
 
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
@@ -81,7 +81,7 @@ class CallSender:
 
 
 class RunCalls:
-    """Carries out a run's calls and logs them. Who asks and in which chat comes from ``ctx``, never
+    """Carries out a run's calls and logs them. The person and the chat come from ``ctx``, never
     from arguments. ``save`` writes the log; without it, the owner writes `finished`."""
 
     def __init__(
@@ -95,15 +95,16 @@ class RunCalls:
         save: SaveCalls = _save_nowhere,
     ) -> None:
         self.ctx = ctx
-        """The context of every call. Each call gets a copy with a sender of its own."""
+        """The context of every call. Each call gets a copy with a separate sender."""
         self.finished: list[ToolCall] = []
-        """The log: calls that are over, and those that were skipped."""
+        """The log: calls that have ended, and those that were skipped."""
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
-        """What the model is to see next, each with the name of the function that gave it."""
+        """What the model has to see next: each function's name, and what it returned."""
         self.recorded = False
-        """Whether a ``BEHAVIOR`` did something of which the chat's record tells."""
+        """Whether a ``BEHAVIOR`` did something that was noted in the chat's history."""
         self.unread = ""
-        """What a search found, until one of the finds is called: the model has yet to see it."""
+        """The result of a search that the model has yet to see; empty once a tool that was not
+        shown in full is called."""
         self._tools = tools
         self._note = note
         self._clock = clock
@@ -121,9 +122,9 @@ class RunCalls:
         position: int | None = None,
         outgoing: MessageSender | None = None,
     ) -> CallResult:
-        """Carry out one call and log it, whatever comes of it. What a ``BEHAVIOR`` did is noted in
-        the chat's record too. ``position`` is the call's place among those of its reply. Messages
-        leave through ``outgoing``, if given."""
+        """Carry out one call and log it, also if it fails. What a ``BEHAVIOR`` did is also noted in
+        the chat's history. ``position`` is the call's place among those of its reply. Messages are
+        sent through ``outgoing``, if given."""
         began, started = self._clock(), self._wall()
         outcome_text = "cut off: the run ended before the tool did"
         index = next(self._positions) if position is None else position
@@ -175,8 +176,8 @@ class RunCalls:
         return f"there is no function {name!r}" + (f"; there is {similar}" if similar else "")
 
     def code_answer(self, name: str, result: CallResult) -> Answer:
-        """What the code gets back from its call of this function. What the code prints before a
-        call that sent something needs no further step: such an answer is a checkpoint."""
+        """The answer for code that called this function. The answer is a checkpoint if the call
+        sent something: output that was printed before it needs no further step."""
         match result.outcome:
             case ToolReturn(value):
                 return CallReturn(value, checkpoint=result.sent)
@@ -185,7 +186,7 @@ class RunCalls:
                 self.observed.append((name, tuple(map(model_part, media_content(media, index)))))
                 return CallReturn(indexed_text(text, media, index), checkpoint=result.sent)
             case BehaviorReturn(text):
-                # The chat's record has it.
+                # The chat's history has it.
                 return CallReturn(text, shown=False, checkpoint=result.sent)
             case Observation(text):
                 self.observed.append((name, (TextPart(text),)))
@@ -199,7 +200,7 @@ class RunCalls:
                 assert_never(result.outcome)
 
     def take_unsaved(self) -> list[ToolCall]:
-        """Finished calls that are not in the store yet. The caller writes them."""
+        """Take the ended calls that are not in the store yet. The caller writes them."""
         if self._save_timer is not None:
             self._save_timer.cancel()
             self._save_timer = None
@@ -223,7 +224,7 @@ class RunCalls:
     def record_skipped(
         self, position: int, name: str, arguments: Mapping[str, Any], why: str
     ) -> None:
-        """Log a call that was asked for and not carried out."""
+        """Log a call that was requested but not carried out."""
         self.finished.append(
             ToolCall(
                 position=position,
@@ -237,7 +238,7 @@ class RunCalls:
 
 
 def guest_functions(tools: ToolSet) -> list[GuestFunction]:
-    """The tools as the guest binds them."""
+    """The tools as functions for the code in the box."""
     return [
         GuestFunction(names=named.names, signature=parameters_text(named.tool), doc=doc(named.tool))
         for named in tools.named
@@ -258,7 +259,7 @@ def model_part(content: Content) -> Part:
 
 
 def arguments_text(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """Arguments as people read them: JSON, long texts and lists cut."""
+    """Write arguments for people: as JSON, with long texts and lists cut."""
     values = {"args": [_bounded(value) for value in args]} if args else {}
     text = json.dumps({**values, **_bounded(kwargs)}, ensure_ascii=False)
     if len(text) <= _ARGUMENTS_CHARS:

@@ -1,4 +1,4 @@
-"""What prompts and turns need of the rest of the bot. `AgentRuntime` hands it in."""
+"""The parts of the bot that prompts and turns need. `AgentRuntime` passes them in."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -50,8 +50,8 @@ class PromptPlugins(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptServices:
-    """What a prompt is made from. ``policies`` say which model and which settings count in a chat,
-    ``wall`` counts seconds since 1970. Without ``transcriber`` voices have no words."""
+    """What a prompt is made from. ``policies`` has the model and the settings of each chat.
+    ``wall`` counts seconds since 1970. Without ``transcriber`` voices have no transcript."""
 
     store: Store
     plugins: PromptPlugins
@@ -66,7 +66,7 @@ class PromptServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnServices(PromptServices):
-    """What a turn needs besides, to act: ``outbox`` sends, ``inbox`` takes notes into a chat's
+    """What a turn needs in addition, to act. ``outbox`` sends, ``inbox`` adds notes to a chat's
     history, ``run_limits`` bound each run, ``clock`` is monotonic (seconds)."""
 
     inbox: Inbox

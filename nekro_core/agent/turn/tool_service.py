@@ -1,4 +1,4 @@
-"""The bot's tools for programs that are not its own model: over HTTP, and through it over MCP."""
+"""Offers the bot's tools to other programs, over HTTP and, built on that, over MCP."""
 
 import uuid
 from collections.abc import Mapping
@@ -23,14 +23,15 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 NO_CHAT = ChatKey("tools", ChatKind.PRIVATE, "outside")
-"""Owns the boxes of those who chose no chat. No account has this instance: nothing can be sent."""
+"""The owner of the boxes of calls without a chat. No account has this instance, so nothing can be
+sent."""
 _AT_ONCE = 16
 _LAST_WORDS_S = 5.0
 
 
 class AgentToolService:
-    """Implements `ToolService`. Each call is stored as a run without a turn, with
-    its arguments and times, before it is carried out."""
+    """Implements `ToolService`. Each call is stored as a run without a turn. The run is stored
+    before the call is carried out, its log and times afterwards."""
 
     def __init__(self, services: TurnServices) -> None:
         self._services = services
@@ -38,8 +39,8 @@ class AgentToolService:
         self._chatless: tuple[ToolSet, ToolSet] | None = None
 
     async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
-        """The boxes' eight tools, then the plugins', with those that they choose by the chat;
-        without a chat those that need none."""
+        """The eight tools of boxes, then the plugins' tools of the chat. Without a chat, only
+        plugins' tools that need none."""
         boxes = [
             OfferedTool(
                 name=tool["name"], description=tool["description"], schema=tool["inputSchema"]
@@ -59,7 +60,7 @@ class AgentToolService:
     async def call(
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolAnswer:
-        """Carry a call out; cancelled, it ends what runs. Raises `StoreError`."""
+        """Carry out a call. Cancelling this cancels the tool. Raises `StoreError`."""
         store, clock = self._services.store, self._services.clock
         tools, functions = await self._functions(chat_key)
         call = FunctionCall(call_id="1", name=name, arguments=arguments)

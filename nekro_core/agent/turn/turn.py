@@ -1,9 +1,9 @@
-"""The life of a turn, from what woke it until there is no more to do.
+"""Runs a turn, from the record that woke it until there is no more to do.
 
-A `Turn` takes one step after another. What it knows so far is its `TurnContext`. Before each step
-`prepare_step` writes from this what the model will be asked: a `PreparedStep`. A `StepRunner` then
-asks the model, runs the code that it writes, and records both. `Turn._decide` looks at what came of
-the step, and ends the turn or has it go on.
+A `Turn` takes one step after another. Its `TurnContext` collects what it knows. Before each step
+`prepare_step` writes the request to the model from this: a `PreparedStep`. A `StepRunner` then asks
+the model, runs the code that it writes, and records both. `Turn._decide` reads the results of the
+step and decides whether there is another one.
 """
 
 from collections.abc import Awaitable
@@ -64,8 +64,8 @@ _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
 
 
 class Turn:
-    """One turn; `run` is called once. The caller ends ``recorder`` with what `run` returns.
-    ``prepared`` is the first step, where it was prepared before."""
+    """One turn. `run` is called once. The caller ends ``recorder`` with what `run` returns.
+    ``prepared`` is the first step, if it was prepared before."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Turn:
         self._was_warned_of_silence = False
 
     async def run(self) -> str:
-        """Take steps until there is no more to do. Returns why the turn is over, in a word."""
+        """Take steps until there is no more to do. Returns why the turn ended, in a word."""
         if self._request.resumed and await self._resume():
             return "finished"
         stop = "limit_seconds"
@@ -108,7 +108,7 @@ class Turn:
         return stop
 
     async def _resume(self) -> bool:
-        """Learn what the dead process did in this turn. Whether it had answered already."""
+        """Read what the earlier process did in this turn. Returns whether it had answered."""
         turn_id, store = await self._recorder.turn_id(), self._services.store
         await self._recorder.continue_after(await store.turns.steps(turn_id))
         runs = await store.runs.of_turn(turn_id)
@@ -145,11 +145,11 @@ class Turn:
                 return stop
 
     def _cannot_act_because(self) -> str:
-        """Why no code can run, as far as that is known before the model is paid for some."""
+        """Why no code can run, if that is known before the model is asked; else empty."""
         return self._services.boxes.unavailable
 
     async def _take_step(self) -> str:
-        """Ask once, run what came. Returns why the turn is over, or nothing."""
+        """Ask the model once and run its code. Returns why the turn ended; empty if it goes on."""
         step = await self._next_step()
         await self._recorder.mark_shown(self._context.through_seq)
         return await self._act(
@@ -172,14 +172,14 @@ class Turn:
         return await prepare_step(self._services, self._context, self._files, outgoing)
 
     async def _act(self, runner: "StepRunner") -> str:
-        """Ask the model and do what it says. Returns as `_take_step`."""
+        """Ask the model, run its code, and decide. Returns as `_take_step`."""
         reply = await runner.run()
         if not reply.statements:
             return await self._decide_without_code(reply)
         return await self._decide(reply, runner)
 
     async def _decide(self, reply: ModelReply, runner: "StepRunner") -> str:
-        """Whether code leads to another step (nothing is returned), else why the turn is over."""
+        """Decide after code. Returns why the turn ended; empty leads to another step."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
@@ -198,7 +198,7 @@ class Turn:
             return await self._count_failure()
         self._failures = 0
         if calls.unread:
-            return ""  # It searched, and has yet to see what there is.
+            return ""  # The model searched and has yet to see the result.
         if silent and not self._was_warned_of_silence:
             self._was_warned_of_silence = True
             return ""
@@ -212,16 +212,17 @@ class Turn:
         return "limit_repairs"
 
     def _is_silent(self, reply: ModelReply, calls: RunCalls) -> bool:
-        """Whether code finished and nobody learns anything of it: nothing was sent in the whole
-        turn, noted in the record or said beside it, there is nothing to show, and it is not
-        ``pass``."""
+        """Whether code finished without any effect for people or the model: the whole turn sent
+        nothing, the code noted nothing and printed nothing, the reply has no words, and it is not
+        only ``pass``."""
         acted = self._replies.sent or reply.prose or calls.recorded
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return finished and not acted and not reply.shows and not is_no_op(reply.code)
 
     async def _decide_by_output(self, reply: ModelReply, *, answered: bool) -> str:
-        """Code finished. What it has to show leads to another step, unless the same code had just
-        this to show, or other code twice. ``answered`` says whether it sent something."""
+        """Decide after code that finished. Its output leads to another step, unless the same code
+        printed the same before, or the last three steps printed the same. ``answered`` says whether
+        it sent something."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0
@@ -238,7 +239,7 @@ class Turn:
         return "finished"
 
     async def _decide_without_code(self, reply: ModelReply) -> str:
-        """The same after a reply without code."""
+        """Decide after a reply without code."""
         if reply.prose:
             await self._replies.send_prose(reply.prose, end=reply.end)
             return "finished"
@@ -259,7 +260,8 @@ class Turn:
         return "empty_reply"
 
     async def _end_without_model(self, error: ModelError) -> str:
-        """A model that does not answer: one sentence for the chat, the reason for the operator."""
+        """End the turn after an error of the model: one sentence for the chat, the reason in the
+        log."""
         kind = next((word for known, word in _MODEL_ERRORS if isinstance(error, known)), "rejected")
         logger.error("the model did not answer {}: {}", self._request.chat_key, error)
         await self._replies.notify(f"model.{kind}")
@@ -268,7 +270,7 @@ class Turn:
 
 class StepRunner:
     """Takes one step: asks the model, runs the code that it writes, answers the calls of the code,
-    and records all of it. ``limits`` pay for it."""
+    and records all of it. ``limits`` count its cost."""
 
     def __init__(
         self,
@@ -326,8 +328,8 @@ class StepRunner:
         return reply
 
     async def start_run(self) -> Run:
-        """Start a run in the box as soon as the model's code begins. The code starts while the run
-        is being stored; only its calls wait for that."""
+        """Start a run in the box when the model's code begins. The code runs while the run is being
+        stored. Only its calls wait for that."""
         box = await self._box.open()
         await self.store_run()
         self._box.has_run = True
@@ -340,7 +342,7 @@ class StepRunner:
         )
 
     async def store_run(self, code: str = "") -> Awaitable[object]:
-        """Begin to store the run. What is returned is done once it is stored."""
+        """Begin to store the run. The returned awaitable is done once it is stored."""
         self._run_stored = stored = await self._recorder.save_run(self.run_id, code)
         self._context.runs.add(self.run_id)
         return stored
@@ -365,7 +367,7 @@ class StepRunner:
         return self.calls.code_answer(call.name, await self.answer_call(call))
 
     def pay(self, usage: RequestUsage) -> StepCost:
-        """What the reply cost, counted against the limits."""
+        """Count the reply against the limits, and return its cost."""
         profile = self._model.profile
         cost = StepCost(
             started=self._started,

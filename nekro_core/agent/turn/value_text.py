@@ -1,4 +1,4 @@
-"""What a tool's handler returned, as text for a model that calls functions natively."""
+"""Writes what a tool's handler returned as text, for a model that calls functions natively."""
 
 import dataclasses
 import itertools
@@ -14,13 +14,13 @@ from pydantic import BaseModel
 
 _DEPTH = 20
 _ITEMS = 50_000
-"""Items of all lists and dicts together: a model reads no more, and the event loop has other chats
-to serve."""
+"""Items of all lists and dicts together. A model reads no more, and converting more would block the
+event loop."""
 
 
 def value_text(value: Any) -> str:
-    """A text unchanged, anything else as JSON. An object of a plugin is shown by its public fields,
-    without methods and address; bytes are shown by their number."""
+    """A text unchanged, anything else as JSON. An object is shown by its public fields, without
+    methods and address. Of bytes only their number is shown."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return str.__str__(value)
     return json.dumps(_Plain().of(value, _DEPTH), ensure_ascii=False)
@@ -38,13 +38,13 @@ _SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
 
 
 class _Plain:
-    """Values as JSON has them. ``left`` items are still taken."""
+    """Converts values to those of JSON. It takes ``left`` more items."""
 
     def __init__(self) -> None:
         self.left = _ITEMS
 
     def of(self, value: Any, depth: int) -> Any:
-        """One value."""
+        """Convert one value."""
         if isinstance(value, Enum):
             return self.of(value.value, depth)
         for types, convert in _SCALARS:

@@ -1,4 +1,4 @@
-"""A plugin's task: its kind, what it says of itself, and its handle."""
+"""A plugin's background task: its type, the states that it reports, and its handle."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
@@ -14,7 +14,7 @@ from nekro_core.system.errors import NekroError
 
 
 class TaskSignal(StrEnum):
-    """Where a task stands."""
+    """The state of a task."""
 
     PROGRESS = "progress"
     SUCCESS = "success"
@@ -23,19 +23,19 @@ class TaskSignal(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing comes after it."""
+        """Whether the task has ended with it."""
         return self is not TaskSignal.PROGRESS
 
 
 class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
-    """One word of a task: it yields them, and the last one says how it ended.
+    """One report of a task. A task yields them, and the last one says how it ended.
 
     Attributes:
-        signal: Where the task stands.
-        message: What people may read.
+        signal: The state of the task.
+        message: A text for people.
         percent: 0 to 100.
-        data: What came of it.
-        error: What it failed with.
+        data: The result.
+        error: The error of a failed task.
     """
 
     signal: TaskSignal
@@ -46,57 +46,57 @@ class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task is over with it."""
+        """Whether the task has ended with it."""
         return self.signal.is_terminal
 
     @classmethod
     def report_progress(cls, message: str, percent: float = 0) -> Self:
-        """It goes on.
+        """Report that the task goes on.
 
         Args:
             message: What it does now.
             percent: 0 to 100.
 
         Returns:
-            A word that ends nothing.
+            A report that does not end the task.
         """
         return cls(signal=TaskSignal.PROGRESS, message=message, percent=percent)
 
     @classmethod
     def success(cls, message: str = "", data: Any = None) -> Self:
-        """It is done.
+        """Report that the task is done.
 
         Args:
             message: What was done.
-            data: What came of it.
+            data: The result.
 
         Returns:
-            A last word, with 100 percent.
+            A final report, with 100 percent.
         """
         return cls(signal=TaskSignal.SUCCESS, message=message, percent=100, data=data)
 
     @classmethod
     def fail(cls, message: str = "", error: BaseException | str | None = None) -> Self:
-        """It cannot be done.
+        """Report that the task failed.
 
         Args:
-            message: Why it cannot be done.
-            error: What was raised, or its text.
+            message: Why it failed.
+            error: The exception, or its text.
 
         Returns:
-            A last word.
+            A final report.
         """
         return cls(signal=TaskSignal.FAIL, message=message, error=error)
 
     @classmethod
     def cancel(cls, message: str = "") -> Self:
-        """It was called off.
+        """Report that the task was cancelled.
 
         Args:
-            message: Why it was called off.
+            message: Why it was cancelled.
 
         Returns:
-            A last word.
+            A final report.
         """
         return cls(signal=TaskSignal.CANCEL, message=message)
 
@@ -106,19 +106,19 @@ Work = Callable[..., Any]
 
 
 class TaskType(msgspec.Struct, frozen=True):
-    """A kind of task, as `NekroPlugin.mount_async_task` declares it."""
+    """A type of task, as `NekroPlugin.mount_async_task` declares it."""
 
     name: str
     work: Work
 
 
 class AwaitableBool(int):
-    """True or false. Plugins write ``task.cancel(id)`` and ``await task.cancel(id)``,
-    ``handle.is_cancelled`` and ``handle.is_cancelled()``: each gives the answer, where a plain
-    bool would be an error or a method always true."""
+    """A bool that can be awaited and called. Plugins write ``task.cancel(id)`` and ``await
+    task.cancel(id)``, ``handle.is_cancelled`` and ``handle.is_cancelled()``, and each form works.
+    A plain bool cannot be awaited or called; a method without a call is always true."""
 
     def __call__(self) -> bool:
-        """The same as a bool."""
+        """The value as a bool."""
         return bool(self)
 
     def __await__(self) -> Generator[Any, None, bool]:
@@ -130,15 +130,15 @@ class AwaitableBool(int):
 
 
 _MAX_KEPT = 64
-"""Words of `AsyncTaskHandle.notify` that nobody waits for yet."""
+"""Keys with a wait or an unread value. With as many, `AsyncTaskHandle.notify` refuses new keys."""
 
 
 class WaitCancelled(NekroError):
-    """Nothing will come of what was waited for: `AsyncTaskHandle.cancel_wait` was called."""
+    """A wait was ended without a value: `AsyncTaskHandle.cancel_wait` was called."""
 
 
 class _Slot:
-    """One thing that is waited for."""
+    """The value of one key, and the event that says whether it has come."""
 
     def __init__(self) -> None:
         self.decided = anyio.Event()
@@ -147,16 +147,16 @@ class _Slot:
 
 
 class AsyncTaskHandle:
-    """Given to the task as its first argument, and by `task.start` to whoever started it.
+    """The handle of a task. The task gets it as its first argument, and `task.start` returns it.
 
-    It can be awaited, which gives itself at once: plugins write ``await task.start(...)`` too.
+    Awaiting it returns the handle at once, since some plugins write ``await task.start(...)``.
 
     Args:
         task_id: Tells tasks of one type apart.
         chat_key: The text form of the chat's key.
         plugin: The plugin's object.
         task_type: The name under which it was mounted.
-        journal: Where lines for the agent go; None for a handle that was made by hand.
+        journal: Adds lines to the chat's history; None for a handle that was made by hand.
     """
 
     def __init__(
@@ -174,9 +174,9 @@ class AsyncTaskHandle:
         """The plugin's object, a `NekroPlugin`."""
         self.task_type = task_type
         self.state: TaskCtl | None = None
-        """Its newest word."""
+        """Its newest report."""
         self.is_cancelled = AwaitableBool(False)
-        """Whether it was called off."""
+        """Whether it was cancelled."""
         self._journal = journal
         self._slots: dict[str, _Slot] = {}
 
@@ -185,14 +185,14 @@ class AsyncTaskHandle:
         return self
 
     async def wait(self, key: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as plugins write it
-        """Wait for what `notify` gives under a key.
+        """Wait for the value that `notify` sets for a key.
 
         Args:
             key: The key.
-            timeout: Seconds to wait; None for any time.
+            timeout: Seconds to wait; None waits for ever.
 
         Returns:
-            What `notify` was given.
+            The value that `notify` was given.
 
         Raises:
             TimeoutError: Nothing came in time.
@@ -210,14 +210,14 @@ class AsyncTaskHandle:
         return slot.data
 
     def notify(self, key: str, data: Any = None) -> bool:
-        """Hand something to whoever waits for it, or will.
+        """Set the value of a key, for a `wait` that runs now or comes later.
 
         Args:
             key: The key.
-            data: What `wait` gives.
+            data: The value that `wait` returns.
 
         Returns:
-            False where 64 keys are kept or waited for already.
+            False if the handle has 64 other keys already; the value is lost then.
         """
         slot = self._slots.get(key)
         if slot is None:
@@ -229,13 +229,13 @@ class AsyncTaskHandle:
         return True
 
     def cancel_wait(self, key: str) -> bool:
-        """Let nobody wait for this key any longer.
+        """End the wait for a key with `WaitCancelled`, or drop a value that was not fetched.
 
         Args:
             key: The key.
 
         Returns:
-            False where nobody did and nothing was kept.
+            False if the key had neither.
         """
         slot = self._slots.pop(key, None)
         if slot is None:
@@ -245,12 +245,12 @@ class AsyncTaskHandle:
         return True
 
     def cancel_all(self) -> None:
-        """Let nobody wait for anything any longer."""
+        """Call `cancel_wait` for all keys."""
         for key in [*self._slots]:
             self.cancel_wait(key)
 
     async def notify_agent(self, message: str, trigger: bool = True) -> None:
-        """Add a line to the record of the task's chat.
+        """Add a line to the history of the task's chat.
 
         Args:
             message: The line.
@@ -265,14 +265,14 @@ class AsyncTaskHandle:
 
 
 class NoteWriter(Protocol):
-    """Where a task's lines for the agent go (`nekro_core.plugins.authoring.services.Journal`)."""
+    """Adds a task's lines for the agent (`nekro_core.plugins.authoring.services.Journal`)."""
 
     async def note(self, chat_key: ChatKey, text: str, *, trigger: bool = False) -> None:
         """Add a system line; with ``trigger`` the agent of the chat answers it."""
 
 
 class TaskOwner(Protocol):
-    """What tasks need of the plugin that starts them (`NekroPlugin`)."""
+    """The part of a plugin that its tasks need (`NekroPlugin`)."""
 
     @property
     def key(self) -> str:
@@ -280,27 +280,27 @@ class TaskOwner(Protocol):
 
     @property
     def declared(self) -> Sequence[object]:
-        """What the plugin has declared; its `TaskType` values are among it."""
+        """The values that the plugin declared, its `TaskType` values among them."""
 
     @property
     def effects(self) -> UndoStack:
-        """Where the undoing of a task is written down."""
+        """The undo steps of the plugin. A task adds one."""
 
     @property
     def tasks(self) -> OwnedTasks:
-        """Where the task runs."""
+        """The tasks of the plugin, which run it."""
 
     def acting(self) -> AbstractContextManager[None]:
         """Enter this around the plugin's code."""
 
 
 OnTerminal = Callable[[TaskCtl], Any]
-"""Is told a task's last word; may be async."""
+"""Called with a task's final report; may be async."""
 
 
 class TaskService(Protocol):
     """The tasks of all plugins of a bot (`nekro_core.plugins.tasks.runner.TaskRunner`). A task is
-    known by its type and id; an id alone finds the first of it."""
+    identified by its type and id. An id alone finds the first task that has it."""
 
     def start(
         self,
@@ -319,16 +319,16 @@ class TaskService(Protocol):
         """The handle of a task that runs."""
 
     def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
-        """The newest word of a task; None where nothing is known."""
+        """The newest report of a task; None for an unknown task."""
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Whether it runs."""
+        """Whether a task runs."""
 
     def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Call a task off. False where it does not run."""
+        """Cancel a task. False if it does not run."""
 
     def stop_all(self) -> int:
-        """Call off all tasks; how many those were."""
+        """Cancel all tasks. Returns how many."""
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
-        """The handles of all that run."""
+        """The handles of all running tasks."""

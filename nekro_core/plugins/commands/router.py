@@ -1,6 +1,5 @@
-"""Commands on the message's way: known among all messages, run for who typed them, and their
-questions restored after a restart.
-
+"""Recognizes commands among all messages, starts them, and restores their questions after a
+restart.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Vectors of texts: from an endpoint, or without one."""
+"""Makes embedding vectors of texts: with an endpoint, or locally without a model."""
 
 import hashlib
 import math
@@ -15,7 +15,7 @@ from nekro_core.llm.model import ModelError, ModelUnreachable, RequestRejected
 from nekro_core.tools.outcome import InvalidValue
 
 DIMENSIONS = 1024
-"""Of a vector that is made without an endpoint, unless another number is asked for."""
+"""Of a vector that is made locally, unless the caller asks for another number."""
 _MOST_DIMENSIONS = 8192
 _MOST_BODY = 64 * 1024 * 1024
 _CHARACTERS = 20_000
@@ -23,11 +23,13 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def embed_locally(text: str, dimensions: int | None = None) -> list[float]:
-    """A vector by the words and their pieces, of length 1: near are texts that share them.
+    """Make a vector of length 1 from a text's words and character n-grams. Texts that share them
+    are near each other.
 
-    Two letters of a Chinese or Japanese text and three of others are a piece, hashed to a place and
-    a sign (feature hashing, Weinberger et al. 2009). It knows nothing of meaning: "cat" and
-    "feline" are strangers. Equal on every machine. Raises `ValueError` for strange dimensions.
+    Each n-gram (three characters of an ASCII word, else one and two) is hashed to a place and a
+    sign (feature hashing, Weinberger et al. 2009). Meaning does not count: "cat" and "feline" are
+    not near. The result is the same on every machine. Raises `ValueError` unless ``dimensions`` is
+    8 to 8192.
     """
     size = dimensions or DIMENSIONS
     if not 8 <= size <= _MOST_DIMENSIONS:
@@ -38,7 +40,7 @@ def embed_locally(text: str, dimensions: int | None = None) -> list[float]:
         vector[(digest >> 1) % size] += (1.0 if digest & 1 else -1.0) * (1.0 + math.log(count))
     length = math.sqrt(math.fsum(value * value for value in vector))
     if not length:
-        vector[0], length = 1.0, 1.0  # nowhere in particular, but a direction all the same
+        vector[0], length = 1.0, 1.0  # a text without words gets a fixed direction
     return [value / length for value in vector]
 
 
@@ -57,7 +59,7 @@ def _pieces(text: str) -> Counter[str]:
 
 
 class EmbeddingEndpoint:
-    """``/embeddings`` of an OpenAI-compatible address. Make one for each request."""
+    """A client of ``/embeddings`` at an OpenAI-compatible address. Make one for each request."""
 
     def __init__(self, base_url: str, api_key: str, *, proxy: str = "", timeout_s: float) -> None:
         self._url = f"{base_url.rstrip('/')}/embeddings"

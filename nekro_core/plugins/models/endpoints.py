@@ -1,4 +1,4 @@
-"""The models that plugins may ask: the bot's own, and any endpoint that they name."""
+"""Gives plugins the models that they may ask: the bot's own, and any endpoint that they name."""
 
 import json
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.models.metered import MeteredModel, UsageLedger
 
 _MOST_KEPT = 16
-"""Endpoints whose connections are kept; the one unused longest is closed."""
+"""Endpoints whose connections stay open. Beyond that, the least recently used one is closed."""
 
 
 class PluginModels:
@@ -42,8 +42,8 @@ class PluginModels:
     async def chat(
         self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
     ) -> MeteredModel:
-        """Get the model of this name at this address; without an address the bot's own, whatever
-        the name. Raises `RequestRejected` for what cannot be an endpoint."""
+        """Get the model of this name at this address. Without an address it is the bot's own,
+        whatever the name. Raises `RequestRejected` if the values make no valid endpoint."""
         base_url = base_url.strip().rstrip("/")
         if not base_url:
             return self.own
@@ -58,7 +58,7 @@ class PluginModels:
         return MeteredModel(found, self.ledger)
 
     def price(self, base_url: str, model: str) -> Price:
-        """Get what the operator says a model costs; zero where the operator named no such model."""
+        """Get the operator's price of a model; zero if the operator configured no such model."""
         wanted = base_url.strip().rstrip("/"), model
         known = (each for each in self._others.values() if self._mine(each)[:2] == wanted)
         return next((each.price for each in known), Price())
@@ -76,7 +76,7 @@ class PluginModels:
         if (settings := next(known, None)) is not None:
             given = settings.model_dump(include=set(LLMSettings.model_fields))
         given |= {"base_url": base_url, "model": model, "api_key": api_key, "proxy": proxy}
-        # What the provider's own fields are is said with each request.
+        # The provider's extra fields come with each request.
         given["extra_body"] = {}
         try:
             return self._make(LLMSettings(**given))

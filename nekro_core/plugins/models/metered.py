@@ -1,5 +1,4 @@
-"""Counts what plugins ask of models, for the turn, the chat and the person on whose behalf they
-ask."""
+"""Counts plugins' requests to models, for the turn, the chat and the person that they serve."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -36,7 +35,7 @@ class UsageLedger:
         self._wall = wall
 
     def check(self) -> None:
-        """Raises `QuotaExceeded` where the asking turn may use no more."""
+        """Raises `QuotaExceeded` if the turn of the current call may use no more."""
         call = current_call()
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
             raise QuotaExceeded(f"no more may be asked of a model in this turn: {why}")
@@ -79,7 +78,7 @@ class MeteredModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """The model's."""
+        """The profile of the inner model."""
         return self._model.profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
@@ -91,7 +90,7 @@ class MeteredModel:
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
-        """See `ChatModel.stream`. Raises `QuotaExceeded` as well, where a limit is reached."""
+        """See `ChatModel.stream`. Also raises `QuotaExceeded` if a limit is reached."""
         self._ledger.check()
         async with (
             self._model.stream(request) as deltas,
@@ -111,7 +110,7 @@ class MeteredModel:
                     usage = delta
                 yield delta
         finally:
-            # Whoever goes before the end has paid for what had come.
+            # A caller that stops early pays for what had arrived.
             if usage is None and words:
                 usage = estimate_usage(request, "".join(words))
             if usage is not None:

@@ -37,7 +37,7 @@ class TaskFunctions:
             chat_key: The text form of the chat's key.
             plugin: The plugin's object.
             *args: Arguments of the task's function, after its handle.
-            on_terminal: Called with the task's final state; may be async.
+            on_terminal: Called with the task's final report; may be async.
             **kwargs: Keyword arguments of the task's function.
 
         Returns:
@@ -79,7 +79,7 @@ class TaskFunctions:
             task_id: The task's id.
 
         Returns:
-            The newest state of the task, or None for an unknown task.
+            The newest report of the task, or None for an unknown task.
         """
         return self.runner().get_state(task_type, task_id)
 

@@ -29,9 +29,9 @@ from nekro_core.system.errors import NekroError
 MAX_RUNNING = 64
 """Tasks of one plugin at one time. More are a leak."""
 _MAX_ENDED = 256
-"""Ended tasks whose final state is stored in memory."""
+"""Ended tasks whose final report is remembered."""
 _TOLD_S = 1.0
-"""Longest that ``on_terminal`` of a task that is cancelled may take."""
+"""Seconds that ``on_terminal`` may take."""
 
 _Key = tuple[str, str]
 
@@ -78,7 +78,7 @@ class TaskRunner:
             plugin: The plugin's object.
             journal: Where the handle's lines for the agent go.
             *args: Arguments of the task's function, after its handle.
-            on_terminal: Called with the task's final state; may be async. It may take 1 s.
+            on_terminal: Called with the task's final report; may be async. It may take 1 s.
             **kwargs: Keyword arguments of the task's function.
 
         Returns:
@@ -136,15 +136,15 @@ class TaskRunner:
         return self._running[key].handle if key else None
 
     def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
-        """The newest state of a task, also of one that ended lately.
+        """The newest report of a task, also of one that ended lately.
 
         Args:
             task_type: The task's type; empty to look by the id alone.
             task_id: The task's id.
 
         Returns:
-            The newest state; None for an unknown task. The final states of the last 256 ended
-            tasks are known.
+            The newest report; None for an unknown task. The final reports of the last 256 ended
+            tasks are remembered.
         """
         if key := self._find(task_type, task_id, self._running):
             return self._running[key].handle.state
@@ -205,7 +205,7 @@ class TaskRunner:
         return next((key for key in table if key[1] == wanted), None)
 
     def _keep(self, key: _Key, last: TaskCtl, plugin: TaskOwner) -> None:
-        # The state may hold objects of the plugin's classes, so it is dropped with the plugin.
+        # The report may hold objects of the plugin's classes, so it is dropped with the plugin.
         if old := self._ended.pop(key, None):
             old[1]()
         forget = plugin.effects.add(f"result of {key[1]}", partial(_drop, self._ended, key))

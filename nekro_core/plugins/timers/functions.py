@@ -1,8 +1,8 @@
-"""Timers that come once, as plain functions: the form in which existing plugins set them.
+"""Functions for timers that fire once, under the names that existing plugins use.
 
-Times are seconds since 1970. A timer that is due puts a system line into its chat, and the chat's
-agent answers it, after restarts as well. In a tool that the model called, the chat has to be its
-own, or one that the operator allows the plugin (`ToolFailure`).
+Times are seconds since 1970. A timer that is due adds a system line to its chat, and the chat's
+agent answers it. Timers survive restarts. A tool that the model called may use its own chat, and
+other chats if the operator allows the plugin to; else `ToolFailure` is raised.
 """
 
 from collections.abc import Generator
@@ -36,7 +36,7 @@ class TimerTask:
     Attributes:
         chat_key: The chat whose agent is woken.
         trigger_time: When, in whole seconds since 1970.
-        event_desc: What the agent shall do then.
+        event_desc: What the agent is told to do then.
         temporary: Whether it is the chat's one temporary timer.
         timer_id: The timer's id.
     """
@@ -49,7 +49,7 @@ class TimerTask:
 
 
 class _Listed(list[TimerTask]):
-    """A list that may be awaited as well: plugins do the one and the other."""
+    """A list that can be awaited too: some plugins await the result of `get_timers`."""
 
     def __await__(self) -> Generator[Any, None, "_Listed"]:
         yield from ()
@@ -57,7 +57,7 @@ class _Listed(list[TimerTask]):
 
 
 def current_timers() -> TimerService:
-    """The bot's. Raises `ToolFailure` where it has none."""
+    """The timers of the bot. Raises `ToolFailure` if it has none."""
     found = current_services().timers
     if found is None:
         raise ToolFailure("there are no timers here")
@@ -70,16 +70,16 @@ async def set_timer(
     """Wake the chat's agent at a time.
 
     Args:
-        chat_key: The chat. In a tool that the model called: its own, or one that the operator
-            allows the plugin.
-        trigger_time: Seconds since 1970; 0 is now. A negative one clears the chat's timers instead:
-            those that are not temporary, with ``temporary`` the temporary one.
-        event_desc: What the agent shall do then.
-        temporary: Whether it takes the place of the chat's one temporary timer.
+        chat_key: The chat. A tool that the model called may use its own, and others if the operator
+            allows the plugin to.
+        trigger_time: Seconds since 1970; 0 is now. A negative value clears timers of the chat
+            instead: with ``temporary`` the temporary one, else the others.
+        event_desc: What the agent is told to do then.
+        temporary: Whether it replaces the chat's one temporary timer.
 
     Returns:
-        True. False where it was not set, and the log says why: the time is over, the text is empty
-        or too long, or there are too many timers.
+        True. False if it was not set; the log says why: the time is past, the text is empty or too
+        long, or there are too many timers.
 
     Raises:
         ToolFailure: The chat is not allowed, or the bot has no timers.
@@ -114,7 +114,7 @@ async def set_temp_timer(chat_key: str, trigger_time: float, event_desc: str) ->
 
 
 async def clear_timers(chat_key: str, temporary: bool | None = None) -> bool:
-    """Forget the chat's timers.
+    """Delete the chat's timers that are not recurring.
 
     Args:
         chat_key: As for `set_timer`.
@@ -137,7 +137,7 @@ def get_timers(chat_key: str) -> list[TimerTask]:
         chat_key: As for `set_timer`.
 
     Returns:
-        The timers, the next one first. The list may be awaited as well and gives itself.
+        The timers, the next one first. Awaiting the list is allowed and returns the list.
 
     Raises:
         ToolFailure: As of `set_timer`.
@@ -155,14 +155,14 @@ def get_timers(chat_key: str) -> list[TimerTask]:
 
 
 async def clear_timer(chat_key: str, timer_id: str) -> bool:
-    """Forget one timer of a chat, a recurring one too.
+    """Delete one timer of a chat, also a recurring one.
 
     Args:
         chat_key: As for `set_timer`.
         timer_id: The timer's id.
 
     Returns:
-        False where the chat has no timer of that id.
+        False if the chat has no timer of that id.
 
     Raises:
         ToolFailure: As of `set_timer`.
@@ -171,7 +171,7 @@ async def clear_timer(chat_key: str, timer_id: str) -> bool:
 
 
 def now() -> float:
-    """Tell the time by the clock that timers go by.
+    """Get the time of the clock that timers use.
 
     Returns:
         Seconds since 1970.
@@ -186,9 +186,9 @@ def moment_of(local_time: str, timezone: str = "") -> float:
     """Turn a local date and time into seconds since 1970.
 
     Args:
-        local_time: ISO 8601, for example ``2026-11-23 07:30``. An offset in it counts more than
+        local_time: ISO 8601, for example ``2026-11-23 07:30``. An offset in it overrides
             ``timezone``.
-        timezone: A zone of the IANA's (``Asia/Shanghai``); empty for the operator's, or the
+        timezone: An IANA time zone (``Asia/Shanghai``); empty for the operator's, or the
             machine's.
 
     Returns:

@@ -1,9 +1,10 @@
-"""Timers that come again and again, as plain functions: the form that existing plugins know.
+"""Functions for recurring timers, under the names that existing plugins use.
 
-A schedule is a cron expression of five fields (or ``@daily`` and its like), a zone of the IANA's
-(empty: the operator's, or the machine's) and a workday mode: ``none`` every day, ``mon_fri``,
-``weekend``, ``cn_workday`` and ``cn_restday`` with China's public holidays. Times that pass while
-the bot is away are told of once, together, when it is back. What is wrong is told as `ValueError`.
+A schedule is a cron expression of five fields (or a name such as ``@daily``), an IANA time zone
+(empty: the operator's, or the machine's) and a workday mode: ``none`` (every day), ``mon_fri``,
+``weekend``, ``cn_workday`` or ``cn_restday``. The last two follow China's public holidays. If times
+pass while the bot is down, the agent is woken once for all of them at the next start. Wrong values
+raise `ValueError`.
 """
 
 from dataclasses import dataclass
@@ -39,13 +40,13 @@ class RecurringTimerJob:
         job_id: Its id.
         chat_key: The chat whose agent is woken.
         cron_expr: Five fields of cron.
-        event_desc: What the agent shall do.
-        timezone: The zone of the IANA's that the schedule is in; empty for the machine's.
+        event_desc: What the agent is told to do.
+        timezone: The IANA time zone of the schedule; empty for the machine's.
         workday_mode: ``none``, ``mon_fri``, ``weekend``, ``cn_workday`` or ``cn_restday``.
         title: A name for people; may be empty.
         status: ``active`` or ``paused``.
-        next_run_at: When it is next due, in UTC; None where it is not.
-        last_run_at: The last time that the agent was told of, in UTC; None before the first.
+        next_run_at: When it is next due, in UTC; None if it is not.
+        last_run_at: The last due time for which the agent was woken, in UTC; None before the first.
         create_time: When it was made, in UTC.
     """
 
@@ -75,14 +76,14 @@ async def create_cron_job(
     workday_mode: str = "none",
     title: str | None = None,
 ) -> RecurringTimerJob:
-    """Wake the chat's agent whenever a schedule says so.
+    """Wake the chat's agent at the times of a schedule.
 
     Args:
-        chat_key: The chat. In a tool that the model called: its own, or one that the operator
-            allows the plugin.
+        chat_key: The chat. A tool that the model called may use its own, and others if the operator
+            allows the plugin to.
         cron_expr: Five fields of cron (``0 8 * * *``), or a name such as ``@daily``.
-        event_desc: What the agent shall do then.
-        timezone: A zone of the IANA's; empty for the operator's, or the machine's.
+        event_desc: What the agent is told to do then.
+        timezone: An IANA time zone; empty for the operator's, or the machine's.
         workday_mode: The days that count: ``none`` (all), ``mon_fri``, ``weekend``, ``cn_workday``
             or ``cn_restday``.
         title: A name for people.
@@ -108,7 +109,7 @@ async def update_job(
     workday_mode: str | None = None,
     title: str | None = None,
 ) -> RecurringTimerJob | None:
-    """Change what is given of a job; None leaves a field as it is.
+    """Change the given fields of a job. None leaves a field as it is.
 
     Args:
         job_id: The job's id.
@@ -119,7 +120,7 @@ async def update_job(
         title: As for `create_cron_job`.
 
     Returns:
-        The job as it is then; None where there is no such job.
+        The changed job; None if there is no such job.
 
     Raises:
         ValueError: As of `create_cron_job`.
@@ -176,7 +177,7 @@ async def list_jobs(
 
 
 async def delete_job(job_id: str) -> bool:
-    """Forget a job.
+    """Delete a job.
 
     Args:
         job_id: The job's id.
@@ -191,7 +192,7 @@ async def delete_job(job_id: str) -> bool:
 
 
 async def pause_job(job_id: str) -> RecurringTimerJob | None:
-    """Let a job rest until it is resumed.
+    """Pause a job until it is resumed.
 
     Args:
         job_id: The job's id.
@@ -206,7 +207,7 @@ async def pause_job(job_id: str) -> RecurringTimerJob | None:
 
 
 async def resume_job(job_id: str) -> RecurringTimerJob | None:
-    """Let a paused job go on, from now.
+    """Resume a paused job from now on.
 
     Args:
         job_id: The job's id.
@@ -221,7 +222,7 @@ async def resume_job(job_id: str) -> RecurringTimerJob | None:
 
 
 async def run_now(job_id: str) -> RecurringTimerJob | None:
-    """Wake the agent at once, besides the job's times.
+    """Wake the agent at once, in addition to the job's times.
 
     Args:
         job_id: The job's id.
@@ -248,7 +249,7 @@ def get_job_id(job: RecurringTimerJob | str) -> str:
 
 
 def get_job_summary(job: RecurringTimerJob) -> str:
-    """Describe a job in a line.
+    """Describe a job in one line.
 
     Args:
         job: The job.
@@ -270,10 +271,10 @@ def validate_cron_expr(cron_expr: str) -> str:
         cron_expr: Five fields, or a name such as ``@daily``.
 
     Returns:
-        The expression, with a name written out.
+        The expression. A name is replaced by its five fields.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is no cron expression.
     """
     return parsed_cron(cron_expr)
 
@@ -282,7 +283,7 @@ def validate_timezone(timezone: str) -> str:
     """Check the name of a time zone.
 
     Args:
-        timezone: A name of the IANA's, for example ``Asia/Shanghai``.
+        timezone: An IANA name, for example ``Asia/Shanghai``.
 
     Returns:
         The zone's name.
@@ -296,7 +297,8 @@ def validate_timezone(timezone: str) -> str:
 
 
 def _row(job_id: str) -> TimerRow | None:
-    """The row of a job in a chat where the caller may do something."""
+    """The row of a job; None if there is none. Raises `ToolFailure` if the caller may not act in
+    its chat."""
     row = current_timers().get(job_id)
     if row is not None:
         allowed_chat(row.chat_key)

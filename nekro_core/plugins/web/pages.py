@@ -1,7 +1,7 @@
-"""``/plugins/{key}``: what plugins answer with their routers.
+"""Serves plugins' pages below ``/plugins/{key}``, with the plugins' routers.
 
-One application that looks up whose request it is. It is mounted once, by whoever has a login to
-put before it, so loading and unloading plugins never touches the web server's own routes.
+One application finds the plugin of a request. The web server mounts it once, behind its login. So
+loading and unloading plugins never changes the web server's own routes.
 """
 
 from typing import Any, cast
@@ -14,9 +14,9 @@ from nekro_core.system.asgi import Receive, Scope, Send, WebApplication
 from nekro_core.tools.describe import place_of
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Largest request, as for the bot's own API."""
+"""Largest body of a request, as for the bot's own API."""
 MAX_AT_ONCE = 64
-"""Requests and sockets of one plugin at one time: a page keeps a few open."""
+"""Requests and WebSockets of one plugin at one time. A page keeps a few open."""
 _THE_BOTS = ("app", "router", "endpoint", "route", "path_params")
 
 
@@ -31,7 +31,7 @@ class PluginPages:
         return len(self._pages)
 
     def put(self, plugin: NekroPlugin, router: PluginRouter) -> None:
-        """Answer with a plugin's router until it is unloaded. Raises `DeclarationRefused`."""
+        """Serve a plugin's router until the plugin is unloaded. Raises `DeclarationRefused`."""
         where, key = place_of(router.factory), plugin.key
         if key in self._pages:
             raise DeclarationRefused(
@@ -48,7 +48,7 @@ class PluginPages:
         plugin.effects.add(f"pages of {key}", drop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on to the plugin that it names."""
+        """Pass a request to the plugin that it names."""
         key = inner_path(scope).partition("/")[0]
         found = self._pages.get(key)
         if found is None:
@@ -56,7 +56,7 @@ class PluginPages:
             return
         application, visits = found
         root = f"{scope.get('root_path', '')}/{key}"
-        # What the bot's own router left in it would be asked for the plugin's routes by name.
+        # With these values of the bot's router, routes would be looked up by name in the bot's.
         inner = {name: value for name, value in scope.items() if name not in _THE_BOTS}
         inner |= {"root_path": root, "app_root_path": root}
         if scope["path"] == root:
@@ -71,7 +71,7 @@ def _application(router: PluginRouter, where: str) -> WebApplication:
     if not isinstance(routes, APIRouter):
         came = type(routes).__name__
         if hasattr(routes, "close"):
-            routes.close()  # of an async function; nobody awaits it
+            routes.close()  # the coroutine of an async function, which is never awaited
         raise DeclarationRefused(
             f"its router is a {came}, expected fastapi.APIRouter",
             where=where,

@@ -1,4 +1,4 @@
-"""HTTP requests to plugins: their limits, and a webhook's request read."""
+"""Limits HTTP requests to plugins, and reads the request of a webhook."""
 
 import json
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _CODES = {404: "not_found", 405: "method", 408: "body", 413: "body", 503: "busy"
 
 
 class PluginRequests:
-    """The requests that a plugin answers now: at most ``most`` at one time, each with a body of at
+    """The requests that a plugin is answering: at most ``most`` at one time, each with a body of at
     most ``body_bytes``.
 
-    Unloading the plugin cuts them off; later requests are refused.
+    Unloading the plugin cancels them. Later requests are refused.
     """
 
     def __init__(self, plugin: NekroPlugin, what: str, *, most: int, body_bytes: int) -> None:
@@ -41,8 +41,8 @@ class PluginRequests:
     async def serve(
         self, application: WebApplication, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Let the plugin's code answer. What it raises is logged, without the address, which may
-        hold a secret, and answered where nothing of an answer was sent yet."""
+        """Let the plugin's code answer. An error is logged without the address, which may hold a
+        secret. If no part of an answer was sent yet, the error is answered with 500."""
         if self._closed or len(self._open) >= self._most:
             await refuse(scope, send, 503, "too many requests at one time")
             return
@@ -78,7 +78,7 @@ class PluginRequests:
             self._empty.set()
 
     async def close(self) -> None:
-        """Cut off what is open, and wait for its end."""
+        """Cancel the open requests and wait until they have ended."""
         self._closed = True
         for visit in [*self._open]:
             visit.cancel()
@@ -87,7 +87,7 @@ class PluginRequests:
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
-    """The same, refusing once more than so many bytes of a body came."""
+    """Wrap ``receive``. It raises `HTTPException` once the body has more than ``limit`` bytes."""
     left = limit
 
     async def receiving() -> Message:
@@ -95,7 +95,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         message = await receive()
         left -= len(message.get("body") or b"")
         if left < 0:
-            # FastAPI makes 400 of every other exception that comes while it reads.
+            # FastAPI answers 400 for any other exception that is raised while it reads.
             from starlette.exceptions import HTTPException  # noqa: PLC0415 - there is a server here
 
             raise HTTPException(413, f"the request is larger than {limit} bytes")
@@ -105,7 +105,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
 
 
 def _declared_length(scope: Scope) -> int:
-    """The length that the request itself claims; 0 where it claims none."""
+    """The length in the request's headers; 0 if there is none."""
     for name, value in scope.get("headers", ()):
         if name == b"content-length" and value.isdigit() and len(value) < 20:
             return int(value)
@@ -113,12 +113,12 @@ def _declared_length(scope: Scope) -> int:
 
 
 def inner_path(scope: Scope) -> str:
-    """Get the part of the path behind the place where an application is mounted."""
+    """Get the part of the path after the place where an application is mounted."""
     return str(scope["path"]).removeprefix(str(scope.get("root_path", ""))).lstrip("/")
 
 
 async def refuse(scope: Scope, send: Send, status: int, message: str) -> None:
-    """Answer with an error in the bot's own words; a WebSocket is closed."""
+    """Answer with an error of the bot. A WebSocket is closed."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
@@ -133,7 +133,7 @@ async def _nothing() -> Message:
 
 
 _IN_A_THREAD = 256 * 1024
-"""Bytes of JSON or of a form beyond which reading it would hold every chat up."""
+"""Bytes of JSON or of a form. More are parsed in a thread, since that would block every chat."""
 
 
 class UnreadableRequest(NekroError):
@@ -148,7 +148,7 @@ async def read_request(endpoint: str, scope: Scope, receive: Receive) -> Webhook
     """Read the whole request with its body. Raises `UnreadableRequest`."""
     from starlette.datastructures import Headers  # noqa: PLC0415 - there is a server here
 
-    headers = Headers(scope=scope)  # names in any case: senders and plugins write them as they like
+    headers = Headers(scope=scope)  # ignores case: senders and plugins write names differently
     raw = await _body(receive)
     client = scope.get("client")
     return WebhookRequest(

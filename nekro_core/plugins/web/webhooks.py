@@ -1,8 +1,8 @@
-"""``/api/webhook/{endpoint}/{secret}``: calls of other programs' servers.
+"""Serves webhooks at ``/api/webhook/{endpoint}/{secret}``, which other servers call.
 
-They log in nowhere and send no header of ours, so what lets them in is a part of the address that
-nobody can guess. It is made of one secret of the bot, so it stays the same over restarts, is
-another one for each webhook, and all change when ``secrets/webhooks`` is deleted.
+These servers cannot log in and send no header of ours. So a part of the address that cannot be
+guessed authenticates them. It is derived from one secret of the bot: it stays the same over
+restarts and differs for each webhook. All change when ``secrets/webhooks`` is deleted.
 """
 
 import base64
@@ -29,11 +29,11 @@ from nekro_core.system.asgi import Receive, Scope, Send
 from nekro_core.tools.describe import place_of
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
-"""Largest call: GitHub's."""
+"""Largest body of a call: GitHub sends as much."""
 BODY_S = 30.0
-"""Longest that a call's body may take to come."""
+"""Seconds in which a call's body must arrive."""
 HANDLER_S = 60.0
-"""Longest that a handler may take; senders give up sooner."""
+"""Seconds that a handler may take. Senders give up sooner."""
 MAX_AT_ONCE = 16
 """Calls of one webhook at one time."""
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
@@ -47,8 +47,8 @@ class _Hook(msgspec.Struct, frozen=True, eq=False):
 
 
 class Webhooks:
-    """An ASGI application that calls plugins' webhooks. ``key`` gives the bot's secret for all
-    webhooks; it is asked for when the first webhook is mounted."""
+    """An ASGI application that calls plugins' webhooks. ``key`` returns the bot's secret for all
+    webhooks. It is called when a webhook is mounted."""
 
     def __init__(self, key: Callable[[], str]) -> None:
         self._key = key
@@ -90,7 +90,7 @@ class Webhooks:
         if scope["type"] != "http" or scope["method"] != "POST":
             await refuse(scope, send, 405, "a webhook is called with POST")
         elif (hook := self._found(inner_path(scope))) is None:
-            # The same whether endpoint or secret is wrong: nobody learns what there is.
+            # The same answer for a wrong endpoint and a wrong secret: it reveals no endpoints.
             await refuse(scope, send, 404, "there is no such webhook")
         else:
             await hook.visits.serve(partial(_answer, hook), scope, receive, send)
