@@ -1,1 +1,1 @@
-"""Holds one folder for each adapter. They are imported as `nekro_builtin.adapters.*`."""
+"""Holds one folder for each adapter. The bot imports them as `nekro_builtin.adapters.*`."""

@@ -1,7 +1,8 @@
-"""E-mail: a mailbox that is read by IMAP and answered by SMTP.
+"""Connects mailboxes: reads mail over IMAP and answers over SMTP.
 
-``NEKRO_PLATFORMS=["mail"]``, and the mailboxes in ``MAIL_BOTS`` as nonebot-adapter-mail has them. A
-thread of mails is a chat. See docs/decisions/0025 for why this is not that adapter.
+Enabled by ``NEKRO_PLATFORMS=["mail"]``. ``MAIL_BOTS`` lists the mailboxes in the format of
+nonebot-adapter-mail. Each thread of mails is a chat. docs/decisions/0025 says why that adapter is
+not used.
 """
 
 from nonebot.drivers import Driver
@@ -10,7 +11,7 @@ from nekro_core.api.adapter import Adapter, Host
 
 
 def create(host: Host, driver: Driver) -> Adapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` for settings that cannot be read."""
     from .adapter import MailAdapter  # noqa: PLC0415 - erasing a person needs `threads` alone
     from .settings import read_settings  # noqa: PLC0415
 

@@ -26,11 +26,11 @@ from .smtp import NotPosted, PostOutcomeUnknown, PostRefused, send_mail
 from .threads import FOLDER, Thread, ThreadStore
 
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
-"""Pauses after one failure of a mailbox, two, ...; the last one stays."""
+"""Pauses after the first, second, ... failure of a mailbox in a row. The last one repeats."""
 SEND_S = 55.0
-"""Seconds for a mail until its outcome counts as unknown."""
+"""Time limit for sending a mail, in seconds. After it the outcome counts as unknown."""
 POSTS = 4
-"""Mails that are posted at once."""
+"""Mails that are sent at the same time."""
 
 
 class MailAdapter:
@@ -52,16 +52,16 @@ class MailAdapter:
         self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
-        """A mail carries everything at once."""
+        """Return the same for every chat: one mail carries text and files together."""
         return CAPABILITIES
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Our addresses, and the one that this chat belongs to."""
+        """Return our addresses, and the one that this chat belongs to."""
         bound = await self._host.account_of(chat_key.instance)
         return frozenset({*self._boxes, *({bound} if bound else ())})
 
     async def start(self) -> None:
-        """Look into every mailbox, again and again."""
+        """Begin to poll every mailbox."""
         for box in self._boxes.values():
             if not box.verified_by:
                 logger.warning(
@@ -73,7 +73,7 @@ class MailAdapter:
         await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
-        """Stop looking. May be called twice."""
+        """Stop polling. May be called twice."""
         await self._tasks.aclose()
 
     @asynccontextmanager
@@ -103,8 +103,8 @@ class MailAdapter:
             failures += 1
 
     async def _opened(self, inbox: ImapConnection, box: Mailbox) -> Position:
-        """Log in, and find where we were. At the first start that is the end: what lies in a
-        mailbox by then was not written to a bot."""
+        """Log in and return the position to read from. At the first start this is the end of the
+        mailbox: mails that are already there were not written to a bot."""
         validity, following = await _in_thread(inbox.open)
         instance = await self._host.instance_of(self.name, box.id)
         self._host.online()
@@ -115,7 +115,8 @@ class MailAdapter:
             await _in_thread(partial(self._positions(box).write, position))
         if position.validity == validity:
             return position
-        # The server numbers anew, so all has to be looked at; what is known is known by its id.
+        # The server has renumbered the mails, so all are read again. The inbox refuses those that
+        # it already has, by their Message-IDs.
         since = await self._host.newest_times(instance)
         self._intake.seen_until[box.id] = max(since.values(), default=0.0)
         return Position(validity, 0)
@@ -140,7 +141,7 @@ class MailAdapter:
     # -- out ---------------------------------------------------------------------------------
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Post one mail, to the chat's person alone and from the chat's own address."""
+        """Send one mail to the chat's person alone, from the chat's own address."""
         key = delivery.chat_key
         account = await self._host.account_of(key.instance)
         if account is None:

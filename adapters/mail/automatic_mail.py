@@ -1,7 +1,7 @@
 """Recognizes automatic mails, which must not be answered.
 
-RFC 3834: an automatic responder never answers automatic mail, or two of them write to each other
-until a disk is full.
+RFC 3834: an automatic responder never answers automatic mail. Otherwise two responders would write
+to each other until a disk is full.
 """
 
 from email.message import EmailMessage
@@ -16,7 +16,8 @@ _BULK = ("bulk", "junk", "list", "auto_reply")
 
 
 def automatic_reason(mail: EmailMessage, sender: str) -> str:
-    """Why a mail must not be answered, for the log; empty where a person seems to have written."""
+    """Return why a mail must not be answered, for the log; empty if a person seems to have
+    written it."""
     submitted = _plain(mail, "Auto-Submitted")
     if submitted and submitted.partition(";")[0].strip() != "no":
         return f"Auto-Submitted: {submitted}"

@@ -24,7 +24,7 @@ from .settings import Mailbox
 from .threads import Thread, new_id
 
 MAIL_BYTES = 18 * 1024 * 1024
-"""Most bytes of attachments in a mail: base64 makes 24 MiB of them, and providers take 25."""
+"""Most bytes of attachments in a mail. In base64 they become 24 MiB, and providers accept 25."""
 CAPABILITIES = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image, Voice, Video, File}),
     alone=frozenset(),
@@ -36,16 +36,16 @@ POLICY = email.policy.SMTP.clone(cte_type="7bit")
 
 
 class UnsendableMail(ValueError):
-    """No mail can carry it. The text is the reason, for a person to read."""
+    """The delivery cannot be sent as a mail. The text is the reason, for a person to read."""
 
 
 def compose(
     box: Mailbox, delivery: Delivery, thread: Thread | None, files: Mapping[str, bytes]
 ) -> EmailMessage:
-    """The mail. ``files`` are the media's bytes by their paths. Raises `UnsendableMail`.
+    """Write the mail. ``files`` maps media paths to their bytes. Raises `UnsendableMail`.
 
-    It goes to the person alone and says that a program wrote it, so that no other program answers
-    (RFC 3834, 5).
+    The mail is addressed to the person alone. Its headers say that a program wrote it, so that no
+    other program answers (RFC 3834, 5).
     """
     key = delivery.chat_key
     mail = EmailMessage(policy=POLICY)
@@ -92,12 +92,12 @@ def _attach(
     media = segment.media
     kind, _, subtype = media.mime.partition("/")
     if not subtype or kind in ("text", "multipart", "message"):
-        # Bytes are bytes: a text part would have its line ends and character set looked at.
+        # A text part would have its line ends and character set converted.
         kind, subtype = "application", "octet-stream"
     name = _line(media.name) or f"{type(segment).__name__.lower()}"
     mail.add_attachment(files[media.path], maintype=kind, subtype=subtype, filename=name)
 
 
 def _line(text: str) -> str:
-    """One line: a line's end would begin another header."""
+    """Join a text to one line: a line break would begin another header."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:200]

@@ -22,7 +22,7 @@ _HIDDEN = re.compile(
     re.IGNORECASE,
 )
 DEPTH = 1000
-"""Nesting beyond this is not followed."""
+"""Elements nested deeper than this are not tracked."""
 
 
 class _Words(HTMLParser):
@@ -44,7 +44,7 @@ class _Words(HTMLParser):
             self.parts.append(f"[{values['alt']}]")
         if tag in _VOID or len(self._open) >= DEPTH:
             return
-        # What a person cannot see is no instruction of theirs.
+        # Hidden text is skipped: the person cannot see it, so it is not what they ask for.
         hidden = (
             tag in _SILENT or "hidden" in values or bool(_HIDDEN.search(values.get("style") or ""))
         )
@@ -76,7 +76,7 @@ class _Words(HTMLParser):
 
 
 def words_of(html: str) -> str:
-    """Never raises; broken HTML is read as far as it goes."""
+    """Return the visible text. Never raises; broken HTML is read as far as possible."""
     parser = _Words()
     parser.feed(sound_html(html))
     parser.close()

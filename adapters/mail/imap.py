@@ -1,6 +1,6 @@
-"""Reads a mailbox, in a worker thread: the standard library's client blocks.
+"""Reads a mailbox. Runs in a worker thread, because the standard library's client blocks.
 
-Raises `imaplib.IMAP4.error` for what the server refuses, `OSError` for a connection that fails.
+Raises `imaplib.IMAP4.error` if the server refuses, and `OSError` if the connection fails.
 """
 
 import imaplib
@@ -13,15 +13,15 @@ from typing import Any
 from .settings import Mailbox
 
 CALL_S = 30.0
-"""Seconds for one answer of the server."""
+"""Time limit for one answer of the server, in seconds."""
 MAIL_BYTES = 40 * 1024 * 1024
-"""Of a larger mail only the headers are fetched."""
+"""Largest mail that is fetched whole. Of a larger one only the headers are fetched."""
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedMail:
-    """A mail as the server has it; where it is not ``complete``, its headers alone."""
+    """The raw bytes of a mail. If it is not ``complete``, they are its headers alone."""
 
     uid: int
     arrived: float
@@ -31,14 +31,15 @@ class FetchedMail:
 
 
 class ImapConnection:
-    """One connection to one mailbox. For one thread at a time; `abort` may come from any."""
+    """One connection to one mailbox. One thread at a time may use it; any thread may call
+    `abort`."""
 
     def __init__(self, box: Mailbox) -> None:
         self._box = box
         self._client: imaplib.IMAP4 | None = None
 
     def open(self) -> tuple[int, int]:
-        """Log in; the mailbox's UIDVALIDITY, and the number that its next mail will have."""
+        """Log in. Return the mailbox's UIDVALIDITY and the UID that its next mail will have."""
         server = self._box.imap
         if server.tls is True:
             client: imaplib.IMAP4 = imaplib.IMAP4_SSL(
@@ -54,15 +55,15 @@ class ImapConnection:
         return self._number("UIDVALIDITY"), self._number("UIDNEXT")
 
     def newer(self, uid: int) -> list[int]:
-        """The numbers above this one, lowest first."""
+        """Return the UIDs above this one, lowest first."""
         client = self._opened()
         _checked(client.noop())
         answer = _checked(client.uid("SEARCH", f"UID {uid + 1}:*"))
-        # "*" is the last mail, whatever its number is.
+        # "*" stands for the last mail, even if its UID is not above ours.
         return sorted(n for part in answer if part for n in map(int, part.split()) if n > uid)
 
     def fetch(self, uid: int) -> FetchedMail | None:
-        """A mail; nothing where somebody took it away meanwhile. It stays unread."""
+        """Fetch a mail; None if it was removed meanwhile. It stays unread."""
         client = self._opened()
         about = _parts(_checked(client.uid("FETCH", str(uid), "(INTERNALDATE RFC822.SIZE)")))
         size = _SIZE.search(about[0][0]) if about else None
@@ -77,11 +78,11 @@ class ImapConnection:
         return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, complete)
 
     def mark_read(self, uid: int) -> None:
-        """Show the mailbox's other readers that the bot has it."""
+        """Mark a mail as read, so that other programs on the mailbox show that the bot has it."""
         _checked(self._opened().uid("STORE", str(uid), "+FLAGS.SILENT", r"(\Seen)"))
 
     def abort(self) -> None:
-        """End the connection; a call that waits fails."""
+        """End the connection; a call in progress fails."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(OSError):
@@ -107,7 +108,7 @@ def _checked(answer: tuple[str, Any]) -> list[Any]:
 
 
 def _parts(data: list[Any]) -> list[tuple[bytes, bytes]]:
-    """What a FETCH brought: a line, and the literal behind it where there is one."""
+    """Split the result of a FETCH into lines, each with the literal after it, or with b""."""
     parts = []
     for part in data:
         match part:

@@ -1,4 +1,4 @@
-"""Hands mails to `Host.accept`: decides whose mail is accepted, and which chat it belongs to."""
+"""Hands mails to `Host.accept`. Decides whose mail is accepted and which chat it belongs to."""
 
 import re
 from functools import partial
@@ -34,15 +34,16 @@ from .settings import Mailbox
 from .threads import Thread, ThreadStore, is_ours, our_ids, thread_of
 
 TEXT_LENGTH = 20_000
-"""Characters of a mail that stand in the conversation; all of a longer one lies beside it."""
+"""Characters of a mail that become the message's text. A longer mail is also attached whole."""
 _RECIPIENT = re.compile(r"^final-recipient:\s*rfc822;\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^(?:diagnostic-code|status):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 SLACK_S = 86_400.0
-"""How far back mails are looked at again that a server has numbered anew."""
+"""After a server has renumbered its mails, the newest ones are read again: those that arrived up to
+this many seconds before the newest known one, and later."""
 
 
 class MailIntake:
-    """Takes in what the mailboxes bring. ``own`` are all our addresses."""
+    """Processes the mails of all mailboxes. ``own`` holds all our addresses."""
 
     def __init__(self, host: Host, threads: ThreadStore, own: frozenset[str], *, name: str) -> None:
         self._host = host
@@ -50,11 +51,11 @@ class MailIntake:
         self._own = own
         self._name = name
         self.seen_until: dict[str, float] = {}
-        """For mailboxes that were numbered anew: when the newest known mail came."""
+        """For mailboxes whose mails were renumbered: the time of the newest known mail."""
 
     async def take(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> bool:
-        """Hand a mail over; returns once it is stored. False for one that is left alone. Raises
-        whatever the store raises, after some patience."""
+        """Hand a mail over, and return when it is stored. False if the mail is ignored. Raises
+        what the store raises, after several tries."""
         if fetched.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
             return False
         if why := self._why_not(box, mail):
@@ -70,7 +71,7 @@ class MailIntake:
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
         if _ids(thread) == (_id_of(fetched, mail),):
-            thread = None  # It comes again: it began the thread, and was not stored.
+            thread = None  # The mail began the thread, was not stored, and is read again.
         message = ChatMessage(
             chat_key=key,
             message_id=_id_of(fetched, mail),
@@ -82,7 +83,7 @@ class MailIntake:
         )
         following = Thread(mail.subject or (thread.subject if thread else ""), _ids(thread))
         following = following.with_id(message.message_id)
-        # Before the message: an answer to it may be under way as soon as it is stored.
+        # Written before the message: as soon as that is stored, an answer may be sent.
         await anyio.to_thread.run_sync(partial(self._threads.write, key, following))
         await accept_patiently(self._host.accept, message)
         return True
@@ -145,8 +146,8 @@ class MailIntake:
         return File(await keep(expect="file"))
 
     async def _report_failure(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> None:
-        """A mail of ours came back: its chat is told. Anybody could write such a report, so only
-        one about a thread that there is counts, and it answers nothing."""
+        """If a mail of ours came back, add a notice to its chat. Anybody could write such a
+        report, so it must name a mail in a thread that exists, and the notice causes no answer."""
         if mail.message.get_content_type() != "multipart/report":
             return
         raw = fetched.data.decode("ascii", "replace")

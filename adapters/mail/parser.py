@@ -1,4 +1,4 @@
-"""Parses a mail's bytes. Never raises: a `Mail` says what could not be read."""
+"""Parses a mail's bytes. Never raises: `Mail.problem` says what could not be read."""
 
 import email
 import email.policy
@@ -12,15 +12,15 @@ from .html_text import words_of
 
 ATTACHMENTS = 20
 WORK = 3_000_000
-"""Lines times kinds of parts: the parser looks at each line for the end of each, in up to 1 µs. A
-mail with 40 MB of attachments comes to less."""
+"""Most work for the parser: the number of lines times the number of part boundaries. It compares
+each line with each boundary, in up to 1 µs. A mail with 40 MB of attachments stays below."""
 HTML_LENGTH = 1_000_000
 """Characters of HTML that are read."""
 HEADER_BYTES = 16_000
 HEADERS_BYTES = 256_000
-"""Of one header that is read, and of all of them, those of the parts among them. The parser takes a
-time that grows with the square of one: an author of 20,000 bytes 2 s, of a megabyte more than an
-hour."""
+"""Longest header, and longest sum of all headers, with those of the parts. Only headers that are
+read count. The parser's time grows with the square of a header's length: an author of 20,000 bytes
+takes 2 s, one of a megabyte more than an hour."""
 _READ = re.compile(
     rb"(?:from|subject|message-id|references|in-reply-to|content-[a-z-]+|mime-version|precedence|"
     rb"auto-submitted|return-path|x-auto-response-suppress|authentication-results)[ \t]*:",
@@ -35,7 +35,7 @@ _ANSWER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MailAttachment:
-    """A part that is no words. ``kind`` is the first half of its type."""
+    """A part of a mail that is not its text. ``kind`` is the first half of its type."""
 
     name: str
     mime: str
@@ -43,13 +43,13 @@ class MailAttachment:
 
     @property
     def kind(self) -> str:
-        """``image``, ``audio``, ``video`` or another."""
+        """Return ``image``, ``audio``, ``video`` or another type."""
         return self.mime.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """What somebody wrote. ``sender`` is empty where the mail does not say, or names several."""
+    """A parsed mail. ``sender`` is empty if the mail names no author or several."""
 
     message: EmailMessage
     sender: str = ""
@@ -63,7 +63,8 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """A mail from its bytes. One made to keep the parser busy lies beside its headers, unread."""
+    """Parse a mail. If the body would keep the parser busy, only the headers are parsed, and the
+    whole mail becomes an attachment."""
     lines = data.splitlines()
     parse_body = len(lines) * (1 + data.count(b"boundary")) <= WORK
     lengths = [*_lengths(lines)]
@@ -100,7 +101,8 @@ def read_mail(data: bytes) -> Mail:
 
 
 def _lengths(lines: Sequence[bytes]) -> Iterator[int]:
-    """Of each header that is read, with its continuations; of lines that look like one too."""
+    """Yield the length of each header that is read, with its continuation lines. Body lines that
+    look like such a header count too."""
     length = 0
     for line in lines:
         if length and line[:1] in (b" ", b"\t"):
@@ -112,7 +114,7 @@ def _lengths(lines: Sequence[bytes]) -> Iterator[int]:
 
 
 def header(message: EmailMessage, name: str) -> str:
-    """A header's words; empty for one that the library cannot read."""
+    """Return a header's text; empty if the library cannot read it."""
     try:
         return str(message.get(name, ""))
     except Exception:  # noqa: BLE001 - it raises many things for headers that nobody should write
@@ -120,13 +122,13 @@ def header(message: EmailMessage, name: str) -> str:
 
 
 def bare_subject(subject: str) -> str:
-    """Without what programs put before it."""
+    """Remove the prefixes that mail programs add, such as ``Re:``."""
     return _ANSWER.sub("", subject).strip()
 
 
 def _author(message: EmailMessage) -> tuple[str, str]:
     try:
-        # Each is read as it is asked for.
+        # Getting a header parses it, so the names are counted first.
         if sum(name.lower() == "from" for name in message) != 1:
             return "", ""
         fields = message.get_all("From", [])
@@ -150,7 +152,7 @@ def _content(message: EmailMessage) -> tuple[str, tuple[MailAttachment, ...]]:
 
 
 def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
-    """Parts that have no parts. A mail inside a mail is one."""
+    """Yield the parts that are not multipart. A mail inside a mail counts as one part."""
     pending = [message]
     while pending:
         part = pending.pop()

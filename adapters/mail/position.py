@@ -1,4 +1,4 @@
-"""Remembers how far a mailbox has been read. Written once a mail is stored."""
+"""Stores how far a mailbox has been read. The file is written when a mail is stored."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from nekro_core.api.adapter import write_whole
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Mails up to ``uid`` are handed over. A server that numbers its mails anew changes
+    """Mails up to ``uid`` are processed. A server that renumbers its mails changes
     ``validity``."""
 
     validity: int
@@ -17,13 +17,13 @@ class Position:
 
 
 class PositionFile:
-    """For worker threads."""
+    """The position file of one mailbox. Its methods block: call them in worker threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self) -> Position | None:
-        """Nothing at the first start."""
+        """Return the stored position; None at the first start, or if the file is invalid."""
         try:
             stored = json.loads(self._path.read_text())
             return Position(int(stored["validity"]), int(stored["uid"]))
@@ -33,5 +33,5 @@ class PositionFile:
             return None
 
     def write(self, position: Position) -> None:
-        """Raises `OSError`."""
+        """Write the position. Raises `OSError`."""
         write_whole(self._path, json.dumps(asdict(position)).encode())

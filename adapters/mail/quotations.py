@@ -16,13 +16,14 @@ _DIVIDER = re.compile(
 _OUTLOOK = re.compile(r"^\s*(?:from|von|de|发件人|寄件者|差出人)\s*[:：].*@", re.IGNORECASE)
 _SIGNATURE = re.compile(r"^-- $")
 _REACH = 3
-"""Lines over which a program may break "On Monday ... wrote:"."""
+"""Most lines that a mail program may spread "On Monday ... wrote:" over."""
 _LONGEST = 500
-"""Characters of that. A line of 20,000 blanks kept the expression busy for seconds."""
+"""Most characters of these lines. The regular expression took seconds for 20,000 blanks."""
 
 
 def without_quotes(text: str) -> str:
-    """The newest words. Where nothing is left of them, the text as it was."""
+    """Return the text without quotations and signature; the whole text if nothing else is
+    left."""
     lines = text.replace("\r\n", "\n").split("\n")
     end = next((at for at in range(len(lines)) if _begins_quote(lines, at)), len(lines))
     unquoted = lines[:end]
@@ -36,7 +37,7 @@ def without_quotes(text: str) -> str:
 
 
 def _begins_quote(lines: list[str], at: int) -> bool:
-    """Whether from here on there is only the mail that is answered."""
+    """Whether only the mail that is answered follows from this line on."""
     line = lines[at]
     if _DIVIDER.match(line):
         return True
@@ -50,7 +51,7 @@ def _begins_quote(lines: list[str], at: int) -> bool:
         words = " ".join(" ".join(lines[at : at + length]).split())
         if len(words) <= _LONGEST and _WROTE.match(words):
             following = [each for each in lines[at + length :] if each.strip()]
-            # Words between quotations answer them point by point: those stay.
+            # If text stands between quoted lines, it answers them point by point and is kept.
             return all(each.lstrip().startswith(">") for each in following) or not any(
                 each.lstrip().startswith(">") for each in following
             )

@@ -1,11 +1,11 @@
-"""Tells whether the provider verified a mail's sender (RFC 8601).
+"""Checks whether the provider verified a mail's sender (RFC 8601).
 
-Only the topmost header of the provider's own name is looked at: it writes above what came, and
-whoever sent the mail may have written any number of such headers below.
+Only the topmost header with the provider's own name is read. The provider adds its header above
+those of the mail, and the sender may have written any number of such headers below.
 
-What a provider quotes there of the mail is the sender's own choice: the part before the ``@`` may
-be ``"x; dmarc=pass"``. So nothing between quotation marks is a result, and where DMARC is spoken of
-more than once, or a quotation has no end, nobody is believed.
+The provider's header quotes text that the sender chose: the part of an address before the ``@`` may
+be ``"x; dmarc=pass"``. So text between quotation marks is never a result. If a header has more than
+one DMARC result, or a quotation that does not end, the sender counts as not verified.
 """
 
 import re
@@ -17,7 +17,7 @@ _PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
 
 
 def is_sender_verified(mail: EmailMessage, sender: str, verified_by: str) -> bool:
-    """Whether DMARC passed, or DKIM or SPF did for the sender's own domain (or one above it)."""
+    """Whether DMARC passed, or DKIM or SPF passed for the sender's domain or a parent of it."""
     domain = sender.rpartition("@")[2]
     for header in mail.get_all("Authentication-Results", []):
         text = str(header)
@@ -35,8 +35,8 @@ def is_sender_verified(mail: EmailMessage, sender: str, verified_by: str) -> boo
 
 
 def _plain(text: str) -> str | None:
-    """The header without comments, and with nothing between quotation marks that could be taken for
-    the header's own. Nothing where a comment or a quotation does not end, or breaks the other."""
+    """Return the header without comments, and with the separators between quotation marks replaced
+    by ``_``. None if a comment or a quotation does not end, or if they overlap."""
     plain: list[str] = []
     depth, quoted, open_in_comment = 0, False, False
     characters = iter(text)
@@ -80,5 +80,5 @@ def _passes(result: re.Match[str], domain: str) -> bool:
 
 
 def _covers(signer: str, domain: str) -> bool:
-    # A public suffix signs for nobody: it must have a dot.
+    # The signer must have a dot: a top-level domain cannot sign for the domains below it.
     return signer == domain or ("." in signer and domain.endswith(f".{signer}"))

@@ -9,26 +9,28 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
 
 POLL_S = 5.0
-"""Seconds between two looks into a mailbox."""
+"""Seconds between two polls of a mailbox."""
 
 
 class Server(BaseModel):
-    """One side of the provider's."""
+    """The provider's IMAP or SMTP server."""
 
     host: str
     port: int = Field(ge=1, le=65535)
     tls: bool | Literal["starttls"] = True
-    """From the first byte on; ``starttls`` asks for it; false sends the password in the clear."""
+    """True: TLS from the first byte. ``starttls``: TLS by STARTTLS. False: no TLS, so the password
+    is sent in the clear."""
 
     def context(self) -> ssl.SSLContext:
-        """Certificates are verified."""
+        """Return a TLS context that verifies certificates."""
         return ssl.create_default_context()
 
 
 class Mailbox(BaseModel):
     """One account.
 
-    The names are nonebot-adapter-mail's, but for ``login``, ``senders`` and ``verified_by``.
+    The field names are those of nonebot-adapter-mail, except ``login``, ``senders`` and
+    ``verified_by``.
     """
 
     id: str
@@ -36,16 +38,16 @@ class Mailbox(BaseModel):
     name: str = "Nekro"
     password: SecretStr
     login: str = ""
-    """What the provider calls the account; the address as a rule."""
+    """The login name at the provider; by default the address."""
     subject: str = "A message for you"
-    """Of a mail that answers none."""
+    """Subject of a mail that does not answer another."""
     imap: Server
     smtp: Server
     senders: tuple[str, ...] = ("*",)
-    """Whose mail is accepted: addresses, with ``*`` for any part, as ``*@example.org``."""
+    """Whose mail is accepted: addresses, where ``*`` stands for any text: ``*@example.org``."""
     verified_by: str = ""
-    """The name under which the provider writes ``Authentication-Results`` (RFC 8601). Where it is
-    set, mail is accepted only if the provider verified its sender. Without it anybody can write in
+    """The name that the provider puts into ``Authentication-Results`` (RFC 8601). If it is set,
+    only mail whose sender the provider verified is accepted. If not, anybody can write in
     anybody's name."""
     poll_s: float = Field(default=POLL_S, gt=0)
 
@@ -64,16 +66,16 @@ class Mailbox(BaseModel):
 
     @property
     def domain(self) -> str:
-        """Of the address."""
+        """Return the domain of the address."""
         return self.id.rpartition("@")[2]
 
     def accepts_from(self, address: str) -> bool:
-        """Whether the operator lets this sender in."""
+        """Whether ``senders`` allows this address."""
         return any(fnmatch.fnmatchcase(address, pattern.lower()) for pattern in self.senders)
 
 
 def read_settings(settings: Mapping[str, Any]) -> tuple[Mailbox, ...]:
-    """The mailboxes in ``MAIL_BOTS``. Raises `ValueError` in words."""
+    """Return the mailboxes in ``MAIL_BOTS``. Raises `ValueError` with a text for the operator."""
     written = settings.get("mail_bots") or []
     if isinstance(written, str):
         try:
@@ -90,7 +92,7 @@ def read_settings(settings: Mapping[str, Any]) -> tuple[Mailbox, ...]:
         try:
             boxes.append(Mailbox.model_validate(each))
         except ValidationError as error:
-            # The error's own text would show the password.
+            # The text of the `ValidationError` would show the password.
             faults = "; ".join(
                 f"{'.'.join(str(part) for part in fault['loc']) or 'it'}: {fault['msg']}"
                 for fault in error.errors(include_input=False, include_url=False)

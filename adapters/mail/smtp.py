@@ -1,7 +1,8 @@
-"""Posts a mail, in a worker thread, and tells what became of it.
+"""Sends a mail over SMTP, in a worker thread.
 
-A post fails with `NotPosted`, it surely never left and may later; with `PostRefused`, the server's
-clear no; or with `PostOutcomeUnknown`, the mail was handed over and nobody said that it was taken.
+A failure is one of three errors. `NotPosted`: the mail was surely not sent and may be sent later.
+`PostRefused`: the server refused it for good. `PostOutcomeUnknown`: the mail was transferred, and
+the server did not confirm it.
 """
 
 import smtplib
@@ -10,23 +11,23 @@ from .settings import Mailbox
 
 CALL_S = 30.0
 _AUTHENTICATION = (530, 534, 535)
-"""Codes that are about the operator's password, not about the mail."""
+"""SMTP codes that mean a wrong or missing password, not a fault of the mail."""
 
 
 class NotPosted(Exception):
-    """Says why, for a person."""
+    """The mail was not sent. The text is the reason, for a person to read."""
 
 
 class PostRefused(Exception):
-    """Says why, in the server's words."""
+    """The server refused the mail. The text is the server's."""
 
 
 class PostOutcomeUnknown(Exception):
-    """Says what happened."""
+    """The mail may have been sent. The text says what happened."""
 
 
 def send_mail(box: Mailbox, mail: bytes, receiver: str) -> None:
-    """Hand one mail over for one receiver."""
+    """Send one mail to one receiver."""
     try:
         client = _connected(box)
     except smtplib.SMTPException as error:

@@ -1,7 +1,7 @@
-"""Groups mails into threads, and stores what an answer needs to know of a thread.
+"""Groups mails into threads, and stores what an answer needs to know about its thread.
 
-The thread stands in each Message-ID of ours, so a program that repeats only the last id (Outlook)
-finds back as well as one that repeats all.
+Each Message-ID that the bot makes contains the thread's id. So an answer finds its thread even if
+the mail program (Outlook) repeats only the last Message-ID.
 """
 
 import hashlib
@@ -17,9 +17,10 @@ from nekro_core.api.adapter import Person, PersonTraces, write_whole
 from nekro_core.api.chat import ChatKey
 
 FOLDER = Path("mail", "threads")
-"""Below the data folder: subjects and ids of mails, a file for each chat."""
+"""Folder below the data folder. It has one file for each chat, with subject and Message-IDs."""
 KEPT_IDS = 20
-"""Message-IDs that an answer refers to; RFC 5322 asks for all, programs look at the ends."""
+"""Message-IDs that an answer refers to. RFC 5322 asks for all, but mail programs use only the first
+and the last ones."""
 KEPT_THREADS = 20_000
 NO_THREAD = "0"
 _OURS = re.compile(r"<nekro\.(0|[0-9a-f]{12})\.[0-9a-f]{16}@([^<>@\s]+)>")
@@ -27,13 +28,13 @@ _OURS = re.compile(r"<nekro\.(0|[0-9a-f]{12})\.[0-9a-f]{16}@([^<>@\s]+)>")
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What is known of one. ``ids`` are in the order of time."""
+    """The subject of a thread and the Message-IDs of its mails, oldest first."""
 
     subject: str
     ids: tuple[str, ...] = ()
 
     def with_id(self, message_id: str) -> "Thread":
-        """It goes on."""
+        """Return the thread with a further mail."""
         ids = tuple(each for each in self.ids if each != message_id)
         first, rest = ids[:1], ids[1:]
         return Thread(self.subject, (*first, *rest[-(KEPT_IDS - 2) :], message_id))
@@ -52,19 +53,20 @@ def is_ours(message_id: str, domain: str) -> bool:
 
 
 def our_ids(text: str, domain: str) -> list[str]:
-    """Every id in a text that the bot gave."""
+    """Return every Message-ID in a text that the bot gave."""
     return [match[0] for match in _OURS.finditer(text) if match[2] == domain]
 
 
 def new_id(thread: str | None, delivery_id: str, domain: str) -> str:
-    """The same for the same delivery: programs show a mail that comes twice once."""
+    """Make a Message-ID. The same delivery gets the same id, so that mail programs show a mail
+    that arrives twice only once."""
     token = hashlib.sha256(delivery_id.encode()).hexdigest()[:16]
     return f"<nekro.{thread or NO_THREAD}.{token}@{domain}>"
 
 
 def thread_of(message_id: str, references: Iterable[str], domain: str) -> str | None:
-    """The thread of a mail that refers to these; nothing for an answer to a mail of ours that
-    belonged to none."""
+    """Return the thread of a mail by the Message-IDs that it refers to; None if it answers a mail
+    of ours that belonged to no thread."""
     ids = [*references, message_id]
     for each in reversed(ids):
         if (match := _OURS.fullmatch(each)) and match[2] == domain:
@@ -73,13 +75,13 @@ def thread_of(message_id: str, references: Iterable[str], domain: str) -> str | 
 
 
 class ThreadStore:
-    """One small file a thread. For worker threads."""
+    """Stores one small file for each thread. The methods block: call them in worker threads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, key: ChatKey) -> Thread | None:
-        """What is known of a chat's thread."""
+        """Return the stored thread of a chat; None if there is none that can be read."""
         try:
             stored = json.loads(self._path(key).read_text())
             return Thread(str(stored["subject"]), tuple(map(str, stored["ids"])))
@@ -87,19 +89,19 @@ class ThreadStore:
             return None
 
     def write(self, key: ChatKey, thread: Thread) -> None:
-        """Raises `OSError`."""
+        """Store the thread of a chat. Raises `OSError`."""
         stored = {"subject": thread.subject, "ids": thread.ids}
         write_whole(self._path(key), json.dumps(stored).encode())
 
     def forget(self, key: ChatKey) -> bool:
-        """Delete what is known of a chat's thread. False where there is nothing."""
+        """Delete the stored thread of a chat. False if there was none."""
         path = self._path(key)
         known = path.exists()
         path.unlink(missing_ok=True)
         return known
 
     def prune(self, keep: int = KEPT_THREADS) -> None:
-        """Forget the threads in which nothing was said for longest."""
+        """Delete the files of the threads that have been idle longest, beyond ``keep``."""
         if not self._folder.is_dir():
             return
         aged = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,6 +1,6 @@
-"""Matrix: every homeserver's unencrypted rooms.
+"""Connects to Matrix: unencrypted rooms of any homeserver.
 
-Enabled by ``matrix`` in ``NEKRO_PLATFORMS`` and the account in ``MATRIX_BOTS``: docs/matrix.md.
+Enabled by ``matrix`` in ``NEKRO_PLATFORMS`` and an account in ``MATRIX_BOTS``: docs/matrix.md.
 Standard: https://spec.matrix.org/v1.12/client-server-api/.
 """
 
@@ -10,8 +10,8 @@ from nekro_core.api.adapter import Adapter, Host
 
 
 def create(host: Host, driver: Driver) -> Adapter:
-    """The adapter. Raises `ImportError` where its extra is missing, `ValueError` for settings that
-    cannot be read."""
+    """Make the adapter. Raises `ImportError` if its extra is not installed, and `ValueError` for
+    settings that cannot be read."""
     from .settings import create as make  # noqa: PLC0415 - it brings a second of imports with it
 
     return make(host, driver)

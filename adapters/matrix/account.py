@@ -1,4 +1,4 @@
-"""Runs one account: it logs in, continues from its last position, reconnects after a failure."""
+"""Runs one account: logs in, continues from the last position, reconnects after a failure."""
 
 import hashlib
 import time
@@ -25,17 +25,17 @@ from .rooms import Rooms
 
 NAME = "matrix"
 PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""After each loss, before the next try; the last of them again and again."""
+"""Pauses after each lost connection, before the next try. The last one repeats."""
 UPLOAD_BYTES = 50 * 1024 * 1024
-"""Largest medium where the server does not say."""
+"""Largest medium if the server names no limit."""
 
 
 class ResyncNeeded(Exception):
-    """The store failed; the server still has what it could not take."""
+    """The store failed. The events that were not stored must be read from the server again."""
 
 
 class MatrixAccount:
-    """One entry of ``MATRIX_BOTS``. ``server`` and ``rooms`` are there while it is connected."""
+    """One entry of ``MATRIX_BOTS``. ``server`` and ``rooms`` are set while it is connected."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class MatrixAccount:
         self._tasks: TaskGroup | None = None
 
     async def run(self) -> None:
-        """Stay connected, until cancelled."""
+        """Keep the account connected until cancelled."""
         while True:
             pause = self._pauses_s[min(self._lost, len(self._pauses_s) - 1)]
             try:
@@ -87,7 +87,8 @@ class MatrixAccount:
             await anyio.sleep(pause)
 
     async def _session(self, stack: AsyncExitStack) -> None:
-        """One connection. Raises `ActionError`, `ResyncNeeded`, and what the host raises."""
+        """Run one connection. Raises `HomeserverError`, `ResyncNeeded`, and what the host
+        raises."""
         proxy = self._gateway.matrix_config.matrix_proxy
         server = await stack.enter_async_context(Homeserver(self._info, proxy=proxy))
         bot = await self._gateway.log_in(self._info, server)
@@ -128,7 +129,7 @@ class MatrixAccount:
     def _there(
         self, bot: Bot, server: Homeserver, rooms: Rooms, tasks: TaskGroup
     ) -> Iterator[None]:
-        """What sends go through, while the connection stands."""
+        """Make the connection available to senders and to NoneBot for the time of the context."""
         self._gateway.connect(bot, server)
         self._bot, self._tasks = bot, tasks
         self.server, self.rooms = server, rooms
@@ -150,7 +151,8 @@ class MatrixAccount:
             self._tasks.start_soon(self._gateway.offer, self._bot, event, room_id)
 
     def accepts_invite(self, inviter: str) -> bool:
-        """By NoneBot's own settings: nobody's invitation is taken, unless the operator says so."""
+        """Whether to accept an invitation, by the settings of NoneBot's adapter. By default none
+        is accepted."""
         info = self._info
         allowed = info.auto_accept_whitelist
         return (
@@ -170,7 +172,7 @@ async def _until_broken(bookmark: SyncCheckpoint, tasks: TaskGroup) -> None:
 
 
 async def _upload_bytes(server: Homeserver) -> int:
-    """Largest medium that the server takes."""
+    """Ask for the largest medium that the server accepts."""
     for path in ("client/v1/media/config", "media/v3/config"):
         try:
             limit = table(await server.get(path)).get("m.upload.size")

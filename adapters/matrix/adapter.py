@@ -52,17 +52,19 @@ from .outgoing import DELIVERY_ID, TEXT_LENGTH, Content, UnsendableEvent, conten
 from .rooms import Rooms
 
 SEND_S = 30.0
-"""Seconds for a message until its outcome counts as unknown, where ``API_TIMEOUT`` is not set."""
+"""Time limit for a message, in seconds, unless ``API_TIMEOUT`` is set. After it the outcome counts
+as unknown."""
 UPLOAD_S = 50.0
-"""The same for a medium's bytes, which go before it."""
+"""Time limit for uploading a medium, which happens before the message."""
 PATIENCE_S = 15.0
-"""Longest that a server's wish to be left alone is waited for inside of one call."""
+"""Longest total wait for the server's rate limit inside one call."""
 EDIT_EVERY_S = 3.0
-"""Each change is an event of its own, and Synapse takes one in 5 s of an account, by default."""
+"""Shortest time between two edits. Each edit is a separate event, and by default Synapse accepts
+one event in 5 s from an account."""
 ASKED_PAGES = 10
-"""Pages of 100 own messages that are looked through for one of unknown outcome."""
+"""Pages of 100 own messages that are searched for a message of unknown outcome."""
 CLOCKS_S = 120.0
-"""How far our clock and the server's may be apart."""
+"""Largest difference between our clock and the server's that is expected."""
 
 
 class MatrixAdapter:
@@ -88,7 +90,7 @@ class MatrixAdapter:
         self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
-        """The same for all rooms; media as large as the most modest of our servers takes them."""
+        """Return the same for all rooms. The limit for media is the lowest of our servers'."""
         most = min((account.upload_bytes for account in self._accounts), default=UPLOAD_BYTES)
         return Capabilities(
             inline=frozenset({Text, Mention, Reply, Image}),
@@ -102,7 +104,8 @@ class MatrixAdapter:
         )
 
     async def start(self) -> None:
-        """Log in and follow, in tasks of the driver's. A server that is away is tried again."""
+        """Begin to log in and follow events, in the driver's tasks. A server that cannot be
+        reached is tried again."""
         await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
@@ -116,13 +119,14 @@ class MatrixAdapter:
         yield
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Every account of ours that was ever connected, and the one that this chat belongs to."""
+        """Return every account of ours that is known by now, and the one that this chat belongs
+        to."""
         bound = await self._host.account_of(chat_key.instance)
         accounts = {account.user_id for account in self._accounts if account.user_id}
         return frozenset(accounts | ({bound} if bound else set()))
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the one call. It goes out by the chat's own account or not at all."""
+        """Send the event by the chat's own account, never by another."""
 
         async def content(server: Homeserver, rooms: Rooms) -> Content:
             return await self._content(delivery, server, rooms)
@@ -130,7 +134,7 @@ class MatrixAdapter:
         return await self._put(delivery, content)
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Put another text in the place of a message's. See `Editing`."""
+        """Replace a message's text. See `SupportsEditing`."""
 
         async def content(server: Homeserver, rooms: Rooms) -> Content:
             return replacing(message_id, await self._content(delivery, server, rooms))
@@ -141,8 +145,7 @@ class MatrixAdapter:
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """Look for the delivery's own mark among the account's messages. See
-        `SupportsConfirmation`."""
+        """Search the account's messages for the delivery's id. See `SupportsConfirmation`."""
         key = doubt.delivery.chat_key
         account = await self._account(key)
         if account is None or account.server is None:
@@ -203,7 +206,7 @@ class MatrixAdapter:
         except HomeserverRefused as error:
             return _rejected(f"the medium was refused: {error}")
         except HomeserverError as error:
-            # Nobody has seen anything of it yet.
+            # The message itself has not been sent.
             return _pending(f"the medium could not be handed over: {error}")
         return await self._send_event(server, delivery, content)
 
@@ -211,7 +214,8 @@ class MatrixAdapter:
         self, server: Homeserver, delivery: Delivery, content: Content
     ) -> Receipt:
         key = delivery.chat_key
-        # A call repeated under the same id is the same event. An edit's says what it changes to.
+        # A call that is repeated with the same id makes no second event. The id of an edit includes
+        # a hash of the new content.
         call_id = delivery.delivery_id
         if "m.new_content" in content:
             call_id += f"-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""Stores where to continue after a restart: never past an event that is not stored."""
+"""Stores the position from which to read after a restart. It never skips an unstored event."""
 
 import json
 from collections import deque
@@ -16,17 +16,17 @@ Job = Callable[[], Awaitable[None]]
 
 @dataclass(eq=False, slots=True)
 class SyncPage:
-    """One round of events. ``token`` is where the next one begins."""
+    """The events of one answer to ``/sync``. ``token`` is where the next one begins."""
 
     token: str
     broken: anyio.Event
     left: int = 1
-    """Jobs that are not done, and one for the page itself until it is `closed`."""
+    """Number of jobs that are not done, plus one until `closed` is called."""
     failed: bool = False
 
     def job(self, job: Job) -> Job:
-        """The job, noting when it is done. One that fails stops the reading: the page is read
-        again from its beginning, and what was taken in before is known as a duplicate."""
+        """Wrap a job so that the page counts it. If it fails, the connection ends and the page is
+        read again from its beginning; the inbox refuses the events that it already has."""
         self.left += 1
 
         async def noted() -> None:
@@ -41,13 +41,13 @@ class SyncPage:
         return noted
 
     def closed(self) -> None:
-        """There are no more jobs than those so far."""
+        """Say that the page gets no further jobs."""
         self.left -= 1
 
 
 @dataclass(eq=False, slots=True)
 class SyncCheckpoint:
-    """The place of one account, kept in a file. ``broken`` is set once a job failed."""
+    """The position of one account, stored in a file. ``broken`` is set when a job has failed."""
 
     path: Path
     broken: anyio.Event = field(default_factory=anyio.Event)
@@ -56,7 +56,7 @@ class SyncCheckpoint:
     _pages: "deque[SyncPage]" = field(default_factory=deque)
 
     def load(self) -> None:
-        """Read where an earlier process was; nothing where there was none."""
+        """Read the position of an earlier process, if there is one."""
         try:
             stored = json.loads(self.path.read_bytes())
         except FileNotFoundError:
@@ -68,13 +68,13 @@ class SyncCheckpoint:
             self.token = self._stored = stored["since"]
 
     def page(self, token: str) -> SyncPage:
-        """A new round, which ends at ``token``."""
+        """Begin a page that ends at ``token``."""
         page = SyncPage(token, self.broken)
         self._pages.append(page)
         return page
 
     async def keep(self) -> None:
-        """Move on to the end of the last page of which, and of all before it, every job is done."""
+        """Advance past the pages at the front whose jobs are all done, and store the position."""
         while self._pages and self._pages[0].left == 0 and not self._pages[0].failed:
             self.token = self._pages.popleft().token
         if self.token == self._stored:
@@ -88,7 +88,7 @@ class SyncCheckpoint:
         self._stored = self.token
 
     async def forget(self) -> None:
-        """Begin anew with the present: the server does not know the place any more."""
+        """Delete the position, because the server no longer knows it. Reading starts from now."""
         self._pages.clear()
         self.token = self._stored = ""
         await anyio.Path(self.path).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Runs the sync loop of one connection: all events, in order and without a gap."""
+"""Runs the sync loop of one connection. It reads all events in order and fills gaps."""
 
 import json
 from collections.abc import Mapping
@@ -19,38 +19,38 @@ from .intake import MESSAGES, MatrixIntake
 from .rooms import Rooms
 
 WAIT_S = 30.0
-"""How long the server holds a question open while nothing happens."""
+"""How long the server holds a request open while there are no events."""
 GRACE_S = 15.0
-"""What it may take longer on a slow line before the connection counts as dead."""
+"""Further seconds for a slow line. After them the connection counts as dead."""
 FIRST_S = 150.0
-"""The same for an account's very first question, whose answer tells of all its rooms."""
+"""Time limit for the very first sync of an account, whose answer describes all its rooms."""
 EVENTS = 50
-"""Events of a room in one round; what is between is asked for."""
+"""Most events of a room in one answer. If there were more, the rest is requested separately."""
 GAP_PAGE = 100
 GAP_PAGES = 20
-"""Most pages of one room: 2,000 events. Who was away longer starts from there."""
+"""Most pages of one room, which are 2,000 events. Older missed events are not read."""
 JOIN_S = 60.0
-"""Joining a room asks the servers of the others, which may be slow."""
+"""Time limit for joining a room. Our server asks other members' servers, which may be slow."""
 JOIN_PAUSES_S = (1.0, 5.0, 15.0)
 
 
 class FollowedAccount(Protocol):
-    """The account that a follower follows for."""
+    """What a `Follower` needs of its account."""
 
     user_id: str
 
     def connected(self) -> None:
-        """The first answer of a connection is there."""
+        """Called when the first answer of a connection has arrived."""
 
     def accepts_invite(self, inviter: str) -> bool:
-        """Whether an invitation of this person is to be taken."""
+        """Whether to accept an invitation of this person."""
 
     def offer(self, room_id: str, event: Json) -> None:
         """Let NoneBot's plugins see an event."""
 
 
 class Follower:
-    """Reads on and on. Its jobs run in ``tasks``, and each is noted in the bookmark's pages."""
+    """Reads events in a loop. Its jobs run in ``tasks``; ``bookmark`` counts the open ones."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Follower:
         self._queue = KeyedQueue(tasks)
 
     async def follow(self) -> None:
-        """Read on and on. Raises `ActionError`."""
+        """Read events until cancelled. Raises `HomeserverError`."""
         since, first = self._bookmark.token, True
         while True:
             answer = await self._sync(since, wait=not first)
@@ -124,7 +124,7 @@ class Follower:
         if room.encrypted and not was_encrypted:
             logger.warning("Matrix: {} is encrypted; nothing said there can be read", room_id)
         if not since:
-            return  # A new account starts with the present.
+            return  # A new account starts from now, without the history.
         part, own = table(joined.get("timeline")), self._account.user_id
         came = next((n for n, event in enumerate(timeline) if _is_our_coming(event, own)), -1)
         if (
@@ -136,7 +136,7 @@ class Follower:
             await self._queue.submit(room_id, page.job(job))
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
-                continue  # What was said before we came is good to know; who came is not news.
+                continue  # Of the time before we joined only messages are read, no notices.
             medium = self._intake.medium(room_id, event, self._queue)
             left = away or number < came
             job = partial(self._intake.take, room_id, event, away=left, medium=medium)
@@ -144,7 +144,8 @@ class Follower:
             self._account.offer(room_id, event)
 
     async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:
-        """What a round left out, oldest first. Raises `ActionError` where asking again may help."""
+        """Read the events that one answer left out, oldest first. Raises `HomeserverError` if
+        another try may help."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/messages"
         events: list[Json] = []
         page = start
@@ -166,7 +167,7 @@ class Follower:
             await self._intake.take(room_id, event, away=away)
 
     async def _invited(self, room_id: str, invited: Json) -> None:
-        """Follow an invitation, or tell the operator of it."""
+        """Accept an invitation, or log it for the operator."""
         own = self._account.user_id
         invitation = next(
             (

@@ -1,10 +1,13 @@
-"""NoneBot's Matrix adapter, for what it is good at: logging in, renewing tokens, and letting
-NoneBot's own plugins see events and call the API.
+"""Wraps NoneBot's Matrix adapter. It logs in, renews tokens, and lets NoneBot's own plugins see
+events and call the API.
 
-What differs from nonebot-adapter-matrix 0.2.3 (each difference has its regression test): it does
-not start by itself; `Account` follows what happens, since the stock loop keeps its place in memory
-only, loses the events of a round in which one fails and drops what is older than its start; media
-are fetched from the endpoint that today's servers serve; a refusal (403) is no logging out.
+Differences from nonebot-adapter-matrix 0.2.3 (each has a regression test):
+
+- It does not start by itself. `MatrixAccount` reads the events: the stock loop has its position in
+  memory only, loses all events of an answer in which one fails, and drops events that are older
+  than its start.
+- Media are fetched from the endpoint that today's servers serve.
+- A refusal (403) does not count as a logout.
 """
 
 from typing import Any
@@ -33,10 +36,11 @@ from .homeserver import (
 
 
 class MatrixGateway(StockAdapter):
-    """NoneBot's side. Made once."""
+    """NoneBot's adapter, without its event loop. Made once."""
 
     def __init__(self, driver: Driver, config: Config) -> None:
-        # Past the parent's own: it reads the process-wide configuration and starts at NoneBot's.
+        # The parent's constructor is skipped: it reads the process-wide configuration and starts
+        # together with NoneBot.
         super(StockAdapter, self).__init__(driver)
         self.matrix_config = config
         self.tasks = set()
@@ -44,7 +48,8 @@ class MatrixGateway(StockAdapter):
         self._servers: dict[str, Homeserver] = {}
 
     async def log_in(self, info: BotInfo, server: Homeserver) -> Bot:
-        """Who the account is, with a token that works. Raises `ActionError`."""
+        """Make sure that the token works, and return the account's bot. Raises
+        `HomeserverError`."""
         self._load_persisted_tokens(info)
         account = await self._renewed(info) if not info.access_token else None
         try:
@@ -72,14 +77,15 @@ class MatrixGateway(StockAdapter):
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
 
     def disconnect(self, bot: Bot) -> None:
-        """The account can no longer be reached."""
+        """Tell NoneBot's plugins that the account can no longer be reached."""
         self._servers.pop(bot.self_id, None)
         if self.bots.get(bot.self_id) is bot:
             self.bot_disconnect(bot)
 
     async def offer(self, bot: Bot, raw: Json, room_id: str) -> None:
-        """Let NoneBot's matchers see an event of a room: by its own settings neither our own, which
-        they would answer without end, nor what is older than this connection."""
+        """Let NoneBot's matchers see an event of a room. Events that are older than the connection
+        are left out, and, unless NoneBot's settings say otherwise, our own: matchers would answer
+        them without end."""
         if raw.get("sender") == bot.self_id and not self.matrix_config.matrix_handle_self_message:
             return
         try:
@@ -97,8 +103,8 @@ class MatrixGateway(StockAdapter):
             logger.exception("a NoneBot matcher failed on {}", event.get_event_name())
 
     async def request(self, setup: Request) -> Response:
-        """Make a call of the stock code's: as everything here, past the environment's proxies. The
-        driver's own client is made anew for each, and warns of its cookies."""
+        """Make an HTTP call for the stock code, without the proxies of the environment. The
+        driver's client is not used: it is made anew for each call, and warns about its cookies."""
         proxy = self.matrix_config.matrix_proxy
         async with httpx.AsyncClient(proxy=proxy, trust_env=False, timeout=CALL_S) as client:
             answer = await client.request(
@@ -115,7 +121,7 @@ class MatrixGateway(StockAdapter):
     async def _api_download_media(
         self, bot: Bot, *, server_name: str, media_id: str, **_: Any
     ) -> bytes:
-        """What NoneBot's plugins call."""
+        """Download a medium for NoneBot's plugins."""
         server = self._servers.get(bot.self_id)
         if server is None:
             raise NetworkError("the account is offline")

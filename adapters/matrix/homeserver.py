@@ -1,4 +1,4 @@
-"""The client-server API over HTTP, as far as this adapter needs it.
+"""Calls the client-server API over HTTP, as far as this adapter needs it.
 
 Calls fail in one of five ways, and a sender needs to know which::
 
@@ -27,9 +27,9 @@ Json = Mapping[str, Any]
 CALL_S = 30.0
 CONNECT_S = 10.0
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Largest answer that is read. A first sync of an account in 1,000 rooms has some 10 MB."""
+"""Largest answer that is read. The first sync of an account in 1,000 rooms has about 10 MB."""
 MEDIUM_BYTES = 100 * 1024 * 1024
-"""Largest medium that is read; what is kept of it the bot's own settings say."""
+"""Largest medium that is downloaded. The bot's settings limit what is stored."""
 
 
 class HomeserverError(Exception):
@@ -41,11 +41,11 @@ class HomeserverNotConnected(HomeserverError):
 
 
 class LoggedOut(HomeserverError):
-    """The access token is not taken (any more)."""
+    """The server does not accept the access token (any more)."""
 
 
 class RateLimited(HomeserverError):
-    """The server wants to be left alone for ``seconds``."""
+    """The server accepts no calls for ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the homeserver takes no more for {seconds:g} s")
@@ -62,24 +62,24 @@ class HomeserverRefused(HomeserverError):
 
 
 class HomeserverOutcomeUnknown(HomeserverError):
-    """It may have been carried out or not."""
+    """The call may have been carried out or not."""
 
 
 CONNECTIONS = 32
-"""At once. Media take half of them at most: another server's that comes slowly leaves room for
-words."""
+"""Most connections at once. Downloads of media use at most half of them, so that slow media of
+another server do not block messages."""
 
 
 class Homeserver:
-    """One account's calls. An async context manager. ``info`` is read at each call, so a renewed
-    token is used from the next one on."""
+    """Makes the calls of one account. An async context manager. ``info`` is read at each call, so
+    a renewed token is used from the next call on."""
 
     def __init__(self, info: BotInfo, *, proxy: str | None = None) -> None:
         self._info = info
         self._client = httpx.AsyncClient(
             base_url=f"{info.homeserver.rstrip('/')}/_matrix/",
             proxy=proxy,
-            # No proxy and no .netrc from the environment: the operator says where to go.
+            # Proxies and .netrc of the environment are ignored: the operator's settings count.
             trust_env=False,
             verify=_trusted(info.homeserver),
             follow_redirects=False,
@@ -97,7 +97,7 @@ class Homeserver:
     async def get(
         self, path: str, params: Mapping[str, Any] | None = None, *, seconds: float = CALL_S
     ) -> Any:
-        """Ask for something."""
+        """Make a GET call. See `call`."""
         return await self.call("GET", path, params=params, seconds=seconds)
 
     async def call(
@@ -121,11 +121,11 @@ class Homeserver:
             raise HomeserverOutcomeUnknown(f"the answer is no JSON: {data[:100]!r}") from None
 
     async def download(self, server: str, media_id: str, *, seconds: float = CALL_S) -> bytes:
-        """The bytes behind ``mxc://server/media_id``. Raises `HomeserverError`.
+        """Download ``mxc://server/media_id``. Raises `HomeserverError`.
 
-        By the endpoint that asks for a token (since Matrix 1.11): the older one, which
-        nonebot-adapter-matrix 0.2.3 still calls, is closed on today's servers. Servers that know
-        only the older one are asked there.
+        Uses the endpoint that needs a token (since Matrix 1.11). The older one, which
+        nonebot-adapter-matrix 0.2.3 still calls, is closed on today's servers. It is used only if
+        the server does not know the newer one.
         """
         try:
             with anyio.fail_after(seconds):
@@ -164,12 +164,13 @@ class Homeserver:
                 "Authorization": f"Bearer {self._info.access_token}",
                 **({"Content-Type": mime} if content is not None else {}),
             },
-            # By scopes below: these two would start anew with each piece that comes.
+            # Reading and writing are limited by the cancel scopes: httpx would restart its own
+            # time limits with each piece that arrives.
             timeout=httpx.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
         )
 
     async def _answer(self, request: httpx.Request, seconds: float, most: int) -> bytes:
-        """The body of a good answer."""
+        """Return the body of a successful answer. Raises `HomeserverError`."""
         sent = False
         try:
             with anyio.fail_after(seconds):
@@ -194,8 +195,8 @@ class Homeserver:
 
 
 def _trusted(address: str) -> ssl.SSLContext:
-    """Whose certificates are taken: the usual ones, and those of the machine (``SSL_CERT_FILE``),
-    where a homeserver of one's own may have its."""
+    """Trust the usual certificate authorities and those of the machine (``SSL_CERT_FILE``), where
+    the operator may have added the one of their own homeserver."""
     if not address.startswith("https://"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # not used, and made in no time
     context = ssl.create_default_context(cafile=certifi.where())

@@ -1,5 +1,5 @@
-"""Reads Matrix events into our segments. Tolerant: other people's servers and programs write them,
-and a server checks next to nothing of what stands in a message."""
+"""Reads Matrix events into our segments. It tolerates any content: other people's programs write
+the events, and servers hardly check what a message contains."""
 
 import json
 import re
@@ -29,12 +29,12 @@ from nekro_core.api.chat import (
 Json = Mapping[str, Any]
 
 SUMMARY_LENGTH = 200
-"""Characters kept of an event that we have no word for."""
+"""Most characters in the summary of an event of an unknown type."""
 MENTIONS = 50
-"""Most people mentioned in one message that are looked for in its text."""
+"""Most mentioned people of one message that become mentions."""
 _AHEAD_S = 86_400.0
 QUOTED_LENGTH = 500
-"""Characters kept of a message that was replied to."""
+"""Most characters of a message that was replied to."""
 HTML_LENGTH = 100_000
 
 _MEDIA: Mapping[str, Expected] = {
@@ -49,17 +49,17 @@ _MXC = re.compile(r"mxc://([^/\s]{1,255})/([A-Za-z0-9_-]{1,255})\Z")
 
 
 class MatrixLookups(Protocol):
-    """What a message alone does not say and the server must be asked for."""
+    """Gets what a message does not contain and the server must be asked for."""
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
-        """Our own copy."""
+        """Store a medium and return our copy."""
 
     async def quoted(self, event_id: str) -> Reply:
-        """What is known of the message that was replied to."""
+        """Return what is known of the message that was replied to."""
 
 
 async def read_message(event: Json, lookups: MatrixLookups, own: str) -> Segments:
-    """Our segments for an ``m.room.message`` or a sticker. ``own`` is our account's user id."""
+    """Read an ``m.room.message`` or a sticker. ``own`` is our account's user id."""
     content = table(event.get("content"))
     segments: list[Segment] = []
     answered = answered_id(content)
@@ -82,11 +82,11 @@ async def read_message(event: Json, lookups: MatrixLookups, own: str) -> Segment
 
 
 def with_mentions(text: str, content: Json, own: str) -> Segments:
-    """The text with who is mentioned in it as segments of their own.
+    """Split the text into text segments and mentions.
 
-    Who is mentioned stands in ``m.mentions``; under which characters, in the links of the formatted
-    text. One that is mentioned and not found in the text goes before it. Programs from before
-    ``m.mentions`` have the links only, or our user id as text.
+    ``m.mentions`` lists who is mentioned. The links of the formatted text show which characters
+    stand for a person. A mention that is not found in the text is put before it. Programs older
+    than ``m.mentions`` write only the links, or our user id as text.
     """
     people = _mentioned(content)
     links = _Pills.of(content)
@@ -110,7 +110,7 @@ def with_mentions(text: str, content: Json, own: str) -> Segments:
             segments.append(mention)
         else:
             at, length = span
-            # Programs write "Name: text" at the beginning, and some "@Name".
+            # At the beginning programs write "Name: text"; some write "@Name".
             start = at - 1 if at and text[at - 1] == "@" else at
             end = at + length + (text[at + length : at + length + 1] == ":" and start == 0)
             spans.append((start, end, mention))
@@ -127,8 +127,8 @@ def with_mentions(text: str, content: Json, own: str) -> Segments:
 
 
 def is_for(content: Json, segments: Segments, own: str) -> bool:
-    """Whether the platform itself says that we are meant: a mention of us, a reply to us. What a
-    program marks as said by a program (``m.notice``) is for nobody to answer."""
+    """Whether the message mentions us or replies to us. Messages that are marked as written by a
+    program (``m.notice``) must not be answered."""
     if content.get("msgtype") == "m.notice":
         return False
     return any(
@@ -139,7 +139,7 @@ def is_for(content: Json, segments: Segments, own: str) -> bool:
 
 
 def body_of(content: Json) -> str:
-    """The plain text, without the quotation that older programs put before a reply."""
+    """Return the plain text, without the quotation that older programs put before a reply."""
     body = words(content.get("body"))
     if not body.startswith("> <") or not _relation(content).get("m.in_reply_to"):
         return body
@@ -150,15 +150,16 @@ def body_of(content: Json) -> str:
 
 
 def thread_of(content: Json) -> str | None:
-    """The event at which the message's thread begins; nothing outside of threads."""
+    """Return the event at which the message's thread begins; None outside threads."""
     relation = _relation(content)
     root = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
     return root if isinstance(root, str) and root else None
 
 
 def answered_id(content: Json) -> str:
-    """The event that is answered. In a thread, programs name its latest one, for programs that know
-    no threads: that is no answer, unless it is the thread's beginning, which the thread is about.
+    """Return the event that is answered. In a thread, programs name the latest event as a fallback
+    for programs without threads. Such a fallback is not an answer, unless it names the event at
+    which the thread begins.
     """
     relation = _relation(content)
     answered = table(relation.get("m.in_reply_to")).get("event_id")
@@ -169,14 +170,14 @@ def answered_id(content: Json) -> str:
 
 
 def replaced_id(content: Json) -> str:
-    """The event in whose place this one stands; empty where it is an event of its own."""
+    """Return the event that this one replaces; empty if it replaces none."""
     relation = _relation(content)
     replaced = relation.get("event_id") if relation.get("rel_type") == "m.replace" else None
     return replaced if isinstance(replaced, str) else ""
 
 
 def read_notice(event: Json, own: str) -> Notice | None:
-    """The notice that an event tells of; nothing for what is no matter of the chat."""
+    """Return the notice for an event; None if the event is not relevant to the chat."""
     content, sender = table(event.get("content")), words(event.get("sender"))
     match event.get("type"):
         case "m.reaction":
@@ -192,7 +193,7 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
     before = table(table(event.get("unsigned")).get("prev_content")).get("membership")
     now = content.get("membership")
     if now == before or user == own:
-        return None  # somebody changed their name or picture, or it is we who came
+        return None  # somebody changed their name or picture, or we joined
     match now:
         case "join":
             return Notice("join", sender, user, "")
@@ -204,7 +205,7 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
 
 
 def medium_of(event: Json) -> tuple[str, str] | None:
-    """The server and the id of a message's medium, which are all that is needed to have it."""
+    """Return the server and the id of a message's medium, which are enough to download it."""
     match = _MXC.match(words(table(event.get("content")).get("url")))
     return (match[1], match[2]) if match and event.get("type") in _SAID else None
 
@@ -229,13 +230,13 @@ async def _medium(kind: str, content: Json, lookups: MatrixLookups) -> Segment:
 
 
 def _caption(content: Json) -> str:
-    """Since Matrix 1.10 the body is a caption where the name stands in ``filename``."""
+    """Return the caption. Since Matrix 1.10 the body is a caption if ``filename`` is set."""
     name, body = content.get("filename"), body_of(content)
     return body if isinstance(name, str) and name and body != name else ""
 
 
 def _mentioned(content: Json) -> list[str] | None:
-    """Who is mentioned; nothing where the sender's program does not say."""
+    """Return who is mentioned; None if the sender's program does not say."""
     mentions = content.get("m.mentions")
     if not isinstance(mentions, Mapping):
         return None
@@ -260,7 +261,7 @@ class _Pills(HTMLParser):
 
     @classmethod
     def of(cls, content: Json) -> list[tuple[str, str]]:
-        """User id and shown name of each."""
+        """Return the user id and the displayed name of each link."""
         html = content.get("formatted_body")
         if content.get("format") != "org.matrix.custom.html" or not isinstance(html, str):
             return []
@@ -269,14 +270,14 @@ class _Pills(HTMLParser):
         return [(words(user), words(name)) for user, name in pills.found[:MENTIONS]]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A link, or the quotation before a reply, whose links mention nobody."""
+        """Begin a link, or the quotation before a reply, whose links are not mentions."""
         if tag == "mx-reply":
             self._quoting += 1
         elif tag == "a" and not self._quoting:
             self._user, self._name = user_of(dict(attrs).get("href") or ""), []
 
     def handle_endtag(self, tag: str) -> None:
-        """The end of one of them."""
+        """End a link or the quotation."""
         if tag == "mx-reply":
             self._quoting = max(self._quoting - 1, 0)
         elif tag == "a" and self._user:
@@ -284,13 +285,13 @@ class _Pills(HTMLParser):
             self._user = ""
 
     def handle_data(self, data: str) -> None:
-        """What the link shows."""
+        """Collect the displayed name of a link."""
         if self._user:
             self._name.append(data)
 
 
 def user_of(link: str) -> str:
-    """The user id in a link such as ``https://matrix.to/#/@lin:example.org``."""
+    """Return the user id in a link such as ``https://matrix.to/#/@lin:example.org``."""
     try:
         parts = urlsplit(link)
     except ValueError:
@@ -302,8 +303,9 @@ def user_of(link: str) -> str:
 
 
 def said_at(event: Json, now: float) -> float:
-    """When it was said, in seconds since 1970: as the sender's server has it, which may belong to a
-    stranger. One that is further ahead than a wrong time zone says nothing, and it is ``now``."""
+    """Return the time of a message, in seconds since 1970. The sender's server states it, which may
+    be a stranger's. If it is over a day ahead, which no wrong time zone explains, return
+    ``now``."""
     stamp: Any = event.get("origin_server_ts")
     if isinstance(stamp, int | float) and 0 <= stamp <= (now + _AHEAD_S) * 1000:
         return float(stamp) / 1000
@@ -311,12 +313,12 @@ def said_at(event: Json, now: float) -> float:
 
 
 def summary_of(content: Json) -> str:
-    """A line for people about an event that we have no word for."""
+    """Return a readable line about an event of an unknown type."""
     return words(json.dumps(content, ensure_ascii=False, default=repr))[:SUMMARY_LENGTH]
 
 
 def words(value: Any) -> str:
-    """A text that every store and wire can carry."""
+    """Return a text that every database and protocol accepts: without NUL and lone surrogates."""
     if not isinstance(value, str):
         return ""
     text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -328,7 +330,7 @@ def words(value: Any) -> str:
 
 
 def table(value: Any) -> Json:
-    """The object that should stand here; an empty one where something else does."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 

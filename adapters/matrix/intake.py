@@ -40,21 +40,21 @@ from .incoming import (
 from .rooms import QuotableEvent, Room, Rooms
 
 HISTORY_S = 30.0
-"""A message that is older when we are back, by the server's own clock, was said while we were away;
-a younger one is answered as if we had been there."""
+"""After a reconnect, an older message (by the age that the server states) counts as history. A
+younger one is answered as if we had been connected."""
 MEDIUM_S = 15.0
-"""Seconds from its message's arrival for a medium; the room's next messages wait meanwhile, and
-theirs are had meanwhile."""
+"""Time limit for a medium, in seconds from the arrival of its message. The room's next messages
+wait for it; their media are downloaded at the same time."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 
 Accept = Callable[[ChatMessage], Awaitable[None]]
 HandOver = Callable[[Accept, ChatMessage], Awaitable[None]]
-"""How a message is handed to the host: by default with patience for its store."""
+"""Hands a message to the host. The default tries again for a while if the store fails."""
 Action = Callable[[], Awaitable[None]]
 
 
 class MatrixIntake:
-    """Takes the events of one account."""
+    """Processes the events of one account."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class MatrixIntake:
         self._hand_over = hand_over
 
     def medium(self, room_id: str, event: Json, queue: KeyedQueue) -> Prefetch[bytes] | None:
-        """What `take` needs of a medium, begun at once where its room waits already."""
+        """Return the download of an event's medium, for `take`; None if there is nothing to
+        download. If the room's queue is busy, the download begins at once."""
         reference = medium_of(event)
         if reference is None or words(event.get("sender")) == self._account:
             return None
@@ -97,12 +98,12 @@ class MatrixIntake:
         away: bool = False,
         medium: Prefetch[bytes] | None = None,
     ) -> None:
-        """Take in one event of a room's timeline. ``away`` is of the first round of a connection,
-        and of what was said before we came: what is old there was said without us. In later rounds
-        it is only another server's clock that makes a message look old.
+        """Process one event of a room's timeline. ``away`` is set for the first answer of a
+        connection and for messages from before we joined. Only these can be history: in later
+        answers, a message looks old only if another server's clock is wrong.
 
-        Raises what the host raises, and nothing for an event that cannot be read: it must neither
-        silence its room nor be read again and again.
+        Raises what the host raises. An event that cannot be read is logged and skipped: it must
+        neither block its room nor be read again and again.
         """
         try:
             deed = await self._read(room_id, event, away=away, medium=medium)
@@ -115,7 +116,7 @@ class MatrixIntake:
     async def _read(
         self, room_id: str, event: Json, *, away: bool, medium: Prefetch[bytes] | None
     ) -> Action | None:
-        """What is to be done about an event."""
+        """Return the action for an event; None if there is nothing to do."""
         kind, content = event.get("type"), table(event.get("content"))
         sender, event_id = words(event.get("sender")), words(event.get("event_id"))
         if not sender or not event_id:
@@ -130,9 +131,9 @@ class MatrixIntake:
                 event_id, QuotableEvent(sender, body_of(content)[:QUOTED_LENGTH], thread)
             )
         if sender == self._account:
-            return None  # The echo of our own message: the outbox has recorded it.
+            return None  # Our own message, which the outbox has recorded.
         if replaced:
-            # Servers let anybody claim to change a message; the host knows whose it is.
+            # Servers let anybody send an edit of any message; the host checks the author.
             new = table(content.get("m.new_content"))
             edited = with_mentions(body_of(new), new, self._account)
             key = self._key_of(room_id, replaced)
@@ -159,7 +160,7 @@ class MatrixIntake:
         return partial(self._hand_over, self._host.accept, message)
 
     def _key_of(self, room_id: str, event_id: str) -> ChatKey:
-        """The chat in which an event stands, by what is remembered of it."""
+        """Return the chat of an event, with its thread if the event is cached."""
         quoted = self._rooms.cached_event(event_id)
         return self._rooms.key(self._instance, room_id, quoted.thread if quoted else None)
 
@@ -168,7 +169,7 @@ class MatrixIntake:
     ) -> Segments:
         kind, content = event.get("type"), table(event.get("content"))
         if kind in MESSAGES:
-            # Without content it was taken back before we saw it.
+            # A message without content was deleted before we read it.
             lookups = _Enquiry(self._host, self._server, self._rooms, key, medium)
             return await read_message(event, lookups, self._account) if content else ()
         if kind == "m.room.encrypted":
@@ -189,8 +190,8 @@ class MatrixIntake:
 
 
 class _Enquiry:
-    """The `Lookups` of one message. Bounded in time; never raises: what cannot be had is said in
-    the value."""
+    """The `MatrixLookups` of one message. Limited in time. Never raises: the returned value says
+    what could not be fetched."""
 
     def __init__(
         self,
@@ -207,8 +208,8 @@ class _Enquiry:
         self._key = key
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
-        """Fetched from our own homeserver, which asks the other one: no address that a stranger
-        names is connected to from here."""
+        """Download from our own homeserver, which asks the other one. So the bot never connects to
+        an address that a stranger names."""
         try:
             if self._medium is not None:
                 data = await self._medium.get()
@@ -219,7 +220,7 @@ class _Enquiry:
         return await self._host.media.keep_bytes(self._key, data, name=name, expect=expect)
 
     async def quoted(self, event_id: str) -> Reply:
-        """From the events of late, else from the server."""
+        """Look in the cache of recent events, then ask the server."""
         said = self._rooms.cached_event(event_id)
         if said is None:
             event = await self._rooms.event(self._key.native_id, event_id)

@@ -1,8 +1,8 @@
 """Writes a `Delivery` as the content of one event.
 
-NoneBot's own message class is not used: its formatted text loses line ends beside a mention, a
-medium loses the text beside it, and a message that mentions nobody does not say so, which lets
-older programs ring at every name in it.
+NoneBot's message class is not used. Its formatted text loses line breaks beside a mention, and a
+medium loses its caption. A message without mentions does not say so, and then older programs notify
+everybody whose name is in the text.
 """
 
 import html
@@ -32,25 +32,26 @@ from nekro_core.api.chat import (
 )
 
 TEXT_LENGTH = 7000
-"""Characters of one event. It may have 65,536 bytes, and beside a mention the text stands in it
-twice, up to 4 bytes a character."""
+"""Most characters of one event. An event may have 65,536 bytes. With a mention it contains the text
+twice, and a character has up to 4 bytes."""
 DELIVERY_ID = "io.github.nekro_core.delivery"
-"""Under this name each event carries its `Delivery.delivery_id`, by which it is found again."""
+"""The field of each event that holds its `Delivery.delivery_id`. `MatrixAdapter.confirm` searches
+for it."""
 
 Content = dict[str, Any]
 Upload = Callable[[bytes, Media], Awaitable[str]]
-"""Puts bytes into the server's media repository; their ``mxc://`` address."""
+"""Uploads bytes to the server's media repository and returns their ``mxc://`` address."""
 NameOf = Callable[[str], Awaitable[str]]
-"""What the room calls somebody."""
+"""Returns a person's display name in the room."""
 
 
 class UnsendableEvent(ValueError):
-    """Matrix has no event that carries this. The text is the reason, for a person to read."""
+    """No Matrix event can carry this. The text is the reason, for a person to read."""
 
 
 async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: int) -> Content:
-    """The content of an ``m.room.message``. ``most`` bounds a medium's bytes. Raises
-    `UnsendableEvent`, and what ``upload`` raises."""
+    """Write the content of an ``m.room.message``. ``most`` limits a medium's bytes. Raises
+    `UnsendableEvent`, and what ``upload`` and ``name_of`` raise."""
     segments = [segment for segment in delivery.segments if segment != Text("")]
     replies = [segment for segment in segments if isinstance(segment, Reply)]
     body = [segment for segment in segments if not isinstance(segment, Reply)]
@@ -77,14 +78,14 @@ async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: 
 
 
 def replacing(message_id: str, content: Content) -> Content:
-    """The content of the event that puts this content in the place of another's."""
+    """Write the content of an event that replaces another event's content with this one."""
     if content["msgtype"] != "m.text":
         raise UnsendableEvent("only the text of a message can be changed")
     new = {key: value for key, value in content.items() if key != "m.relates_to"}
     return {
         **new,
         "body": f"* {content['body']}",
-        # Who was mentioned before is not called again.
+        # People who were mentioned before are not notified again.
         "m.mentions": {},
         "m.new_content": new,
         "m.relates_to": {"rel_type": "m.replace", "event_id": message_id},
@@ -126,7 +127,8 @@ def _relation(thread: str | None, answered: str) -> Content:
     if thread is None:
         return answer
     if not answer:
-        # For programs that know no threads it answers something of the thread, if not the latest.
+        # A fallback for programs without threads. The standard names the thread's latest event
+        # here; we name its first.
         answer = {"is_falling_back": True, "m.in_reply_to": {"event_id": thread}}
     return {"rel_type": "m.thread", "event_id": thread, **answer}
 
@@ -181,8 +183,8 @@ async def _bytes_of(media: Media, name: str, most: int) -> bytes:
 
 
 def _sides(data: bytes) -> Content:
-    """Width and height, by the picture's head alone; nothing where it has none. Of these formats
-    Pillow reads the head without its decoders, which must not see what a box made."""
+    """Return width and height from the picture's header; empty if it has none. For these formats
+    Pillow reads the header without its decoders, which must not run on files from a box."""
     try:
         with Picture.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF")) as picture:
             return {"w": picture.width, "h": picture.height}
@@ -191,7 +193,8 @@ def _sides(data: bytes) -> Content:
 
 
 def _duration_ms(data: bytes) -> int:
-    """Of WAV; of others a program finds it out by itself."""
+    """Return the duration of a WAV file; 0 for other formats, which the receiving program
+    measures itself."""
     if not data.startswith(b"RIFF"):
         return 0
     try:

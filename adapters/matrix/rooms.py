@@ -1,4 +1,4 @@
-"""Caches what is known of rooms: names, permissions, which are private, recent messages."""
+"""Caches what is known of rooms: names, power levels, which are private, recent messages."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from nekro_core.api.chat import ChatKey, ChatKind, Role
 from .homeserver import Homeserver, HomeserverError, Json
 
 LOOKUP_S = 5.0
-"""Seconds for one question about a room."""
+"""Time limit for one request about a room, in seconds."""
 PEOPLE = 4096
-"""Members of one room whose names are kept."""
+"""Most members of one room whose names are cached."""
 EVENTS = 4096
-"""Latest events of all rooms whose sender and text are kept, for replies and recalls."""
+"""Most events of all rooms that are cached with sender and text, for replies and recalls."""
 _LEVELS_ONLY = frozenset({None, *map(str, range(1, 12))})
-"""Versions of rooms in which levels say all."""
+"""Room versions in which power levels alone define permissions."""
 ADMIN, OWNER = 50, 100
-"""Power levels by which clients say "moderator" and "admin"."""
+"""Power levels that clients show as "moderator" and "admin"."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotableEvent:
-    """What is known of an event: enough to quote it."""
+    """What is needed of an event to quote it."""
 
     sender: str
     text: str
@@ -43,7 +43,7 @@ class Room:
     encrypted: bool = False
 
     def apply_state(self, event: Json) -> None:
-        """Take in a state event."""
+        """Apply a state event."""
         content = _table(event.get("content"))
         match event.get("type"):
             case "m.room.member":
@@ -58,7 +58,8 @@ class Room:
                 self.encrypted = True
 
     def role_of(self, user: str) -> Role:
-        """By power level. In rooms of version 12 who made the room stands above all levels."""
+        """Return the role by power level. In rooms of version 12 and later the creators stand
+        above all levels."""
         level = (self.powers or {}).get(user, 0)
         if user in (self.creators or ()) or (isinstance(level, int) and level >= OWNER):
             return Role.OWNER
@@ -72,8 +73,8 @@ class Room:
 
 
 class Rooms:
-    """Those of one account. What is not known yet is asked for; who cannot be asked about has no
-    name. Nothing is raised."""
+    """The rooms of one account. Asks the server for what is not cached. If a lookup fails, the
+    value is empty."""
 
     def __init__(self, server: Homeserver, account: str) -> None:
         self._server = server
@@ -83,7 +84,7 @@ class Rooms:
         self._said: OrderedDict[str, QuotableEvent] = OrderedDict()
 
     async def load(self) -> None:
-        """Ask which rooms are private. Raises `ActionError`."""
+        """Ask which rooms are private. Raises `HomeserverError`."""
         try:
             self.apply_direct(await self._server.get(self._direct_path))
         except HomeserverError as error:
@@ -91,7 +92,7 @@ class Rooms:
                 raise
 
     def apply_direct(self, content: Any) -> None:
-        """Take in the account's ``m.direct``: rooms by the person whom they are shared with."""
+        """Apply the account's ``m.direct``, which maps people to private rooms with them."""
         self._direct = {
             user: [room for room in rooms if isinstance(room, str)]
             for user, rooms in _table(content).items()
@@ -99,7 +100,8 @@ class Rooms:
         }
 
     async def add_direct(self, user: str, room_id: str) -> None:
-        """Note a private room where every program of the account sees it. Raises `ActionError`."""
+        """Add a private room to ``m.direct``, which all programs of the account read. Raises
+        `HomeserverError`."""
         rooms = self._direct.setdefault(user, [])
         if room_id not in rooms:
             rooms.append(room_id)
@@ -110,17 +112,17 @@ class Rooms:
         return f"client/v3/user/{quote(self._account, safe='')}/account_data/m.direct"
 
     def key(self, instance: str, room_id: str, thread: str | None = None) -> ChatKey:
-        """The chat's name. Raises `ChatKeyError`."""
+        """Return the chat key. Raises `ChatKeyError`."""
         private = any(room_id in rooms for rooms in self._direct.values())
         kind = ChatKind.PRIVATE if private else ChatKind.GROUP
         return ChatKey(instance, kind, room_id, thread)
 
     def room(self, room_id: str) -> Room:
-        """What is known of a room so far."""
+        """Return what is known of a room so far."""
         return self._rooms.setdefault(room_id, Room())
 
     async def known(self, room_id: str) -> Room:
-        """A room with its powers, asked for at first need."""
+        """Return a room with its power levels and creators. Asks the server the first time."""
         room = self.room(room_id)
         path = f"client/v3/rooms/{quote(room_id, safe='')}/state"
         if room.powers is None:
@@ -132,7 +134,7 @@ class Rooms:
         return room
 
     async def name_of(self, room_id: str, user: str) -> str:
-        """What the room calls somebody; empty where nobody says."""
+        """Return a person's display name in a room; empty if it is not known."""
         room = self.room(room_id)
         if user not in room.names:
             member = quote(user, safe="")
@@ -142,17 +144,17 @@ class Rooms:
         return room.names.get(user, "")
 
     def remember(self, event_id: str, said: QuotableEvent) -> None:
-        """Keep what an event said."""
+        """Cache an event, to quote it later."""
         self._said[event_id] = said
         if len(self._said) > EVENTS:
             self._said.popitem(last=False)
 
     def cached_event(self, event_id: str) -> QuotableEvent | None:
-        """What is remembered of an event."""
+        """Return an event from the cache."""
         return self._said.get(event_id)
 
     async def event(self, room_id: str, event_id: str) -> Json:
-        """An event of the room, from the server; empty where it is not to be had."""
+        """Ask the server for an event of the room; empty if that fails."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/event/{quote(event_id, safe='')}"
         return _table(await self._ask(path))
 
@@ -165,7 +167,7 @@ class Rooms:
 
 
 def _creators(event: Json) -> frozenset[str]:
-    """Who stands above all levels: since version 12 those who made the room."""
+    """Return who stands above all power levels: since room version 12, the creators."""
     content = _table(event.get("content"))
     if content.get("room_version") in _LEVELS_ONLY:
         return frozenset()

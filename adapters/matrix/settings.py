@@ -1,4 +1,4 @@
-"""Reads the settings, under the names that NoneBot's users know."""
+"""Reads the settings. They have the names of NoneBot's adapter."""
 
 import json
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from .adapter import SEND_S, MatrixAdapter
 from .gateway import MatrixGateway
 
 FOLDER = "matrix"
-"""Below the data folder: where each account goes on after a restart, and renewed tokens."""
+"""Folder below the data folder. It stores the sync position of each account and renewed tokens."""
 
 
 def create(host: Host, driver: Driver) -> MatrixAdapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` for settings that cannot be read."""
     folder = host.data_dir / FOLDER
     config = read_config(host.settings, folder)
     send_s = float(host.settings.get("api_timeout") or SEND_S)
@@ -27,10 +27,11 @@ def create(host: Host, driver: Driver) -> MatrixAdapter:
 
 
 def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
-    """The adapter's own settings among all. In the process environment a list is written as JSON.
+    """Read the adapter's settings out of all settings. In the process environment a list is
+    written as JSON. Raises `ValueError`.
 
-    Where an account can renew its token, the new one is kept below ``folder`` unless
-    ``MATRIX_TOKEN_STORE_PATH`` says where: the one in the settings is worth nothing by then.
+    If an account can renew its token, the new one is stored in ``MATRIX_TOKEN_STORE_PATH``, by
+    default below ``folder``: the token in the settings is no longer valid then.
     """
     written: dict[str, Any] = {}
     for name in Config.model_fields:
@@ -45,7 +46,7 @@ def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
     try:
         config = Config.model_validate(written)
     except ValidationError as error:
-        # Without the values: they hold tokens.
+        # The values are left out, because they contain tokens.
         faults = [f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors()]
         raise ValueError("; ".join(name.upper() for name in faults)) from None
     if not config.matrix_bots:

@@ -1,7 +1,7 @@
-"""QQ and whatever else speaks OneBot v11, through NapCat, LLBot, Lagrange and their like.
+"""Connects to QQ, and to anything else that speaks OneBot v11: NapCat, LLBot, Lagrange and others.
 
-An implementation connects to ``/onebot/v11/ws`` (reverse WebSocket) with the access token, or the
-bot connects to it (forward WebSocket, ``ONEBOT_V11_WS_URLS``).
+The implementation connects to ``/onebot/v11/ws`` with the access token (reverse WebSocket), or the
+bot connects to the implementation (forward WebSocket, ``ONEBOT_V11_WS_URLS``).
 Standard: https://github.com/botuniverse/onebot-11.
 """
 

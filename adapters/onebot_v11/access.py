@@ -1,4 +1,4 @@
-"""Checks that nobody connects without the access token."""
+"""Refuses connections without the access token."""
 
 import hmac
 
@@ -6,21 +6,21 @@ from nonebot.adapters.onebot.utils import get_auth_bearer
 from nonebot.drivers import Driver, Request
 
 KEPT_AS = "onebot_v11_access_token"
-"""The name of the kept token, unless the settings have one."""
+"""Name of the stored token. It is used if the settings have no token."""
 
 
 def offers(request: Request, token: str) -> bool:
     """Whether the request has the token in its ``Authorization`` header, after ``Bearer`` or
-    ``Token``. Not in its address: addresses stand in logs."""
+    ``Token``. A token in the address is not accepted, because addresses appear in logs."""
     offered = get_auth_bearer(request.headers.get("authorization")) or ""
     return hmac.compare_digest(offered.encode(), token.encode())
 
 
 def require_token_checks(driver: Driver) -> None:
-    """Raise `RuntimeError` where events could come in past the token.
+    """Raise `RuntimeError` if events could come in without the token.
 
-    The HTTP routes of nonebot-adapter-onebot 2.4.6 ask for no token: anybody who reaches the port
-    could speak as any account, the operator's included.
+    The HTTP routes of nonebot-adapter-onebot 2.4.6 ask for no token. Anybody who reaches the port
+    could send events as any account, including the operator's.
     """
     application = getattr(driver, "server_app", None)
     for route in getattr(application, "routes", ()):

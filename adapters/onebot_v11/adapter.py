@@ -40,14 +40,15 @@ from .lookups import OfflineLookups
 from .outgoing import CAPABILITIES, FORWARDS, UnsendableMessage, call_for
 
 SEND_S = 30.0
-"""Seconds for a message until its outcome counts as unknown, where ``API_TIMEOUT`` is not set."""
+"""Time limit for a message, in seconds, unless ``API_TIMEOUT`` is set. After it the outcome counts
+as unknown."""
 UPLOAD_S = 120.0
-"""The same for a file: the implementation passes it on to the platform before it answers."""
+"""The same for a file, which the implementation uploads to the platform before it answers."""
 UPLOAD_BYTES_S = 500_000
-"""What it passes on in a second, at least."""
+"""Bytes that an implementation uploads per second, at least. They extend the time limit."""
 WITHOUT_BUNDLES = replace(CAPABILITIES, alone=CAPABILITIES.alone - {Forward})
 DRAIN_S = 1.0
-"""Seconds at the end for messages that were read and not yet stored. What does not make it is
+"""Time at shutdown, in seconds, for messages that were read and not yet stored. The others are
 fetched from the history at the next connection."""
 
 
@@ -67,15 +68,15 @@ class OneBotV11Adapter:
         self._unbundled: set[str] = set()
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """The same for groups and private chats; without bundles where the account's implementation
-        was found to have none."""
+        """Return the same for groups and private chats. Bundles are left out once the account's
+        implementation has refused one as an unknown action."""
         return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
 
     async def start(self) -> None:
         """Let implementations connect, and connect to those named in ``ONEBOT_V11_WS_URLS``.
 
-        Its tasks belong to the driver, whose web server must be up. Raises `RuntimeError` where
-        somebody has opened a way in past the token meanwhile.
+        The tasks belong to the driver, whose web server must be up. Raises `RuntimeError` if events
+        could come in without the token.
         """
         require_token_checks(self._driver)
         await self._tasks.start(self._driver.task_group)
@@ -94,12 +95,13 @@ class OneBotV11Adapter:
             await intake.drain()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Every account of ours that was ever connected, and the one that this chat belongs to."""
+        """Return every account of ours that was connected since the start, and the one that this
+        chat belongs to."""
         bound = await self._host.account_of(chat_key.instance)
         return frozenset(self._gateway.accounts | ({bound} if bound else set()))
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the one call. It goes out by the chat's own account or not at all."""
+        """Make the call by the chat's own account, never by another."""
         account = await self._host.account_of(delivery.chat_key.instance)
         if account is None:
             return _rejected(f"no account is bound to {delivery.chat_key.instance!r}")
@@ -136,7 +138,7 @@ class OneBotV11Adapter:
         return _rejected(str(error))
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """Look for the message in the chat's history, where the implementation keeps one."""
+        """Search the chat's history for the message, if the implementation has a history."""
         key = doubt.delivery.chat_key
         account = await self._host.account_of(key.instance)
         connection = self._gateway.connection_of(account or "")
@@ -159,7 +161,8 @@ async def _shown(event: Json, account: str) -> PlatformMessage:
 
 
 def _sent_id(data: Any) -> str:
-    """Of a bundle some implementations tell only the id by which its messages are asked for."""
+    """Return the id of the sent message. For a bundle, some implementations return only the id by
+    which its messages can be requested."""
     answer = data if isinstance(data, Mapping) else {}
     names = ("message_id", "forward_id", "res_id")
     return next((str(answer[name]) for name in names if answer.get(name) is not None), "")

@@ -1,4 +1,4 @@
-"""Speaks with one account over one WebSocket: calls go out, answers and events come in.
+"""Talks with one account over one WebSocket: sends calls, receives answers and events.
 
 Calls fail in one of three ways, and a sender needs to know which::
 
@@ -24,25 +24,26 @@ from .incoming import words
 Json = dict[str, Any]
 
 MISSED_HEARTBEATS = 3
-"""Announced heartbeats that may fail to come before the connection counts as dead. NapCat's come
-every 30 s; OneBot implementations skip one when their client is busy."""
+"""After this many announced heartbeats without any frame, the connection counts as dead. NapCat
+sends one every 30 s; implementations skip one when their client is busy."""
 LONGEST_HEARTBEAT_MS = 3_600_000
 
 KERNEL_TIMEOUT = "Timeout: NTEvent"
-"""How NapCat's ``failed`` begins where QQ itself took the call and did not confirm it in time. Such
-messages do arrive, often as a rule (NapNeko/NapCatQQ#932, #1772): no refusal, so no second try."""
+"""Beginning of NapCat's ``failed`` if QQ took the call and did not confirm it in time. Such
+messages often arrive (NapNeko/NapCatQQ#932, #1772), so this counts as unknown, not as refused."""
 
 HEARD = 2_000
-"""More than come while the histories of a new connection are asked for."""
+"""Most message ids that are remembered. No more arrive while the histories of a new connection are
+fetched."""
 LONGEST_ID = 100
-"""Of a message that is remembered: a frame may have 16 MiB of it."""
+"""Longest message id that is remembered: a frame could have one of 16 MiB."""
 
 UNKNOWN_ACTION = (1404, 10002)
-"""The ``retcode`` for an action that there is none of: NapCat's, LLBot's and go-cqhttp's, and that
-of OneBot v12, which some took over."""
+"""The ``retcode`` for an unknown action: that of NapCat, LLBot and go-cqhttp, and that of OneBot
+v12, which some implementations use."""
 
 _ENCODER = DataclassEncoder()
-"""Made once: for each call it would cost more than the encoding."""
+"""Made once, because making it costs more than encoding a call."""
 
 
 class ActionError(Exception):
@@ -68,20 +69,20 @@ class CallRefused(ActionError):
 
 
 class OutcomeUnknown(ActionError):
-    """It may have been carried out or not."""
+    """The call may have been carried out or not."""
 
 
 class Wire(Protocol):
-    """What is asked of a WebSocket of either direction."""
+    """What the connection needs of a WebSocket, forward or reverse."""
 
     async def receive(self) -> str | bytes:
-        """The next frame. Raises `WebSocketClosed` at the end."""
+        """Return the next frame. Raises `WebSocketClosed` at the end."""
 
     async def send(self, data: str) -> None:
         """Write one frame."""
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close politely."""
+        """Close the WebSocket with a code and a reason."""
 
 
 @dataclass(eq=False, slots=True)
@@ -92,22 +93,22 @@ class _Waiting:
 
 @dataclass(eq=False)
 class OneBotConnection:
-    """A live WebSocket. ``account`` is empty until a forward connection's peer has said who it is.
+    """One WebSocket. ``account`` is empty until the peer of a forward connection has named it.
 
-    ``source`` tells people where it came from.
+    ``source`` names the connection in logs.
     """
 
     wire: Wire
     source: str
     account: str = ""
     reached_at: str = ""
-    """How the peer reaches our web server, as it came to it (``http://host:port``); empty where we
-    went to the peer."""
+    """The address at which the peer reached our web server (``http://host:port``); empty if we
+    connected to the peer."""
     lost: str = ""
-    """Why it is over; empty while it lives."""
+    """Why the connection ended; empty while it is alive."""
     received_ids: set[str] = field(default_factory=set)
-    """The ids of the first `HEARD` messages that came on it: a history that has them as well does
-    not tell of what was missed."""
+    """The ids of the first `HEARD` messages received on it. If the history has them too, they were
+    not missed."""
     _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _reading: anyio.CancelScope | None = None
@@ -134,8 +135,8 @@ class OneBotConnection:
         return _data_of(pending.answer)
 
     async def next_event(self) -> Json | None:
-        """The next event, or nothing once the connection is over. Answers are handed to their
-        calls on the way; what is no frame of OneBot is logged and passed over."""
+        """Return the next event, or None when the connection has ended. Answers that arrive before
+        it are given to their calls. Frames that are not OneBot's are logged and skipped."""
         while not self.lost:
             with anyio.move_on_after(self._patience) as self._reading:
                 try:
@@ -157,9 +158,9 @@ class OneBotConnection:
         return None
 
     def lose(self, reason: str) -> None:
-        """Declare it dead: every call in flight ends now, and reading stops.
+        """Mark the connection as lost: every call in flight ends now, and reading stops.
 
-        A dead socket by itself would leave each caller waiting for the whole time-out.
+        Otherwise each caller on a dead socket would wait for its whole time limit.
         """
         if self.lost:
             return
@@ -170,7 +171,7 @@ class OneBotConnection:
             self._reading.cancel()
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Lose it, and tell the peer so where it still listens. Bounded, never raises."""
+        """Mark the connection as lost and close the WebSocket. Takes at most 1 s, never raises."""
         self.lose(reason or "closed by us")
         with anyio.move_on_after(1):
             try:
@@ -218,13 +219,14 @@ class OneBotConnection:
         interval = frame.get("interval")
         if frame.get("meta_event_type") != "heartbeat" or not isinstance(interval, int | float):
             return
-        # Nothing else is an interval: JSON's NaN as a deadline would end the connection.
+        # Other values are ignored: JSON's NaN as a time limit would end the connection.
         if 0 < interval <= LONGEST_HEARTBEAT_MS:
             self._patience = max(MISSED_HEARTBEATS * interval / 1000, 1.0)
 
 
 def _data_of(answer: Json) -> Any:
-    # The status decides: retcode 200 is a failure on NapCat's HTTP side and 1 is "async" on ours.
+    # Only the status counts: retcode 200 is a failure in NapCat's HTTP API, and 1 means "async"
+    # here.
     match answer.get("status"):
         case "failed":
             refusal = CallRefused(answer)

@@ -1,9 +1,9 @@
 """Transfers a file to the implementation: inside the call, in pieces before it, or by a link.
 
-In pieces is NapCat's ``upload_file_stream`` (NapCatQQ,
-``packages/napcat-onebot/action/stream/UploadFileStream.ts``): pieces by number, then
-``is_complete``, which answers with a path on the implementation's own machine. It needs no way from
-there to here. Whoever does not know it is given a link to the bot's own web server.
+Pieces use NapCat's ``upload_file_stream`` (NapCatQQ,
+``packages/napcat-onebot/action/stream/UploadFileStream.ts``): numbered pieces, then
+``is_complete``, which returns a path on the implementation's machine. For this, the implementation
+need not reach the bot. Implementations without this action get a link to the bot's web server.
 """
 
 import base64
@@ -24,14 +24,14 @@ from .gateway import OneBotGateway
 from .outgoing import INLINE_BYTES, UnsendableMessage, inline
 
 PIECE_BYTES = 1024 * 1024
-"""Of one call: small beside a frame, so that heartbeats and other messages pass in between."""
+"""Bytes of one piece. They are small, so that heartbeats and messages are sent in between."""
 PIECE_S = 30.0
 KEEP_MS = 10 * 60 * 1000
-"""How long the implementation keeps the file: it is sent right after, and then again by nobody."""
+"""How long the implementation keeps the file. It is sent right after the upload, and only once."""
 
 
 class FileTransfer:
-    """The `Place` of one delivery."""
+    """The `PlaceFile` of one delivery."""
 
     def __init__(self, gateway: OneBotGateway, host: Host, account: str, chat_key: ChatKey) -> None:
         self._gateway = gateway
@@ -40,12 +40,13 @@ class FileTransfer:
         self._chat_key = chat_key
 
     async def __call__(self, media: Media) -> str:
-        """What stands as ``file`` in a call. Raises `UnsendableMessage`, and `NotConnected` where
-        the account was lost meanwhile: nothing was sent, so it may be done again later."""
+        """Transfer a file and return the ``file`` parameter for the call. Raises
+        `UnsendableMessage`, and `NotConnected` if the connection was lost meanwhile: nothing was
+        sent, so the delivery may be tried again."""
         try:
             size = (await anyio.Path(media.path).stat()).st_size
         except OSError:
-            return await inline(media)  # which says what is wrong with it
+            return await inline(media)  # this raises an error that names the fault
         if size <= INLINE_BYTES:
             return await inline(media)
         try:
@@ -69,7 +70,7 @@ class FileTransfer:
             "stream_id": uuid.uuid4().hex,
             "total_chunks": pieces,
             "file_size": size,
-            # It keeps the file under this name: ours, whatever the stranger's is.
+            # The implementation stores the file under this name, so it is never a stranger's.
             "filename": f"{uuid.uuid4().hex}{Path(media.path).suffix}",
             "file_retention": KEEP_MS,
         }

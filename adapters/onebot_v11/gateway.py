@@ -1,11 +1,14 @@
-"""NoneBot's OneBot v11 adapter, with its connections held the way a bot that is never off needs.
+"""Wraps NoneBot's OneBot v11 adapter and manages its connections.
 
-What differs from nonebot-adapter-onebot 2.4.6 (each difference has its regression test):
-no HTTP routes, which ask for no token; the token is looked at first; a second connection of an
-account replaces the first instead of bouncing off a half-open one; a frame that is no JSON costs
-nothing; calls in flight end with their connection; a forward connection takes frames over 1 MiB;
-events reach `OneBotIntake` in the order of their arrival, and NoneBot's matchers, where an operator
-has loaded any, beside it.
+Differences from nonebot-adapter-onebot 2.4.6 (each has a regression test):
+
+- There are no HTTP routes, because they ask for no token. The token is checked first.
+- A second connection of an account replaces the first, which may be half-open.
+- A frame that is no JSON does not end the connection.
+- Calls in flight end when their connection is lost.
+- A forward connection accepts frames over 1 MiB.
+- Events reach `OneBotIntake` in the order of arrival. NoneBot's matchers get them too, if the
+  operator has loaded any.
 """
 
 import re
@@ -33,18 +36,18 @@ from .intake import OneBotIntake
 
 PATHS = ("/onebot/v11/", "/onebot/v11/ws", "/onebot/v11/ws/")
 FRAME_BYTES = 64 * 1024 * 1024
-"""Largest frame taken: a report of 30 MiB of media is 40 MiB in base64."""
+"""Largest frame that is accepted: 30 MiB of media are 40 MiB in base64."""
 BACKLOG = 4096
-"""Events of one connection that may wait. Past it the socket is no longer read, and the peer
+"""Most events of one connection that may wait. At this number the socket is not read, and the peer
 waits."""
 START_S = 10.0
-"""How long a connection that comes while the bot starts is kept waiting."""
+"""How long a connection that arrives during the start of the bot waits before it is refused."""
 RECONNECT_S = 3.0
 ACCOUNT_LENGTH = 64
 
 
 class ClientWire:
-    """A WebSocket that we opened, as a `Wire`."""
+    """Adapts a WebSocket that we opened to `Wire`."""
 
     def __init__(self, websocket: ClientConnection) -> None:
         self._websocket = websocket
@@ -52,7 +55,7 @@ class ClientWire:
         self.close = websocket.close
 
     async def receive(self) -> str | bytes:
-        """The next frame. Raises `WebSocketClosed` at the end."""
+        """Return the next frame. Raises `WebSocketClosed` at the end."""
         try:
             return await self._websocket.recv()
         except ConnectionClosed as closed:
@@ -63,11 +66,12 @@ class ClientWire:
 
 
 class OneBotGateway(StockAdapter):
-    """Holds the connections. Made once, before the web server runs; `open` and `shut` by the
-    adapter that owns it."""
+    """Holds the connections. Made once, before the web server runs. The adapter that owns it calls
+    `open` and `shut`."""
 
     def __init__(self, driver: Driver, config: Config, *, reconnect_s: float = RECONNECT_S) -> None:
-        # Past the parent's own: it reads the process-wide driver and adds the HTTP routes.
+        # The parent's constructor is skipped: it reads the process-wide configuration and adds the
+        # HTTP routes.
         super(StockAdapter, self).__init__(driver)
         self.onebot_config = config
         self.accounts: set[str] = set()
@@ -86,14 +90,14 @@ class OneBotGateway(StockAdapter):
                 self.setup_websocket_server(WebSocketServerSetup(URL(path), name, self._handle_ws))
 
     def open(self, intake: OneBotIntake, tasks: TaskGroup) -> None:
-        """Let connections in, and begin those that we make. Tasks are owned by ``tasks``."""
+        """Accept connections, and begin those that we open, in tasks of ``tasks``."""
         self._intake, self._tasks = intake, tasks
         self._open.set()
         for url in self.onebot_config.onebot_ws_urls:
             tasks.start_soon(self._keep_connected, str(url))
 
     async def shut(self) -> None:
-        """Close every connection and take no more."""
+        """Close every connection and accept no more."""
         self._tasks = None
         async with anyio.create_task_group() as closing:
             for connection in list(self._connections.values()):
@@ -109,12 +113,12 @@ class OneBotGateway(StockAdapter):
         return await connection.call(action, params, seconds=seconds)
 
     def connection_of(self, account: str) -> OneBotConnection | None:
-        """The account's connection, where it has one that lives."""
+        """Return the account's connection, if it has one that is alive."""
         connection = self._connections.get(account)
         return None if connection is None or connection.lost else connection
 
     async def _handle_ws(self, websocket: WebSocket) -> None:
-        """A reverse connection: the implementation came to us."""
+        """Handle a reverse connection, which the implementation opened."""
         account = str(websocket.request.headers.get("x-self-id") or "")
         refusal = self._refusal(websocket.request, account)
         if not refusal:
@@ -142,7 +146,7 @@ class OneBotGateway(StockAdapter):
         return ""
 
     async def _keep_connected(self, url: str) -> None:
-        """A forward connection: we go to the implementation, again and again."""
+        """Open a forward connection to the implementation, and open it again when it ends."""
         while True:
             try:
                 async with self._connect(url) as websocket:
@@ -155,7 +159,7 @@ class OneBotGateway(StockAdapter):
             await anyio.sleep(self._reconnect_s)
 
     def _connect(self, url: str) -> AbstractAsyncContextManager[ClientConnection]:
-        # NoneBot's own client leaves max_size at 1 MiB: one picture in base64 would end it.
+        # NoneBot's client has a max_size of 1 MiB: one picture in base64 would end the connection.
         return connect(
             url,
             additional_headers={"Authorization": f"Bearer {self._token}"},
@@ -166,7 +170,7 @@ class OneBotGateway(StockAdapter):
         )
 
     async def _listen(self, connection: OneBotConnection) -> None:
-        """Hear a connection out."""
+        """Read a connection until it ends."""
         try:
             first = None
             if not connection.account:
@@ -203,8 +207,9 @@ class OneBotGateway(StockAdapter):
                 self.bot_disconnect(bot)
 
     def _admit(self, connection: OneBotConnection) -> bool:
-        """Make it the connection of its account. One that came to us takes the place of an older
-        one, which is half-open as a rule; one that we made yields, or the two would take turns."""
+        """Make this the connection of its account. A reverse connection replaces an older one,
+        which is usually half-open. A forward connection gives way to an older one: otherwise the
+        two would replace each other again and again."""
         account = connection.account
         older = self._connections.get(account)
         if older is not None and not older.lost:
@@ -232,7 +237,7 @@ class OneBotGateway(StockAdapter):
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
 
     def _offer_to_matchers(self, bot: Bot, event: Json) -> None:
-        """NoneBot's own dispatch, only where there is somebody to dispatch to."""
+        """Give an event to NoneBot's matchers, if there are any."""
         if any(matchers.values()) and self._tasks is not None:
             parsed = self.json_to_event(event)
             if parsed is not None:
@@ -245,7 +250,7 @@ class OneBotGateway(StockAdapter):
             logger.exception("a NoneBot matcher failed on {}", event.get_event_name())
 
     async def _call_api(self, bot: BaseBot, api: str, **data: Any) -> Any:
-        """What NoneBot's plugins call, over the same connection. Raises NoneBot's errors."""
+        """Make a call for NoneBot's plugins, over the same connection. Raises NoneBot's errors."""
         seconds = float(data.pop("_timeout", None) or self.config.api_timeout or 30)
         try:
             return await self.call(bot.self_id, api, data, seconds=seconds)
@@ -258,8 +263,9 @@ class OneBotGateway(StockAdapter):
 
 
 def _reached_at(request: Request) -> str:
-    """The address by which a peer has reached our web server. It has shown the token, and what is
-    below this address is told to nobody else."""
+    """Return the address at which a peer reached our web server; empty if the header is invalid.
+    The peer can be trusted with it: it has shown the token, and only it gets links that use this
+    address."""
     host = str(request.headers.get("host") or "")
     if not re.fullmatch(r"[A-Za-z0-9._-]+(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?", host):
         return ""

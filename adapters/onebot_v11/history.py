@@ -1,4 +1,4 @@
-"""Fetches the messages that were missed, at every (re)connect."""
+"""Fetches missed messages at every connect and reconnect."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from .connection import ActionError, OneBotConnection
 from .incoming import Json, stamp_of, time_of, wire_id, words
 
 QUESTION_S = 10.0
-"""Seconds for one page or list."""
+"""Time limit for one page or list, in seconds."""
 PAGE = 100
-"""Messages asked for at once. NapCat's own default is 20."""
+"""Messages per request. NapCat's default is 20."""
 PAGES = 20
-"""Most pages of one chat: 2,000 messages. Who was away longer starts from there."""
+"""Most pages of one chat, which are 2,000 messages. Older missed messages are not read."""
 CONFIRM_PAGES = 5
-"""Most pages looked through for one message of ours: 500 messages in the seconds since."""
+"""Most pages that are searched for one message of ours: the chat's latest 500 messages."""
 CHATS = 200
-"""Most chats that are searched for messages of people who are new to us."""
+"""Most recent contacts, groups or friends that are searched for chats that are new to us."""
 OVERLAP_S = 60.0
-"""How far before the newest message of all a new chat is searched: two chats' messages may have
-been stored in another order than they were sent. And how far before its first connection a new
-account begins: a process that was killed before it stored the account may have received the
+"""How far before the newest stored message a new chat is searched: two chats' messages may have
+been stored in another order than they were sent. A new account is searched from this long before
+its first connection: a process that was killed before it stored the account may have received the
 account's first messages."""
 
 ChatTarget = tuple[ChatKind, str]
@@ -32,7 +32,7 @@ ChatTarget = tuple[ChatKind, str]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A chat of which messages since ``since`` (seconds since 1970, inclusive) may be missing."""
+    """A chat that may lack messages from ``since`` on (seconds since 1970, inclusive)."""
 
     place: ChatTarget
     since: float
@@ -41,17 +41,20 @@ class Gap:
 async def find_gaps(
     connection: OneBotConnection, known: Mapping[ChatTarget, float], begun: float
 ) -> list[Gap]:
-    """The chats to look through, the latest first: known ones, and new ones with a
-    message since our newest one, or since the account was first here (``begun``, seconds since
-    1970) where we have none: a crash may have lost its first message. Chats that the vendor's list
-    of recent contacts shows as quiet are left out, where there is such a list."""
+    """Return the chats whose history must be read. Known chats come first, the latest first.
+
+    Chats that are new to us follow. They are searched from our newest message on. If none is
+    stored, they are searched from the account's first connection on (``begun``, seconds since
+    1970), because a crash may have lost its first message. If the implementation lists recent
+    contacts, chats without newer messages are left out.
+    """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
     if recent is None:
         gaps = [Gap(chat, newest_time) for chat, newest_time in known.items()]
         new = [chat for chat in await _everywhere(connection) if chat not in known]
     else:
-        # Of a list that was cut off, the rest is older than its last entry.
+        # If the list was cut off, the chats beyond it are older than its oldest entry.
         unlisted = min(recent.values()) if len(recent) >= CHATS else 0.0
         gaps = [
             Gap(chat, newest_time)
@@ -64,19 +67,20 @@ async def find_gaps(
 
 
 async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
-    """Message events of the gap, oldest first; empty where the implementation has no history."""
+    """Return the gap's message events, oldest first; empty if the implementation has no
+    history."""
     messages = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
     )
-    # Stable: the implementation's own order stands among messages of one second.
+    # The sort is stable: messages of the same second keep the implementation's order.
     return sorted((event for event in messages if _time(event) >= gap.since), key=_time)
 
 
 async def newest(
     connection: OneBotConnection, place: ChatTarget, known: Collection[str]
 ) -> list[Json]:
-    """The newest message events of a chat, oldest first, back to one that is ``known`` by its id
-    where that is near; empty where the implementation has no history."""
+    """Return the newest message events of a chat, oldest first. Reads back to the page with a
+    ``known`` id, at most `CONFIRM_PAGES` pages. Empty if the implementation has no history."""
     return await _pages(
         connection,
         place,
@@ -88,14 +92,14 @@ async def newest(
 async def _pages(
     connection: OneBotConnection, place: ChatTarget, most: int, enough: Callable[[list[Json]], bool]
 ) -> list[Json]:
-    """A chat's history from its end back, page by page until one is ``enough``."""
+    """Read a chat's history backwards, page by page, until ``enough`` returns true for one."""
     kind, native = place
     action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
     where = {"group_id" if kind is ChatKind.GROUP else "user_id": wire_id(native)}
     messages: dict[str, Json] = {}
     before: Any = None
     for _ in range(most):
-        # Both spellings of the order are in use; the default of each is "the newest".
+        # Implementations name the parameter for the order differently; all default to "newest".
         question = {**where, "count": PAGE} | ({} if before is None else {"message_seq": before})
         answer = await _ask(connection, action, question)
         page = answer.get("messages") if isinstance(answer, Mapping) else None
@@ -117,7 +121,8 @@ async def _pages(
 
 
 async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | None:
-    """When each recent chat last spoke (NapCat, LLBot); nothing where there is no such list."""
+    """Return the time of each recent chat's last message (NapCat, LLBot); None if the
+    implementation has no such list."""
     entries = await _ask(connection, "get_recent_contact", {"count": CHATS})
     if not isinstance(entries, list):
         return None
@@ -133,7 +138,7 @@ async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | Non
 
 
 async def _everywhere(connection: OneBotConnection) -> list[ChatTarget]:
-    """Every group and every friend, within bounds."""
+    """List groups and friends, at most `CHATS` of each."""
     chats = []
     for kind, key, action in (
         (ChatKind.GROUP, "group_id", "get_group_list"),

@@ -1,4 +1,4 @@
-"""Reads OneBot v11 segments and events into ours. Tolerant: implementations differ."""
+"""Reads OneBot v11 segments and events into ours. Tolerates differences of implementations."""
 
 import json
 import re
@@ -31,7 +31,7 @@ from nekro_core.api.chat import (
 Json = Mapping[str, Any]
 
 SUMMARY_LENGTH = 200
-"""Characters kept of a segment that we have no word for."""
+"""Most characters in the summary of a segment of an unknown type."""
 
 MEDIA = frozenset({"image", "record", "video", "file"})
 _LOOKED_UP = MEDIA | {"reply", "forward", "node"}
@@ -40,26 +40,26 @@ LATEST = 1e11
 """Seconds since 1970, in the year 5138."""
 
 NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", "profile_like"})
-"""Notices of a client's state, not of anything that happened in the chat. NapCat sends
-``input_status`` for each key that a friend presses."""
+"""Notices about the state of a client, not about the chat. NapCat sends ``input_status`` for each
+key that a friend presses."""
 
 
 class OneBotLookups(Protocol):
-    """What a segment alone does not say and the implementation must be asked for."""
+    """Gets what a segment does not contain and the implementation must be asked for."""
 
     async def media(self, kind: str, data: Json) -> Media:
-        """Our own copy of an ``image``, ``record``, ``video`` or ``file``."""
+        """Store an ``image``, ``record``, ``video`` or ``file`` and return our copy."""
 
     async def quoted(self, message_id: str) -> Reply:
-        """What is known of the message that was replied to."""
+        """Return what is known of the message that was replied to."""
 
     async def bundle(self, data: Json) -> Forward | Unknown:
-        """A forwarded bundle with its messages."""
+        """Return a forwarded bundle with its messages."""
 
 
 async def read_segments(message: Any, lookups: OneBotLookups) -> Segments:
-    """Our segments for a message as it stands on the wire: a list, or a string of CQ codes. Its
-    media are had side by side."""
+    """Read a message in the protocol's format: a list of segments, or a string with CQ codes. Its
+    media are fetched concurrently."""
     raw = raw_segments(message)
     media = [index for index, (kind, _) in enumerate(raw) if kind in MEDIA]
     if len(media) < 2:
@@ -79,7 +79,7 @@ async def read_segments(message: Any, lookups: OneBotLookups) -> Segments:
 
 
 def needs_lookups(message: Any) -> bool:
-    """Whether somebody must be asked before the message is complete."""
+    """Whether the message has parts that may need a call or a download."""
     if not isinstance(message, list):
         return not isinstance(message, str) or "[CQ:" in message
     return any(
@@ -88,7 +88,7 @@ def needs_lookups(message: Any) -> bool:
 
 
 def raw_segments(message: Any) -> list[tuple[str, Json]]:
-    """Type and data of each segment. What has neither becomes a ``malformed`` one."""
+    """Return type and data of each segment. A segment without a type becomes ``malformed``."""
     if isinstance(message, str):
         return [(words(segment.type), segment.data) for segment in CodedMessage(message)]
     if isinstance(message, Mapping):
@@ -131,7 +131,7 @@ async def _read(kind: str, data: Json, lookups: OneBotLookups) -> Segment:
 
 
 def summary_of(data: Json) -> str:
-    """A line for people about a segment that we have no word for."""
+    """Return a readable line about a segment of an unknown type."""
     for key in ("summary", "text", "title", "prompt", "result"):
         if data.get(key):
             return words(data[key])[:SUMMARY_LENGTH]
@@ -139,8 +139,8 @@ def summary_of(data: Json) -> str:
 
 
 def words(value: Any) -> str:
-    """A text that every store and wire can carry: what a peer sent may hold half a surrogate pair
-    or a NUL, which UTF-8 and PostgreSQL refuse."""
+    """Return the value as a text that every database and protocol accepts. A peer's text may
+    contain half a surrogate pair or a NUL, which UTF-8 and PostgreSQL refuse."""
     if value is None:
         return ""
     text = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -152,7 +152,7 @@ def words(value: Any) -> str:
 
 
 def chat_of(frame: Json) -> tuple[ChatKind, str] | None:
-    """Which chat an event belongs to, or nothing where it belongs to none that we know."""
+    """Return the chat of an event; None if it belongs to no group or private chat."""
     kind = frame.get("message_type")
     group, user = identity(frame.get("group_id")), person_of(frame)
     if kind == "group" or (kind is None and group):
@@ -163,22 +163,22 @@ def chat_of(frame: Json) -> tuple[ChatKind, str] | None:
 
 
 def person_of(frame: Json) -> str:
-    """The platform id of whoever did it; empty where the event does not say."""
+    """Return the platform id of the person who acted; empty if the event does not say."""
     sender = frame.get("sender")
     inner = sender.get("user_id") if isinstance(sender, Mapping) else None
     return identity(frame.get("user_id")) or identity(inner)
 
 
 def identity(value: Any) -> str:
-    """A platform id as text: a number as a rule, but texts are taken too. Empty where it is none;
-    some implementations write 0 for "no group"."""
+    """Return a platform id as text. Ids are usually numbers, but texts are accepted too. Empty if
+    the value is no id; some implementations write 0 for "no group"."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         return ""
     return "" if value in (0, "0") else words(value)
 
 
 def sender_of(frame: Json) -> Sender:
-    """Who wrote, under the name that the chat shows."""
+    """Return the author, with the name that the chat shows."""
     written = frame.get("sender")
     sender: Json = written if isinstance(written, Mapping) else {}
     anonymous = frame.get("anonymous")
@@ -189,13 +189,13 @@ def sender_of(frame: Json) -> Sender:
 
 
 def time_of(frame: Json, now: float) -> float:
-    """Seconds since 1970 of an event; ``now`` where it has none that a clock could show."""
+    """Return the time of an event in seconds since 1970; ``now`` if it has no plausible one."""
     return stamp_of(frame.get("time"), now)
 
 
 def stamp_of(value: Any, otherwise: float) -> float:
-    """Seconds since 1970 from what a peer wrote, which may be milliseconds, a text or no time at
-    all: JSON's NaN would be stored as nothing and make its chat unreadable."""
+    """Convert a peer's time to seconds since 1970. It may be in milliseconds, a text, or no time at
+    all. JSON's NaN is refused: it would be stored as NULL and make its chat unreadable."""
     try:
         stamp = float(value or otherwise)
     except (TypeError, ValueError, OverflowError):
@@ -206,13 +206,13 @@ def stamp_of(value: Any, otherwise: float) -> float:
 
 
 def wire_id(identity: str) -> int | str:
-    """An id as it goes out: a number where it is one. Only plain digits are, for to Python those of
-    other scripts are too, and the answer would go to another chat."""
+    """Return an id in the protocol's format: as a number if it consists of ASCII digits. Python
+    also converts digits of other scripts, and the message would then go to another chat."""
     return int(identity) if re.fullmatch("-?[1-9][0-9]{0,17}", identity) else identity
 
 
 def read_notice(frame: Json) -> Notice | None:
-    """The notice that an event tells of; nothing for what is no matter of the chat."""
+    """Return the notice for an event; None if the event is not relevant to the chat."""
     kind, detail = words(frame.get("notice_type")), words(frame.get("sub_type"))
     if kind == "notify":
         kind, detail = detail or kind, ""

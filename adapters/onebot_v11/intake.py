@@ -1,6 +1,6 @@
 """Hands frames to `Host.accept`, in the order of arrival within each chat.
 
-NoneBot starts a task for each event and asks the network before a handler sees the event, so two
+NoneBot starts a task for each event and makes network calls before a handler gets the event, so two
 messages can change places (measured: 12 before 11). Here a frame enters the queue of its chat when
 it is read from the socket. Calls to the platform that a message needs are made inside the queue.
 """
@@ -44,26 +44,26 @@ from .incoming import (
 from .lookups import HISTORY_S, MessageLookups
 
 FILLING = 8
-"""Chats whose history is fetched at once: an account may be in hundreds."""
+"""Most chats whose history is fetched at once. An account may be in hundreds of chats."""
 UNHEARD_S = 3600.0
-"""How far an account is searched that was here before and of which nothing is stored."""
+"""How far back a known account is searched if it has no stored messages."""
 FILES_REMEMBERED = 64
-"""Files of the latest messages, by chat, person and name."""
+"""Most files of recent messages that are remembered, by chat, person and name."""
 TOGETHER = 8
-"""Messages of a history whose media are fetched side by side."""
+"""Messages of a history whose media are fetched concurrently."""
 RECALLS = ("group_recall", "friend_recall")
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingEvent:
-    """An event, and of a message what it says; nothing of one that is our own."""
+    """An event. For a message of another person, ``reading`` gives its segments."""
 
     event: Json
     reading: Prefetch[Segments] | None
 
 
 class OneBotIntake:
-    """Takes in what the connections bring. ``name`` is the adapter's, for instances."""
+    """Processes the events of all connections. ``name`` is the adapter's, for instances."""
 
     def __init__(
         self, host: Host, tasks: TaskGroup, *, name: str, clock: Callable[[], float] = time.time
@@ -77,16 +77,16 @@ class OneBotIntake:
         self._cut: dict[ChatKey, OneBotConnection] = {}
         """Chats whose history could not be fetched to its end, and the connection that was lost."""
         self._behind: dict[ChatKey, list[IncomingEvent]] = {}
-        """What came behind such a history, until the next connection has brought the rest: stored
-        before it, it would be taken for the point from which on a next history is needed."""
+        """Events after such a history. They wait until the next connection has fetched the rest. If
+        they were stored before, the next history would begin after them."""
 
     async def take(
         self, connection: OneBotConnection, events: MemoryObjectReceiveStream[Json]
     ) -> None:
-        """Take in all of a connection, until its stream ends. What was missed goes first.
+        """Process all events of a connection, until its stream ends. Missed messages come first.
 
-        Where that fails (a database that is down), the connection is closed: its peer comes back,
-        and then what it said meanwhile is fetched from the history.
+        If this fails (the database is down), the connection is closed. The peer connects again, and
+        then the messages of the meantime are fetched from the history.
         """
         with events:
             try:
@@ -112,12 +112,12 @@ class OneBotIntake:
             if key.instance == instance and key not in gaps and not unsure:
                 await self._queue.submit(key, partial(self._catch_up, connection, key))
         async for event in events:
-            # Asked again for each: the operator may have given the account another one.
+            # Read again for each event: the operator may have changed the account's instance.
             instance = await self._host.instance_of(self._name, connection.account)
             await self._sort(connection, instance, event, unsure=unsure)
 
     async def drain(self) -> None:
-        """Wait until everything that was read is handed over."""
+        """Wait until every event that was read is handed over."""
         await self._queue.idle()
 
     async def _gaps(
@@ -137,10 +137,10 @@ class OneBotIntake:
         deadline = anyio.current_time() + HISTORY_S
         for start in range(0, len(events), TOGETHER):
             part = events[start : start + TOGETHER]
-            # This job is the head of the chat's queue, so all of them are begun.
+            # This job is at the head of the chat's queue, so all these reads begin at once.
             read = [self._reading(connection, key, event, deadline) for event in part]
             for event, reading in zip(part, read, strict=True):
-                # What came meanwhile by itself is no old story: a command among it is run.
+                # A message that was also received live is not history: a command in it is run.
                 duplicate = words(event.get("message_id")) in connection.received_ids
                 come = IncomingEvent(event, reading)
                 await self._accept_message(connection, key, come, from_history=not duplicate)
@@ -157,8 +157,8 @@ class OneBotIntake:
     async def _sort(
         self, connection: OneBotConnection, instance: str, event: Json, *, unsure: bool
     ) -> None:
-        """Put an event into the queue of its chat. ``unsure``: messages may have been missed before
-        it."""
+        """Put an event into the queue of its chat. ``unsure`` means that messages before it may
+        have been missed."""
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":
@@ -183,7 +183,8 @@ class OneBotIntake:
     def _reading(
         self, connection: OneBotConnection, key: ChatKey, event: Json, deadline: float | None = None
     ) -> Prefetch[Segments] | None:
-        """What a message says, with its media; nothing of our own, which the outbox has kept."""
+        """Begin to read a message with its media; None for our own, which the outbox has
+        recorded."""
         if _is_echo(connection, event):
             return None
         few = partial(self._queue.few, key)
@@ -242,11 +243,11 @@ class OneBotIntake:
         by_us = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
             if by_us:
-                return  # As with messages: the outbox has recorded what we uploaded.
+                return  # As with messages, the outbox has recorded our own uploads.
             upload = event.get("file")
             file: Json = upload if isinstance(upload, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:
-                return  # NapCat and LLBot tell of a file twice: as a message and as this notice.
+                return  # NapCat and LLBot report a file twice: as a message and as this notice.
             few = partial(self._queue.few, key)
             media = await MessageLookups(connection, self._host.media, key, few=few).media(
                 "file", file
@@ -299,7 +300,7 @@ def _is_echo(connection: OneBotConnection, event: Json) -> bool:
 
 
 def _addressed(segments: Segments, account: str) -> bool:
-    """Whether the platform itself says that we are meant: a mention of us, a reply to us."""
+    """Whether the message mentions us or replies to us."""
     return any(
         (isinstance(segment, Mention) and segment.user_id == account)
         or (isinstance(segment, Reply) and segment.sender_id == account)

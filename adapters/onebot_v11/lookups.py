@@ -23,33 +23,33 @@ from .connection import ActionError, OneBotConnection
 from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 
 LOOKUP_S = 5.0
-"""Seconds for one question to the implementation."""
+"""Time limit for one call to the implementation, in seconds."""
 MESSAGE_S = 15.0
-"""Seconds from a message's arrival for everything that it needs; what is not there by then is said
-to be missing. The chat's next messages wait meanwhile, and are read meanwhile."""
+"""Time limit for everything that a message needs, in seconds from its arrival. What is not fetched
+by then is marked as missing. The chat's next messages wait, but their media are fetched already."""
 HISTORY_S = 30.0
-"""The same for all that was missed in one chat."""
+"""The same for all missed messages of one chat."""
 AT_ONCE = 4
-"""Media of one message that wait for the chat's places: behind a message with twenty, the next ones
-get theirs in between."""
+"""Most media of one message that compete for the chat's download slots at once. So the next
+messages get slots before a message with twenty media is done."""
 MEDIA_PER_MESSAGE = 20
-"""QQ lets a person send 20 pictures at once; more only come in a bundle, or from an attacker."""
+"""QQ lets a person send 20 pictures at once. More come only in a bundle or from an attacker."""
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
 QUOTED_LENGTH = 500
-"""Characters kept of a message that was replied to."""
+"""Most characters of a message that was replied to."""
 
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video": "video"}
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}
 
 
 Few = Callable[[], AbstractAsyncContextManager[Any]]
-"""A place among those that a chat has for fetching."""
+"""Takes one of the chat's download slots for the time of the context."""
 
 
 class MessageLookups:
-    """The `Lookups` of one message. Bounded in number and, together, in time; never raises: what
-    cannot be had is said in the value."""
+    """The `OneBotLookups` of one message. The number of media and the total time are limited. Never
+    raises: the returned value says what could not be fetched."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class MessageLookups:
         self._deadline = latest if deadline is None else deadline
 
     async def media(self, kind: str, data: Json) -> Media:
-        """Fetch through the address that the segment has, or else ask for one."""
+        """Fetch a medium from the address in its segment, or ask the implementation for one."""
         name = words(data.get("name") or data.get("file") or data.get("file_id"))
         if name.startswith(("base64://", "data:", "http://", "https://")):
             name = ""
@@ -95,16 +95,16 @@ class MessageLookups:
         )
 
     async def quoted(self, message_id: str) -> Reply:
-        """Ask ``get_msg``; where that fails, the id alone is known."""
+        """Ask by ``get_msg``. If that fails, the reply has only the id."""
         message = await self._ask("get_msg", {"message_id": wire_id(message_id)})
         if not isinstance(message, Mapping):
             return Reply(message_id)
-        # Its media are not fetched for a quotation: their names are enough.
+        # For a quotation, media are not fetched: their names are enough.
         segments = await read_segments(message.get("message"), OfflineLookups())
         return Reply(message_id, person_of(message), plain_text(segments)[:QUOTED_LENGTH])
 
     async def bundle(self, data: Json) -> Forward | Unknown:
-        """Messages of a bundle: inline where the implementation has them so, else asked for."""
+        """Return the messages of a bundle, from the segment if it has them, else by a call."""
         identity = words(data.get("id"))
         if self._depth >= BUNDLE_DEPTH:
             return Unknown("forward", f"nested deeper than {BUNDLE_DEPTH}")
@@ -129,7 +129,7 @@ class MessageLookups:
         return Forward(tuple(messages))
 
     async def _forwarded(self, node: Json) -> ForwardedMessage:
-        # A standard node has its parts under data; vendors send whole messages.
+        # A standard node has its fields in ``data``; some implementations send whole messages.
         inner = node.get("data")
         part: Json = inner if isinstance(inner, Mapping) else node
         author = part.get("sender")
@@ -175,24 +175,24 @@ class MessageLookups:
 
 
 class OfflineLookups:
-    """`Lookups` that ask nobody."""
+    """`OneBotLookups` that make no calls."""
 
     async def media(self, _kind: str, data: Json) -> Media:
-        """See `Lookups.media`."""
+        """See `OneBotLookups.media`."""
         return Media(name=words(data.get("name") or data.get("file"))[:QUOTED_LENGTH])
 
     async def quoted(self, message_id: str) -> Reply:
-        """See `Lookups.quoted`."""
+        """See `OneBotLookups.quoted`."""
         return Reply(message_id)
 
     async def bundle(self, data: Json) -> Forward | Unknown:
-        """See `Lookups.bundle`."""
+        """See `OneBotLookups.bundle`."""
         return Unknown("forward", words(data.get("id")))
 
 
 def _address(data: Any) -> str:
-    """An address that can be fetched. A path is the implementation's, on its own machine, and is
-    not looked at: whoever names a path must not be able to have any file of ours sent."""
+    """Return an address that can be fetched. Paths are ignored: they belong to the
+    implementation's machine, and a peer that names one must not get a file of ours sent."""
     if not isinstance(data, Mapping):
         return ""
     encoded = data.get("base64")

@@ -31,35 +31,36 @@ from .incoming import wire_id
 INLINE_BYTES = 10 * 1024 * 1024
 """Largest medium sent inside a call."""
 CALL_BYTES = 30 * 1024 * 1024
-"""Most bytes of media in one call: base64 makes 40 MiB of them, and NapCat's client drops the
-connection at a frame of 50 MiB."""
+"""Most bytes of media in one call. In base64 they become 40 MiB, and NapCat closes the connection
+at a frame of 50 MiB."""
 
 CAPABILITIES = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image}),
     alone=frozenset({Voice, Video, File, Forward}),
     text_length=4000,
     images_per_call=9,
-    # Implementations make SILK of it with an FFmpeg of their own: WAV is what never fails there
-    # (NapNeko/NapCatQQ#222, #699, #1593).
+    # Implementations convert voices to SILK with their own FFmpeg. WAV is the one format that never
+    # fails there (NapNeko/NapCatQQ#222, #699, #1593).
     voice=VoiceLimits(formats=("wav", "silk"), converts=True),
     file_bytes=None,  # in pieces, or by a link: see `placing`
     picture=PictureLimits(
         types=("image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"),
         max_bytes=INLINE_BYTES,
     ),
-    # QQ shows a hundred messages of one bundle.
+    # QQ shows at most a hundred messages of a bundle.
     bundle=BundleLimits(messages=100, media_bytes=CALL_BYTES),
 )
 FORWARDS = ("send_group_forward_msg", "send_private_forward_msg")
-"""The actions that send a bundle: go-cqhttp's, which NapCat, LLBot and Lagrange have too."""
+"""The actions that send a bundle: those of go-cqhttp, which NapCat, LLBot and Lagrange share."""
 
 Json = dict[str, Any]
 PlaceFile = Callable[[Media], Awaitable[str]]
-"""Gets a file to the implementation; what stands for it in the call. Raises `UnsendableMessage`."""
+"""Transfers a file to the implementation and returns its ``file`` parameter for the call. Raises
+`UnsendableMessage`."""
 
 
 class UnsendableMessage(ValueError):
-    """OneBot v11 has no call that carries this. The text is the reason, for a person to read."""
+    """No OneBot v11 call can carry this. The text is the reason, for a person to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ class ActionCall:
 
 
 async def inline(media: Media) -> str:
-    """The bytes as ``base64://``: a path would be looked for on the implementation's machine."""
+    """Return a file's bytes as ``base64://``. A path would be read on the implementation's
+    machine."""
     name = media.name or "the file"
     try:
         path = anyio.Path(media.path)
@@ -89,8 +91,8 @@ async def inline(media: Media) -> str:
 
 
 async def call_for(delivery: Delivery, place: PlaceFile = inline, account: str = "") -> ActionCall:
-    """The call that carries a delivery, its files brought there by ``place``. ``account`` stands
-    for whoever said something in a bundle and is nobody of QQ's. Raises `UnsendableMessage`."""
+    """Write a delivery as one call. ``place`` transfers its files. ``account`` replaces the authors
+    in a bundle who have no QQ number. Raises `UnsendableMessage`."""
     key = delivery.chat_key
     group = key.kind is ChatKind.GROUP
     where = _where(key)
@@ -120,7 +122,7 @@ def _where(key: ChatKey) -> Json:
 
 
 def _in_sending_order(segments: tuple[Segment, ...]) -> list[Segment]:
-    # QQ shows a reply only where it leads the message.
+    # QQ shows a reply only if it is the first segment.
     filled = [segment for segment in segments if segment != Text("")]
     replies = [segment for segment in filled if isinstance(segment, Reply)][:1]
     return replies + [segment for segment in filled if not isinstance(segment, Reply)]
@@ -151,8 +153,8 @@ def _refuse_size(segments: list[Segment]) -> None:
 async def _nodes(
     messages: tuple[ForwardedMessage, ...], place: PlaceFile, account: str
 ) -> list[Json]:
-    """The messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
-    ``uin`` and ``name``, Lagrange either; a sender that is no number is refused by most."""
+    """Write the messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
+    reads ``uin`` and ``name``, Lagrange either. Most refuse a sender that is not a number."""
     if not messages:
         raise UnsendableMessage("the bundle is empty")
     nodes = []

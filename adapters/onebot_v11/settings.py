@@ -1,4 +1,4 @@
-"""Reads the settings, under the names that NoneBot's users know."""
+"""Reads the settings. They have the names of NoneBot's adapter."""
 
 import json
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ from .gateway import FRAME_BYTES, RECONNECT_S, OneBotGateway
 
 SERVER_OPTIONS: Mapping[str, Any] = {
     "ws_max_size": FRAME_BYTES,
-    # A pong cannot overtake a frame: 40 MiB at 1 MB/s keep it waiting for 40 s.
+    # A pong waits behind the frame before it: 40 MiB at 1 MB/s take 40 s.
     "ws_ping_interval": 20.0,
     "ws_ping_timeout": 60.0,
 }
-"""What the web server must be run with: at uvicorn's 16 MiB and 20 s a picture in base64 would
-take the account offline."""
+"""Options for the web server. With uvicorn's defaults (16 MiB, 20 s) a large picture in base64
+would disconnect the account."""
 
 
 def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> OneBotV11Adapter:
-    """The adapter, with its routes. Raises `RuntimeError` where it cannot be run safely,
-    `TypeError` for a driver that serves nothing, `ValueError` for a setting that cannot be read."""
+    """Make the adapter with its routes. Raises `RuntimeError` if it cannot run safely, `TypeError`
+    for a driver without a web server, `ValueError` for a setting that cannot be read."""
     if not isinstance(driver, ASGIMixin):
         raise TypeError(f"driver {driver.type} serves no web application; ~fastapi does")
     require_token_checks(driver)
@@ -46,7 +46,8 @@ def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> O
 
 
 def read_config(settings: Mapping[str, Any]) -> Config:
-    """OneBot's own settings among all. In the process environment a list is written as JSON."""
+    """Read OneBot's settings out of all settings. In the process environment a list is written as
+    JSON. Raises `ValueError`."""
     written: dict[str, Any] = {}
     for name in ("access_token", "secret", "ws_urls", "api_roots"):
         value = settings.get(f"onebot_v11_{name}") or settings.get(f"onebot_{name}")

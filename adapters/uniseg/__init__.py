@@ -1,8 +1,8 @@
-"""The platforms that NoneBot's adapters speak, in one layer: Telegram, Discord, Satori and more.
+"""Connects the platforms of NoneBot's adapters in one layer: Telegram, Discord, Satori and more.
 
-Each is installed as an extra and named in ``NEKRO_PLATFORMS``; its tokens stand under the names
-that its NoneBot adapter documents. What is not named is not imported. The messages are exchanged
-with `nonebot-plugin-alconna`'s uniseg, whose surprises end here (docs/decisions/0023).
+Each platform is installed as an extra and named in ``NEKRO_PLATFORMS``. Its settings have the names
+that its NoneBot adapter documents. Other platforms are not imported. Messages are converted by
+uniseg of `nonebot-plugin-alconna`; this layer hides its peculiarities (docs/decisions/0023).
 """
 
 from .enabled import factories

@@ -21,11 +21,11 @@ from .platform import Platform
 from .values import account_message_id
 
 SEND_S = 30.0
-"""Seconds for a message until its outcome counts as unknown."""
+"""Time limit for a message, in seconds. After it the outcome counts as unknown."""
 DRAIN_S = 1.0
-"""Seconds at the end for messages that were read and not yet stored."""
+"""Time at shutdown, in seconds, for messages that were read and not yet stored."""
 END_S = 1.0
-"""Seconds for the stock adapter to disconnect."""
+"""Time limit for the stock adapter to disconnect, in seconds."""
 
 
 class UnisegAdapter:
@@ -45,7 +45,7 @@ class UnisegAdapter:
 
     @property
     def stock(self) -> Any:
-        """NoneBot's adapter, for what a platform's module has to set on it."""
+        """NoneBot's adapter, so that a platform's module can change its settings."""
         return self._managed.adapter
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
@@ -74,12 +74,13 @@ class UnisegAdapter:
             await self._managed.end()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Every account of ours that was ever connected, and the one that this chat belongs to."""
+        """Return every account of ours that was connected since the start, and the one that this
+        chat belongs to."""
         bound = await self._host.account_of(chat_key.instance)
         return frozenset({*self._intake.own.values(), *({bound} if bound else ())})
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the one call. It goes out by the chat's own account or not at all."""
+        """Make the call by the chat's own account, never by another."""
         account = await self._host.account_of(delivery.chat_key.instance)
         if account is None:
             reason = f"no account is bound to {delivery.chat_key.instance!r}"

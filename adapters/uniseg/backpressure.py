@@ -1,7 +1,8 @@
 """Stops reading the sockets and routes of a stock adapter while too many events wait.
 
-A stock adapter starts a task for each event and reads on: while the store is slow its tasks would
-grow without end. Not read, a socket fills, and TCP slows the platform.
+A stock adapter starts a task for each event and reads on. While the store is slow, the number of
+tasks would grow without limit. If the socket is not read, its buffer fills, and TCP slows the
+platform.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,14 +15,14 @@ from nonebot.adapters import Adapter
 from nonebot.drivers import HTTPServerSetup, Request, Response, WebSocket, WebSocketServerSetup
 
 BACKLOG = 4096
-"""How many events of a platform may wait in the queues of their chats. At this number nothing more
-is read from the platform."""
+"""Most events of a platform that may wait for a place in the queues of their chats. At this number
+nothing more is read from the platform."""
 
 WaitForRoom = Callable[[], Awaitable[None]]
 
 
 class PacedSocket:
-    """A `WebSocket` that reads only once ``room`` returns; else the one that it stands for."""
+    """Wraps a `WebSocket`. Each read first waits for ``room``; all else is passed through."""
 
     def __init__(self, socket: WebSocket, room: WaitForRoom) -> None:
         self._socket = socket
@@ -31,29 +32,29 @@ class PacedSocket:
         return getattr(self._socket, name)
 
     async def receive(self) -> str | bytes:
-        """The next message, text or bytes."""
+        """Return the next message, text or bytes."""
         await self.wait_for_room()
         return await self._socket.receive()
 
     async def receive_text(self) -> str:
-        """The next message, which must be text."""
+        """Return the next message, which must be text."""
         await self.wait_for_room()
         return await self._socket.receive_text()
 
     async def receive_bytes(self) -> bytes:
-        """The next message, which must be bytes."""
+        """Return the next message, which must be bytes."""
         await self.wait_for_room()
         return await self._socket.receive_bytes()
 
     async def wait_for_room(self) -> None:
-        """Wait until what is read next will find a place."""
-        # The task of the last event has to begin before it can be counted.
+        """Wait until there is room for the next event."""
+        # The last event is counted when its task begins, so let that task begin first.
         await checkpoint()
         await self._room()
 
 
 def with_backpressure(stock: type[Adapter], room: WaitForRoom) -> dict[str, Any]:
-    """Methods for a subclass of ``stock``: whatever it reads waits for ``room``."""
+    """Make methods for a subclass of ``stock``, with which every read waits for ``room``."""
 
     @asynccontextmanager
     async def websocket(self: Adapter, setup: Request) -> AsyncIterator[Any]:

@@ -1,7 +1,7 @@
-"""Converts messages from and to a platform's form, by uniseg.
+"""Converts messages from and to a platform's format with uniseg.
 
-Only the parts that keep their promise are used: the builder, the exporter and the address of an
-event. Choosing an account, splitting, falling back to text and sending are ours.
+Only the reliable parts of uniseg are used: the builder, the exporter and the target of an event.
+This project itself chooses the account, splits messages and decides on fallbacks.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,12 @@ from nonebot_plugin_alconna.uniseg.exporter import MessageExporter
 
 
 class CannotSend(ValueError):
-    """The platform has no form for it. The text is the reason, for a person to read."""
+    """The platform cannot carry the message. The text is the reason, for a person to read."""
 
 
 class Bridge:
-    """Raises `RuntimeError` for an adapter that uniseg does not know. ``name`` is NoneBot's."""
+    """Uniseg's builder and exporter for one platform. ``name`` is that of NoneBot's adapter. Raises
+    `RuntimeError` for an adapter that uniseg does not know."""
 
     def __init__(self, name: str) -> None:
         builder: MessageBuilder[Any] | None = alter_get_builder(name)
@@ -32,23 +33,23 @@ class Bridge:
         self._exporter = exporter
 
     def target(self, event: Event, bot: Bot) -> Target | None:
-        """Where an event happened; nothing where it has no place."""
+        """Return where an event happened; None if uniseg cannot tell."""
         try:
             return self._exporter.get_target(event, bot)
         except (NotImplementedError, ValueError, AttributeError, AssertionError):
             return None
 
     def message_id(self, event: Event) -> str:
-        """The platform's id of the message that an event brings."""
+        """Return the platform's id of an event's message."""
         return str(self._exporter.get_message_id(event))
 
     def read(self, message: Message[Any]) -> list[Segment]:
-        """The pieces of a message. The message itself is left as it is."""
+        """Return the pieces of a message, without changing the message."""
         return list(self._builder.generate(deepcopy(message)))
 
     async def write(self, segments: list[Segment], bot: Bot) -> Message[Any]:
-        """The platform's form of pieces that one call can carry. Raises `CannotSend` rather than
-        leave a piece out or write it as text."""
+        """Convert the pieces of one call to the platform's format. Raises `CannotSend` instead of
+        leaving out a piece or writing it as text."""
         try:
             message: Message[Any] = await self._exporter.export(
                 segments, bot, FallbackStrategy.forbid
@@ -60,5 +61,5 @@ class Bridge:
     async def send(
         self, target: Target, bot: Bot, message: Message[Any], options: Mapping[str, Any]
     ) -> Any:
-        """Make the platform's calls, by this account. Raises what the adapter raises."""
+        """Send a message by this account. Raises what the adapter raises."""
         return await self._exporter.send_to(target, bot, message, **options)

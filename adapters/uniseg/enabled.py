@@ -1,4 +1,4 @@
-"""Makes the factory of each platform. A platform that nobody wants is not imported."""
+"""Makes the factory of each enabled platform. Other platforms are not imported."""
 
 import tomllib
 import warnings
@@ -15,26 +15,26 @@ from nekro_core.api.adapter import Adapter, AdapterFactory, Host
 
 
 def platforms() -> tuple[str, ...]:
-    """The platforms that the manifest names: each is the name of an adapter and of a module."""
+    """Return the platforms in the manifest. Each is the name of an adapter and of a module."""
     return tuple(tomllib.loads(Path(__file__).with_name("adapter.toml").read_text("utf-8")))
 
 
 def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
-    """What makes the adapter of each platform in ``NEKRO_PLATFORMS`` that is one of uniseg's."""
+    """Return a factory for each of uniseg's platforms that ``NEKRO_PLATFORMS`` names."""
     wanted = settings.get("nekro_platforms") or ()
     return {name: _factory(name) for name in platforms() if name in wanted}
 
 
 def _factory(name: str) -> AdapterFactory:
-    """Import a platform's module now. Of one that cannot be imported, its factory raises the
-    `ImportError`."""
+    """Import a platform's module and return its factory. If the import fails, the factory raises
+    the `ImportError`."""
     try:
         with warnings.catch_warnings():
-            # uniseg looks for adapters registered by then and says so; ours are told to it one by
-            # one. Some of the stock adapters are older than what they use.
+            # At import, uniseg warns that it finds no registered adapters; `Bridge` names ours to
+            # it later. Some stock adapters use deprecated functions.
             warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
-            # As a plugin, so that an operator's own plugin that needs it finds it loaded.
+            # Loaded as a plugin, so that an operator's plugin that requires it finds it.
             require("nonebot_plugin_alconna")
             create: AdapterFactory = import_module(f".platforms.{name}", __package__).create
     except ImportError as error:

@@ -39,13 +39,13 @@ Job = Callable[[], Awaitable[None]]
 _Numbered = tuple[int, Event]
 
 BIND_S = 2.0
-"""Between two tries to bind an account while the store fails."""
+"""Seconds between two tries to bind an account while the store fails."""
 REMEMBERED = 4096
-"""Chats whose latest address is kept."""
+"""Most chats whose latest target is remembered."""
 
 
 class UnisegIntake:
-    """Hears all accounts of one platform. An `EventListener`."""
+    """Processes the events of all accounts of one platform. An `EventListener`."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class UnisegIntake:
         self._tallies: dict[str, PendingEvents] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
-        """Our accounts by who they are on the platform; also those that are offline now."""
+        """Our accounts by their ids in events, including accounts that are offline now."""
 
     def open(self, tasks: TaskGroup) -> None:
-        """Take in what comes from now on, in tasks of this group."""
+        """Accept events from now on, in tasks of this group."""
         self._tasks, self._chat_queue = tasks, KeyedQueue(tasks)
 
     async def close(self) -> None:
@@ -90,17 +90,17 @@ class UnisegIntake:
         return self._platform.bridge
 
     def bot(self, account: str) -> Bot | None:
-        """Exactly this account, where it can be reached."""
+        """Return exactly this account's bot, if the account is connected."""
         return self._bots.get(account)
 
     def users(self) -> dict[str, str]:
-        """The user id of each account that can be reached."""
+        """Return the user id of each connected account."""
         return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
 
     async def target(self, key: ChatKey) -> Target:
-        """Where to send: the target of the chat's latest event, else what its key says."""
+        """Return where to send: the target of the chat's latest event, else one from its key."""
         if (known := self._targets.get(key)) is None and self._platform.answers:
-            # Its latest event came before the start. A new one may come during the look-up.
+            # The latest event came before the start. A new one may arrive during the lookup.
             records = await self._host.records(key)
             resumed = self._platform.resumed(key, records, self._clock())
             if resumed is not None and key not in self._targets:
@@ -118,7 +118,7 @@ class UnisegIntake:
         self._bots[bot.self_id] = bot
         names = [self._platform.person(name, bot) for name in self._platform.names_of(bot)]
         self.own |= dict.fromkeys(names, bot.self_id)
-        # Without a bound of its own: `room` bounds what is read, and nobody waits to hand it in.
+        # The queue needs no limit, because `room` limits what is read.
         sender, receiver = anyio.create_memory_object_stream[_Numbered](math.inf)
         self._event_queues[bot] = sender
         self._taking += 1
@@ -126,7 +126,7 @@ class UnisegIntake:
         logger.info("{}: account {} is connected", self._platform.name, bot.self_id)
 
     def disconnected(self, bot: Bot) -> None:
-        """See `EventListener.disconnected`. What it has brought is still taken in."""
+        """See `EventListener.disconnected`. Events that have arrived are still processed."""
         if self._bots.get(bot.self_id) is bot:
             del self._bots[bot.self_id]
         if (queue := self._event_queues.pop(bot, None)) is not None:
@@ -134,8 +134,9 @@ class UnisegIntake:
         logger.warning("{}: account {} is gone", self._platform.name, bot.self_id)
 
     async def on_event(self, bot: Bot, event: Event) -> None:
-        """NoneBot's own dispatch follows, only where there is somebody to dispatch to: it asks the
-        platform about replies and cuts mentions off."""
+        """Queue an event, then give it to NoneBot's matchers, if there are any. NoneBot's dispatch
+        asks the platform about replies and cuts off mentions, so it gets the original and the queue
+        a copy."""
         queue = self._event_queues.get(bot)
         dispatch = any(matchers.values())
         if queue is not None:
@@ -175,7 +176,7 @@ class UnisegIntake:
             self._step()
 
     def _placed(self) -> None:
-        """An event no longer waits for its place."""
+        """Count an event as no longer waiting for a place."""
         self._waiting -= 1
         self._step()
 
@@ -184,7 +185,7 @@ class UnisegIntake:
         self._progress = anyio.Event()
 
     async def _instance(self, bot: Bot) -> str:
-        """Bind the account, again and again while the store fails: what it says waits."""
+        """Bind the account. Tries again while the store fails; the account's events wait."""
         while True:
             try:
                 instance = await self._host.instance_of(self._platform.name, bot.self_id)
@@ -210,7 +211,8 @@ class UnisegIntake:
             await self._chat_queue.submit(key, partial(_counted, job, tally, number))
 
     def _sort(self, bot: Bot, instance: str, event: Event) -> tuple[ChatKey, Job] | None:
-        """The chat of an event, and the job for the chat's queue."""
+        """Return the chat of an event and the job for the chat's queue; None if there is nothing
+        to do."""
         target = self._platform.place(event, bot)
         if target is None:
             logger.debug("{}: an event of no chat: {}", self._platform.name, event.get_event_name())
@@ -226,7 +228,7 @@ class UnisegIntake:
             self._remember(key, target, self._clock())
             sender = self._platform.sender(event)
             if sender.user_id == self._platform.user_of(bot):
-                return None  # The echo of our own message: the outbox has recorded it.
+                return None  # Our own message, which the outbox has recorded.
             reader = self._reader(bot, key, event)
             read = partial(self._platform.segments, event, bot, reader)
             assert self._chat_queue is not None
@@ -248,8 +250,8 @@ class UnisegIntake:
         return account_message_id(message_id, key) if self._platform.ids_of_chat else message_id
 
     def named(self, bot: Bot, user_id: str) -> str:
-        """A person, or the account that it is, under the name that the inbox knows; empty for
-        nobody."""
+        """Return the id that the inbox uses for a user: one of our accounts, or a person. Empty for
+        an empty id."""
         person = self._platform.person(user_id, bot) if user_id else ""
         return self.own.get(person, person)
 
@@ -328,7 +330,7 @@ class UnisegIntake:
 
 
 class _NotStored(Exception):
-    """The store failed for as long as we had patience."""
+    """The store failed in every try."""
 
 
 async def _counted(job: Job, tally: PendingEvents, number: int) -> None:

@@ -1,7 +1,7 @@
-"""Starts and ends a NoneBot adapter, and gets its events first.
+"""Starts and ends a NoneBot adapter, and gets its events before NoneBot does.
 
-NoneBot would start it before the bot can take anything in, and let it ask the network about a
-message before anybody sees that the message came.
+NoneBot would start the adapter before the bot can accept events. It would also make network calls
+about a message before the bot knows that the message has arrived.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,40 +21,41 @@ Hook = Callable[[], Any]
 
 
 class EventListener(Protocol):
-    """Takes the events of a managed adapter."""
+    """Receives the events of a managed adapter."""
 
     def connected(self, bot: Bot) -> None:
-        """An account can be reached."""
+        """Called when an account can be reached."""
 
     def disconnected(self, bot: Bot) -> None:
-        """An account cannot be reached any more."""
+        """Called when an account cannot be reached any more."""
 
     async def on_event(self, bot: Bot, event: Event) -> None:
         """Take an event. Its place in the order of arrival is fixed before the first await."""
 
     async def room(self) -> None:
-        """Wait until so many events are in their chats' queues that more can be read."""
+        """Wait until enough events have a place in their chats' queues, so that more can be
+        read."""
 
     async def settled(self, bot: Bot) -> bool:
-        """Wait until all that the account brought is stored. False where some of it was not, and
-        should be brought again."""
+        """Wait until all events of the account are stored. False if some could not be stored and
+        should be delivered again."""
 
 
 @dataclass(frozen=True)
 class ManagedAdapter:
-    """A stock adapter, and what it would have done at NoneBot's start and end."""
+    """A stock adapter, and the hooks that it registered for NoneBot's start and end."""
 
     adapter: Adapter
     _starts: tuple[Hook, ...]
     _ends: tuple[Hook, ...]
 
     async def start(self) -> None:
-        """Let it connect. Raises whatever its hooks raise."""
+        """Let the adapter connect. Raises what its hooks raise."""
         for hook in self._starts:
             await _run(hook)
 
     async def end(self) -> None:
-        """Let it disconnect; what goes wrong is logged."""
+        """Let the adapter disconnect; errors are logged."""
         for hook in reversed(self._ends):
             try:
                 await _run(hook)
@@ -63,12 +64,12 @@ class ManagedAdapter:
 
 
 def manage(stock: type[Adapter], driver: Driver, listener: EventListener) -> ManagedAdapter:
-    """Make a stock adapter whose bots tell ``ear`` of every event, before the stock code has
-    looked at it, and that reads no more than ``ear`` has room for. Raises what its constructor
+    """Make a stock adapter whose bots give every event to ``listener`` before the stock code
+    handles it. The adapter reads only while ``listener`` has room. Raises what its constructor
     raises."""
 
     def bot_connect(self: Adapter, bot: Bot) -> None:
-        # The stock code gives an event to NoneBot's matchers: `EventListener.on_event` goes first.
+        # The stock method gives events to NoneBot's matchers; `EventListener.on_event` replaces it.
         bot.handle_event = partial(listener.on_event, bot)  # type: ignore[attr-defined]
         bot.settled = partial(listener.settled, bot)  # type: ignore[attr-defined]
         try:

@@ -1,4 +1,4 @@
-"""Tells what became of a call by the error that a NoneBot adapter raised."""
+"""Derives the outcome of a call from the error that a NoneBot adapter raised."""
 
 import httpx
 from nonebot.exception import ActionFailed, ApiNotAvailable, NetworkError
@@ -13,12 +13,12 @@ _SERVER_TROUBLE = range(500, 600)
 
 
 def outcome_of(error: Exception) -> Receipt:
-    """``rejected`` for a clear no, ``pending`` for what surely did not happen and may be tried
-    again, else ``unknown``: a message that may have arrived is never sent a second time."""
+    """Return ``rejected`` for a clear refusal, ``pending`` if the call was surely not made and may
+    be tried again, else ``unknown``: a message that may have arrived is never sent again."""
     if isinstance(error, CannotSend):
         return Receipt(state=DeliveryState.REJECTED, reason=str(error))
     if isinstance(error, NetworkError) and isinstance(error.__cause__, ActionFailed):
-        error = error.__cause__  # OneBot v12 over HTTP calls every refusal so
+        error = error.__cause__  # OneBot v12 over HTTP wraps every refusal like this
     reason = str(error) or repr(error)
     cause: BaseException | None = error
     while cause is not None:

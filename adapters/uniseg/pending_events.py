@@ -1,14 +1,14 @@
 """Counts the events of an account that are not stored yet.
 
-A platform that keeps what nobody has confirmed (Telegram's updates, Satori's sequence) is told to
-forget it only once it is stored here: whatever ends the bot before then, nothing is lost.
+Some platforms keep events until the bot confirms them (Telegram's updates, Satori's sequence). An
+event is confirmed when it is stored here, so a crash before that loses nothing.
 """
 
 import anyio
 
 
 class PendingEvents:
-    """Counts events from their arrival until they are stored or passed over."""
+    """Counts events from their arrival until they are stored or skipped."""
 
     def __init__(self) -> None:
         self._came = 0
@@ -17,21 +17,21 @@ class PendingEvents:
         self._progress = anyio.Event()
 
     def begin(self) -> int:
-        """An event came; its number, for `end`."""
+        """Count a new event and return its number, for `end`."""
         self._came += 1
         self._open[self._came] = None
         return self._came
 
     def end(self, number: int, *, stored: bool = True) -> None:
-        """It is dealt with; not ``stored`` where the store failed longer than our patience."""
+        """Count an event as done. ``stored`` is false if the store failed in every try."""
         del self._open[number]
         self._failed |= not stored
         self._progress.set()
         self._progress = anyio.Event()
 
     async def settle(self) -> bool:
-        """Wait until nothing is open of what came so far. False where something was not stored
-        since the last time: it should be brought again."""
+        """Wait until all events that have arrived so far are done. False if one could not be stored
+        since the last call: it should be delivered again."""
         last = self._came
         while self._open and next(iter(self._open)) <= last:
             await self._progress.wait()

@@ -36,13 +36,13 @@ from .values import account_message_id
 
 MEDIA_PER_MESSAGE = 20
 MESSAGE_S = 15.0
-"""Seconds from a message's arrival for all its media; what is not there by then is said to be
-missing. The chat's next messages wait meanwhile, and are read meanwhile."""
+"""Time limit for all media of a message, in seconds from its arrival. What is not fetched by then
+is marked as missing. The chat's next messages wait, but their media are fetched already."""
 AT_ONCE = 4
-"""Media of one message that wait for the chat's places: behind a message with twenty, the next ones
-get theirs in between."""
+"""Most media of one message that compete for the chat's download slots at once. So the next
+messages get slots before a message with twenty media is done."""
 QUOTED_LENGTH = 500
-"""Characters kept of a message that was replied to."""
+"""Most characters of a message that was replied to."""
 SUMMARY_LENGTH = 200
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
@@ -57,13 +57,13 @@ _MEDIA: Mapping[type, tuple[Callable[[Media], Segment], Expected]] = {
 
 
 Few = Callable[[], AbstractAsyncContextManager[Any]]
-"""A place among those that a chat has for fetching."""
+"""Takes one of the chat's download slots for the time of the context."""
 Named = Callable[[str], str]
-"""Who a user id of the platform is to the inbox."""
+"""Returns the id that the inbox uses for a user id of the platform."""
 
 
 def outline(pieces: list[uniseg.Segment], named: Named) -> Segments:
-    """What a message is made of, without fetching any of it."""
+    """Return the segments of a message without fetching any media."""
     segments: list[Segment] = []
     for piece in pieces:
         match piece:
@@ -85,8 +85,8 @@ def outline(pieces: list[uniseg.Segment], named: Named) -> Segments:
 
 
 class PieceReader:
-    """Reads one message. Bounded in number of media and, together, in time; never raises for what
-    a medium or a quotation lacks: it is said in the value.
+    """Reads one message. The number of media and the total time are limited. If a medium or a
+    quotation cannot be fetched, nothing is raised: the returned value says so.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class PieceReader:
         few: Few = nullcontext,
     ) -> None:
         self.turn = anyio.Event()
-        """Set once what came before in the chat is stored: only then a quotation of it is found."""
+        """Set when the chat's earlier messages are stored. Only then a quoted one is found."""
         self._few = few
         self._slots = anyio.CapacityLimiter(AT_ONCE)
         self._host = host
@@ -114,7 +114,7 @@ class PieceReader:
         self._deadline = anyio.current_time() + MESSAGE_S
 
     async def read(self, pieces: list[uniseg.Segment], depth: int = 0) -> Segments:
-        """Our segments, neighbouring texts joined; the media are had side by side."""
+        """Return our segments, with adjacent texts joined. Media are fetched concurrently."""
         segments: list[Segment] = []
         for segment in await self._each(pieces, depth):
             last = segments[-1] if segments else None
@@ -163,8 +163,8 @@ class PieceReader:
         return Unknown(piece.type, str(piece)[:SUMMARY_LENGTH])
 
     async def quoted(self, reply: Reply) -> Reply:
-        """What is known of a message that was replied to, also from our own history, which says
-        whether it was ours."""
+        """Complete a reply. If its author is not known, look in our own history, which also says
+        whether the message was ours."""
         message_id, sender, text = reply.message_id, reply.sender_id, reply.text[:QUOTED_LENGTH]
         sender = self._named(sender)
         if self._platform.ids_of_chat:
@@ -207,7 +207,7 @@ class PieceReader:
 
     async def _store(self, piece: Any, name: str, expect: Expected) -> Media:
         keeper = self._host.media
-        # A path is never followed: whoever names one could have any file of ours sent.
+        # A path is never opened: a peer that names one could get any file of ours sent.
         if piece.raw:
             raw = piece.raw.getvalue() if isinstance(piece.raw, BytesIO) else piece.raw
             return await keeper.keep_bytes(self._key, raw, name=name, expect=expect)

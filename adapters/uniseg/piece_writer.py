@@ -37,8 +37,8 @@ _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
 async def to_uniseg(
     segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str], bot: Bot
 ) -> list[uniseg.Segment]:
-    """The pieces of one call to a chat by an account. ``own`` has our accounts' user ids. Raises
-    `CannotSend`."""
+    """Write the pieces of one call to a chat by an account. ``own`` maps our accounts to their user
+    ids. Raises `CannotSend`."""
     filled = [segment for segment in segments if segment != Text("")]
     replies = [segment for segment in filled if isinstance(segment, Reply)][:1]
     body = [segment for segment in filled if not isinstance(segment, Reply)]
@@ -99,7 +99,8 @@ async def _written(
 
 
 async def bytes_of(media: Media, most: int) -> bytes:
-    """The bytes themselves: a path would be looked for on the platform's machine."""
+    """Return a file's bytes. A path would be read on the platform's machine. Raises
+    `CannotSend`."""
     name = media.name or "the file"
     try:
         path = anyio.Path(media.path)

@@ -1,4 +1,4 @@
-"""Describes one platform, beyond what uniseg knows of it."""
+"""Describes what uniseg does not know of a platform."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -29,23 +29,24 @@ if TYPE_CHECKING:
 
 
 class Platform:
-    """The general case; a platform's own module overrides where it differs.
+    """The default behaviour. A platform's own module overrides what differs.
 
-    Nothing here waits, but for `segments` and `download`. A method may raise anything for an event
-    that it does not understand: the event is logged and passed over.
+    Only `segments` and `download` wait. A method may raise anything for an event that it does not
+    understand: the event is logged and skipped.
     """
 
     name: str
     """The adapter's name in chat keys and in ``NEKRO_PLATFORMS``."""
     title: str
-    """As people call it."""
+    """The platform's name for people."""
     stock: type[Adapter]
     """NoneBot's adapter."""
     capabilities: Capabilities
     nearest: Mapping[type, type] = {}
-    """What a type of medium is sent as, where the platform has nothing of its own for it."""
+    """Maps a type of medium that the platform lacks to the type as which it is sent."""
     ids_of_chat: bool = False
-    """Whether message ids are unique in their chat only. They are kept as ``id@chat`` then."""
+    """Whether message ids are unique only within their chat. Then they are stored as
+    ``id@chat``."""
     inline_bytes: int = 10 * 1024 * 1024
     """Largest medium of a message."""
 
@@ -57,69 +58,69 @@ class Platform:
     # -- accounts
 
     def user_of(self, bot: Bot) -> str:
-        """Our account's user id, as it stands in events, where it differs from `Bot.self_id`."""
+        """Return our account's user id in events, which may differ from `Bot.self_id`."""
         return bot.self_id
 
     def names_of(self, bot: Bot) -> tuple[str, ...]:
-        """All that our account is called in events, its user id first."""
+        """Return all ids of our account in events, its user id first."""
         return (self.user_of(bot),)
 
     def person(self, user_id: str, bot: Bot) -> str:
-        """Who a user is to the rest of the bot. Of an adapter that stands in front of several
-        platforms, the platform belongs to it: the same id is somebody else on each."""
+        """Return the id that the rest of the bot uses for a user. For an adapter of several
+        platforms it includes the platform, because each may have the same user id."""
         return user_id
 
     def user(self, person: str, bot: Bot) -> str:
-        """The user id of a `person` on the account's platform."""
+        """Return the user id of a `person` on the account's platform."""
         return person
 
     # -- what comes in
 
     def is_message(self, event: Event) -> bool:
-        """Whether somebody says something. Else it is asked for a `notice`, or a `recalled` id."""
+        """Whether the event is a message. For other events, `recalled` and `notice` are called."""
         return event.get_type() == "message"
 
     def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
-        """The words, without media, that a message has now, where its writer changed it; nothing
-        for any other event."""
+        """Return the new text, without media, if the event is an edit of a message; None for any
+        other event."""
         return None
 
     def place(self, event: Event, bot: Bot) -> Target | None:
-        """Where an event happened, and so where an answer goes; nothing where it has no place."""
+        """Return where an event happened, which is where an answer is sent; None if nowhere."""
         return self.bridge.target(event, bot)
 
     def address(self, target: Target) -> Address:
-        """The chat that a `place` is."""
+        """Return the chat of a `place`."""
         if target.private:
             return Address(ChatKind.PRIVATE, target.id)
         return Address(ChatKind.CHANNEL if target.channel else ChatKind.GROUP, target.id)
 
     def message_id(self, event: Event) -> str:
-        """The platform's id of the message that an event brings."""
+        """Return the platform's id of an event's message."""
         return self.bridge.message_id(event)
 
     async def segments(self, event: Event, bot: Bot, reader: "PieceReader") -> Segments:
-        """What was said."""
+        """Read the message of an event."""
         segments = await reader.read(self.bridge.read(self.message(event)))
         reply = self.quoted(event)
         return segments if reply is None else (await reader.quoted(reply), *segments)
 
     def message(self, event: Event) -> Message[Any]:
-        """What was said, with the parts that NoneBot would cut off (who is meant, which message is
-        answered)."""
+        """Return the message with the parts that NoneBot cuts off: the mention of the bot and the
+        reply."""
         original = getattr(event, "original_message", None)
         return original if isinstance(original, Message) else event.get_message()
 
     def quoted(self, event: Event) -> Reply | None:
-        """The message that is answered, where the event and not the message names it."""
+        """Return the message that is answered, if the event names it and the message does not."""
         return None
 
     def sender(self, event: Event) -> Sender:
-        """Who did it, under the name that the chat shows."""
+        """Return who acted, with the name that the chat shows."""
         return Sender(event.get_user_id(), "", Role.MEMBER)
 
     def time(self, event: Event) -> float | None:
-        """When, in seconds since 1970."""
+        """Return the time of the event in seconds since 1970; None if it has none."""
         return None
 
     def is_addressed_to_us(self, event: Event, bot: Bot) -> bool:
@@ -127,68 +128,69 @@ class Platform:
         return False
 
     def notice(self, event: Event) -> Notice | None:
-        """What happened, for an event that is no message."""
+        """Return the notice for an event that is no message; None if there is none."""
         return None
 
     def recalled(self, event: Event) -> str:
-        """The id of the message that was taken back."""
+        """Return the id of the message that was recalled; empty for any other event."""
         return ""
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
-        """A medium that came without a public address: its bytes or an address; empty where there
-        is no way. Raises what the adapter raises."""
+        """Return the bytes or an address of a medium without a public address; empty if there is
+        no way. Raises what the adapter raises."""
         return ""
 
     # -- what goes out
 
     def capabilities_of(self, key: ChatKey) -> Capabilities:
-        """What one call to this chat can carry."""
+        """Return what one call to this chat can carry."""
         return self.capabilities
 
     def target(self, key: ChatKey) -> Target:
-        """The target of a chat without an event since the start."""
+        """Return the target of a chat without an event since the start."""
         channel = key.kind is ChatKind.CHANNEL
         return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
 
     answers: bool = False
-    """Whether what is said must name the message that it answers: `resumed` is asked then."""
+    """Whether each sent message must name the message that it answers. Then `resumed` is called."""
 
     def resumed(
         self, key: ChatKey, records: Sequence[Record], now: float
     ) -> tuple[Target, float] | None:
-        """The target of a chat that was last heard before the start, from what is kept of it, the
-        oldest first, and when that was; nothing where it is no help."""
+        """Return the target of a chat whose last event came before the start, and that event's
+        time. ``records`` is the chat's history, oldest first. None if it does not help."""
         return None
 
     def refreshed_target(self, target: Target, age_s: float) -> Target:
-        """The target as it serves now, where the chat was heard so long ago."""
+        """Return the target to use now. ``age_s`` is the age of the event that it is from."""
         return target
 
     def text(self, text: str) -> uniseg.Segment:
-        """A text whose characters the platform takes for nothing but characters."""
+        """Write a text so that the platform does not read any of it as markup."""
         return uniseg.Text(text)
 
     def mention(self, user_id: str, name: str) -> uniseg.Segment:
-        """Somebody is addressed."""
+        """Write a mention."""
         return uniseg.At("user", user_id, name or None)
 
     def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
-        """Whose message of a bundle it is there, as a `person`; ``ours`` is our account's user
-        id."""
+        """Return the author of a message in a bundle, as a `person`. ``ours`` is our account's
+        user id."""
         return message.sender_id or ours
 
     def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
-        """The pieces of one call as the platform wants them together."""
+        """Arrange the pieces of one call as the platform needs them."""
         return pieces
 
     def options(self, segments: Segments) -> Mapping[str, Any]:
-        """What the adapter's send is told beside the message."""
+        """Return further arguments for the adapter's send function."""
         return {}
 
     def refused(self, error: Exception) -> bool:
-        """Whether the platform clearly said no, where its adapter's error does not show it."""
+        """Whether the platform clearly refused, if the type of the adapter's error does not show
+        it."""
         return False
 
     def sent_id(self, result: Any) -> str:
-        """The id of a sent message in what the platform answered."""
+        """Return the id of a sent message from the platform's answer."""
         return sent_message_id(result)

@@ -1,1 +1,1 @@
-"""One module a platform: what it is like, and ``create``."""
+"""Holds one module for each platform, with its `Platform` class and ``create``."""

@@ -1,4 +1,4 @@
-"""The terminal that the bot was started in, as a window for one person who tries it out."""
+"""Uses the terminal that the bot was started in as a chat with one person, to try the bot."""
 
 import sys
 
@@ -42,7 +42,7 @@ class Console(Platform):
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """The adapter. Raises `RuntimeError` where there is no terminal to draw in, `ValueError` for
+    """Make the adapter. Raises `RuntimeError` if there is no terminal, and `ValueError` for
     settings that cannot be read."""
     headless = host.settings.get("console_headless_mode")
     if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -39,7 +39,7 @@ from ..platform import Platform
 from ..values import Address
 
 _USER = "nekro_user"
-"""Under which a target of a direct message keeps whose it is."""
+"""The field of a direct message's target that holds the user's id."""
 _REFERENCE = re.compile(r"<@!?(\d+)>|<@&(\d+)>|<#(\d+)>|<a?:(\w+):(\d+)>")
 _FORMS: Mapping[str, type[uniseg.segment.Media]] = {
     "image": uniseg.Image,
@@ -64,12 +64,13 @@ class Discord(Platform):
     nearest = {Voice: File}  # noqa: RUF012 - never changed
 
     def user_of(self, bot: BaseBot) -> str:
-        """Of old applications the bot's user has another id than the application."""
+        """Return the bot's user id. In old applications it differs from the application's id."""
         assert isinstance(bot, Bot)
         return str(bot.self_info.id) if bot.ready else bot.self_id
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """A direct message's channel: uniseg would open one with the channel's id for a user's."""
+        """Return a direct message's channel. Uniseg would use the channel's id as a user's id and
+        open a new channel with it."""
         match event:
             case DirectMessageCreateEvent():
                 user = {_USER: str(event.author.id)}
@@ -79,7 +80,7 @@ class Discord(Platform):
         return super().place(event, bot)
 
     def address(self, target: Target) -> Address:
-        """A direct message is its user's."""
+        """Return a private chat for a direct message, else a channel."""
         if user := target.extra.get(_USER):
             return Address(ChatKind.PRIVATE, user)
         return Address(ChatKind.CHANNEL, target.id)
@@ -89,8 +90,9 @@ class Discord(Platform):
         return isinstance(event, MessageCreateEvent)
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
-        """Read here: the stock adapter leaves out what looks like the end of a tag and takes
-        ``&amp;`` for an ``&``; uniseg keeps the names of attachments and not their addresses."""
+        """Read the message without the stock adapter and uniseg. The adapter leaves out text that
+        looks like the end of a tag and turns ``&amp;`` into ``&``. Uniseg keeps the names of
+        attachments but not their addresses."""
         assert isinstance(event, MessageCreateEvent)
         pieces = list(_of_text(event.content))
         if event.mention_everyone:
@@ -104,7 +106,7 @@ class Discord(Platform):
         return said if reply is None else (await reader.quoted(reply), *said)
 
     def quoted(self, event: BaseEvent) -> Reply | None:
-        """Discord sends the answered message along."""
+        """Return the answered message, which Discord includes in the event."""
         assert isinstance(event, MessageCreateEvent)
         reference, message = event.message_reference, event.referenced_message
         if not is_not_unset(reference) or not is_not_unset(reference.message_id):
@@ -114,7 +116,7 @@ class Discord(Platform):
         return Reply(str(reference.message_id))
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Under the nickname of the server, else the display name."""
+        """Return the author with the nickname of the server, else the display name."""
         assert isinstance(event, MessageCreateEvent)
         member, author = getattr(event, "member", None), event.author
         names = (getattr(member, "nick", None), author.global_name, author.username)
@@ -129,7 +131,8 @@ class Discord(Platform):
         return str(event.id) if isinstance(event, GuildMessageDeleteEvent) else ""
 
     def options(self, segments: Segments) -> Mapping[str, Any]:
-        """Only whom we mention is mentioned: text that looks like a mention would ring, too."""
+        """Allow only our own mentions. Otherwise text that looks like a mention would notify
+        people too."""
         mentioned = [segment.user_id for segment in segments if isinstance(segment, Mention)]
         users = [Snowflake(user) for user in mentioned if user.isdecimal()]
         parse = [AllowedMentionType.EveryoneMentions] if EVERYONE in mentioned else []
@@ -141,7 +144,7 @@ class Discord(Platform):
 
 
 def _of_text(content: str) -> Iterator[uniseg.Segment]:
-    """The pieces of a text with Discord's references in it."""
+    """Split a text at Discord's references to users, roles, channels and emoji."""
     end = 0
     for match in _REFERENCE.finditer(content):
         yield uniseg.Text(content[end : match.start()])

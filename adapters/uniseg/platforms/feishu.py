@@ -1,6 +1,6 @@
 """Feishu, and Lark abroad. https://open.feishu.cn/document.
 
-A message that is text alone is written in a small markup; one of several parts is a ``post``.
+A message of text alone has a simple markup. A message of several parts is a ``post``.
 """
 
 import json
@@ -59,11 +59,11 @@ class Feishu(Platform):
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
     )
-    # uniseg uploads a voice and a video as what Feishu then refuses to send as such.
+    # Uniseg uploads voices and videos with a type that Feishu refuses when they are sent.
     nearest = {Voice: File, Video: File}  # noqa: RUF012 - never changed
 
     def user_of(self, bot: BaseBot) -> str:
-        """In events the bot is its ``open_id``; the account is its ``app_id``."""
+        """Return the bot's ``open_id``, its id in events. The account is its ``app_id``."""
         assert isinstance(bot, Bot)
         return bot.bot_info.open_id
 
@@ -72,14 +72,14 @@ class Feishu(Platform):
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Of a notice too, which uniseg does not place."""
+        """Return the chat. Notices are handled here, because uniseg has no target for them."""
         if isinstance(event, MessageEvent) or not isinstance(event, Event):
             return super().place(event, bot)
         chat = _field(event, "chat_id")
         return Target(chat) if chat else None
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
-        """A rich text is taken apart here; uniseg passes it on as a card."""
+        """Read the message. A rich text is parsed here, because uniseg returns it as a card."""
         assert isinstance(event, MessageEvent)
         said = event.event.message
         if said.message_type != "post":
@@ -96,7 +96,7 @@ class Feishu(Platform):
         return Reply(parent) if parent else None
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Feishu tells no names with messages."""
+        """Return the author without a name: Feishu's messages contain none."""
         return Sender(event.get_user_id())
 
     def time(self, event: BaseEvent) -> float | None:
@@ -104,7 +104,8 @@ class Feishu(Platform):
         return int(event.header.create_time) / 1000 if isinstance(event, Event) else None
 
     def notice(self, event: BaseEvent) -> Notice | None:
-        """Who came and who left. Several at once are told of as the first."""
+        """Return a notice for who joined or left. If several did at once, only the first is
+        named."""
         match event:
             case GroupMemberUserAddedEvent():
                 kind = "join"
@@ -122,7 +123,7 @@ class Feishu(Platform):
         return _field(event, "message_id") if ours else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """By its key, from the message that brought it. Of a voice uniseg keeps the key for an
+        """Download a medium by its key from its message. For a voice, uniseg puts the key into the
         address."""
         assert isinstance(bot, Bot)
         assert isinstance(event, MessageEvent)
@@ -134,21 +135,24 @@ class Feishu(Platform):
         raise LookupError(f"Feishu answered {data!r} instead of the medium")
 
     def text(self, text: str) -> uniseg.Segment:
-        """With an invisible sign in what would be markup: the text must ring for nobody."""
+        """Insert an invisible character into what would be markup, so that a text notifies
+        nobody."""
         return uniseg.Text(_MARKUP.sub("<\u200b", text))
 
     def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
-        """A mention alone is no message there."""
+        """Add a space to a mention alone, which Feishu would not accept as a message."""
         seen = [piece for piece in pieces if not isinstance(piece, uniseg.Reply)]
         lonely = len(seen) == 1 and isinstance(seen[0], uniseg.At | uniseg.AtAll)
         return [*pieces, uniseg.Text(" ")] if lonely else pieces
 
     def refused(self, error: Exception) -> bool:
-        """Its adapter calls every status a network's error."""
+        """Find the status in the error's text: the adapter raises a network error for every
+        one."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 
     def sent_id(self, result: Any) -> str:
-        """Raises `CannotSend` for an answer with a code: its adapter takes it for a success."""
+        """Return the message's id. Raises `CannotSend` for an answer with an error code, which the
+        adapter treats as a success."""
         if isinstance(result, Mapping) and result.get("code"):
             raise CannotSend(f"Feishu refused it: {result.get('msg')} (code {result['code']})")
         data = result.get("data") if isinstance(result, Mapping) else None
@@ -164,7 +168,7 @@ def _field(event: BaseEvent, name: str) -> str:
 def _of_post(
     post: Mapping[str, Any], people: Mapping[str, tuple[str, str]]
 ) -> Iterator[uniseg.Segment]:
-    """The pieces of a rich text, a line break between its paragraphs."""
+    """Yield the pieces of a rich text, with a line break between paragraphs."""
     if title := post.get("title"):
         yield uniseg.Text(f"{title}\n")
     for number, paragraph in enumerate(post.get("content") or ()):

@@ -57,7 +57,7 @@ class Kook(Platform):
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """A channel or a person; a deleted message's channel stands elsewhere."""
+        """Return the channel or the person. A deletion has its channel in another field."""
         match event:
             case PrivateMessageEvent():
                 return Target(event.user_id, private=True)
@@ -68,11 +68,11 @@ class Kook(Platform):
         return None
 
     def address(self, target: Target) -> Address:
-        """What is not a person's is a channel's."""
+        """Return a private chat or a channel; KOOK has no groups."""
         return Address(ChatKind.PRIVATE if target.private else ChatKind.CHANNEL, target.id)
 
     def message(self, event: BaseEvent) -> Message[Any]:
-        r"""With ``\*`` as the ``*`` that people see."""
+        r"""Return the message with escapes resolved: ``\*`` becomes the ``*`` that people see."""
         message = event.get_message()
         return type(message)(
             MessageSegment.text(unescape_kmarkdown(segment.data["content"]))
@@ -98,7 +98,7 @@ class Kook(Platform):
         return ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """uniseg keeps a file's address for its id."""
+        """Return a file's address, which uniseg stores as its id."""
         return piece.id if piece.id and piece.id.startswith(("http://", "https://")) else ""
 
 

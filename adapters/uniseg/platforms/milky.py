@@ -1,6 +1,6 @@
-"""Milky: QQ through Lagrange V2, LLBot and their like. https://milky.ntqqrev.org.
+"""Milky: QQ through Lagrange V2, LLBot and others. https://milky.ntqqrev.org.
 
-A message is known by its sequence number, which is counted in each chat by itself.
+A message is identified by its sequence number, which each chat counts separately.
 """
 
 import re
@@ -66,11 +66,13 @@ class Milky(Platform):
     )
 
     def is_message(self, event: BaseEvent) -> bool:
-        """A file comes as a notice and is somebody's message all the same."""
+        """Whether the event is a message. An uploaded file arrives as a notice and counts as
+        one."""
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Uniseg takes a stranger's private message for a group's, and knows few notices."""
+        """Return the chat. Uniseg mistakes a stranger's private message for a group's and knows
+        few notices."""
         match event:
             case MessageEvent() | MessageRecallEvent():
                 private = event.data.message_scene != "group"
@@ -81,7 +83,7 @@ class Milky(Platform):
         return Target(str(group)) if group else None
 
     def message_id(self, event: BaseEvent) -> str:
-        """The sequence number; a file's own id."""
+        """Return the sequence number; for a file, the file's id."""
         if isinstance(event, _UPLOADS):
             return event.data.file_id
         assert isinstance(event, MessageEvent)
@@ -95,7 +97,7 @@ class Milky(Platform):
         return await super().segments(event, bot, reader)
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Under the group's card, else the nickname."""
+        """Return the author with the card of the group, else the nickname."""
         if not isinstance(event, MessageEvent):
             return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - of two kinds of event
         member, friend = event.data.group_member, event.data.friend
@@ -127,7 +129,7 @@ class Milky(Platform):
         return str(event.data.message_seq) if isinstance(event, MessageRecallEvent) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """An address is asked for where the message has none."""
+        """Ask for an address if the message has none."""
         assert isinstance(bot, Bot)
         match event:
             case GroupFileUploadEvent(data=data):
@@ -147,17 +149,17 @@ class Milky(Platform):
         return str(await bot.get_resource_temp_url(resource_id=piece.id))
 
     def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
-        """By number; ours for whoever has none."""
+        """Return the author's QQ number; our account's for authors without one."""
         return message.sender_id if re.fullmatch("[1-9][0-9]*", message.sender_id) else ours
 
     def sent_id(self, result: Any) -> str:
-        """An uploaded file has no sequence number that is told."""
+        """Return the id. For an uploaded file the platform returns no sequence number."""
         return "" if isinstance(result, uniseg.File) else sent_message_id(result)
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """The adapter. Raises `RuntimeError` where strangers could speak as anybody, `ValueError` for
-    settings that cannot be read."""
+    """Make the adapter. Raises `RuntimeError` if strangers could send events as anybody, and
+    `ValueError` for settings that cannot be read."""
     webhook = host.settings.get("milky_webhook")
     if webhook and not dict(webhook).get("access_token"):
         raise RuntimeError(

@@ -1,6 +1,6 @@
 """OneBot v12. https://12.onebot.dev.
 
-A person is ``platform:user``: a connection may bring several platforms.
+A person's id is ``platform:user``, because one connection may serve several platforms.
 """
 
 import base64
@@ -45,7 +45,7 @@ from ..platform import Platform
 from ..values import Address, native_user_id, qualified_user_id
 
 KEPT_AS = "onebot_v12_access_token"
-"""The name of the kept token, unless the settings have one."""
+"""Name of the stored token. It is used if the settings have no token."""
 _JOINS = (GroupMemberIncreaseEvent, ChannelMemberIncreaseEvent)
 _LEAVES = (GroupMemberDecreaseEvent, ChannelMemberDecreaseEvent)
 _DELETES = (GroupMessageDeleteEvent, ChannelMessageDeleteEvent, PrivateMessageDeleteEvent)
@@ -77,7 +77,7 @@ class OneBotV12(Platform):
         return isinstance(event, MessageEvent)
 
     def address(self, target: Target) -> Address:
-        """A channel is known by its guild and its own id together."""
+        """Return the chat. A channel is identified by its guild's id and its own id."""
         if target.channel and target.parent_id:
             return Address(ChatKind.CHANNEL, f"{target.parent_id}/{target.id}")
         return super().address(target)
@@ -90,7 +90,7 @@ class OneBotV12(Platform):
         return super().target(key)
 
     def sender(self, event: BaseEvent) -> Sender:
-        """The standard has no names in messages; QQ's dialect has."""
+        """Return the author. The standard has no names in messages, but QQ's dialect has."""
         extra = event.model_extra or {}
         name = extra.get("qq.card") or extra.get("qq.nickname") or extra.get("user_displayname")
         return Sender(event.get_user_id(), str(name or ""))
@@ -122,7 +122,7 @@ def create(host: Host, driver: Driver) -> UnisegAdapter:
     adapter = UnisegAdapter(host, driver, OneBotV12())
     config = adapter.stock.onebot_config
     if not config.onebot_access_token:
-        # Its doors are open without one: anybody could speak as any account.
+        # Without a token, anybody who reaches the port could send events as any account.
         config.onebot_access_token = kept_secret(host.data_dir, KEPT_AS)
         path = secret_file(host.data_dir, KEPT_AS)
         logger.info("OneBot v12: connect to /onebot/v12/ws with the access token in {}", path)

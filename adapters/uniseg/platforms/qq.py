@@ -1,7 +1,7 @@
 """QQ's official bots, in groups, private chats and guilds. https://bot.q.qq.com/wiki.
 
-A bot answers: within five minutes in a group or a channel, within an hour in private, naming the
-message. What it says later of its own accord QQ refuses as a rule, and the receipt says so.
+A bot may only answer and must name the message that it answers: within five minutes in a group or a
+channel, within an hour in private. QQ usually refuses other messages, and the receipt says so.
 """
 
 import re
@@ -46,12 +46,14 @@ from ..values import Address
 from .qq_webhook import VerifyingAdapter
 
 _ANSWER_S = {False: 290.0, True: 3500.0}
-"""How long a message may be answered, in private or not, with some seconds left for the way."""
+"""How long a message may be answered, by whether the chat is private. It leaves some seconds for
+the transfer."""
 _NUMBER = "qq.reply_seq"
-"""Under which a target of uniseg's counts the answers to its message."""
+"""The field of uniseg's target that counts the answers to its message."""
 _FIRST_NUMBER, _NUMBERS_S = 1000, 100
-"""QQ takes an answer with a number that it knows for a repetition. How many an earlier process gave
-cannot be told for sure: surely fewer than these, at the beginning and in each second."""
+"""QQ treats an answer with a number that it has seen as a repetition. An earlier process may have
+used some numbers. After a restart, counting begins at the first of these two values plus the second
+for each second of the message's age, which is surely above them."""
 _MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")
 _PICTURES = PictureLimits(types=("image/jpeg", "image/png", "image/gif"))
 _CHATS = Capabilities(
@@ -82,11 +84,12 @@ class QQ(Platform):
     answers = True
 
     def capabilities_of(self, key: ChatKey) -> Capabilities:
-        """Guilds take no voice, video or file; groups no mentions and no replies."""
+        """Return the limits of the chat. Guilds accept no voices, videos or files; groups and
+        private chats accept no mentions and no replies."""
         return _CHANNELS if key.kind is ChatKind.CHANNEL else _CHATS
 
     def user_of(self, bot: BaseBot) -> str:
-        """In guilds the bot has a user id beside its application's."""
+        """Return the bot's user id in guilds, else its application's id."""
         assert isinstance(bot, Bot)
         try:
             return bot.self_info.id
@@ -98,13 +101,14 @@ class QQ(Platform):
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Of a deleted message too."""
+        """Return the chat, also for a deleted message."""
         if isinstance(event, MessageDeleteEvent):
             return Target(event.message.channel_id, event.message.guild_id, channel=True)
         return super().place(event, bot)
 
     def address(self, target: Target) -> Address:
-        """A guild's private chat needs its guild to be opened again."""
+        """Return the chat. The key of a guild's private chat includes the guild, which is needed
+        to open the chat again."""
         if target.private and target.channel:
             return Address(ChatKind.PRIVATE, f"{target.parent_id}/{target.id}")
         return super().address(target)
@@ -119,7 +123,7 @@ class QQ(Platform):
     def resumed(
         self, key: ChatKey, records: Sequence[Record], now: float
     ) -> tuple[Target, float] | None:
-        """Naming the last message that somebody wrote."""
+        """Return a target that names the last message that a person wrote."""
         for record in reversed(records):
             if record.author is not Author.PERSON or record.recalled or not record.message_id:
                 continue
@@ -132,7 +136,7 @@ class QQ(Platform):
         return None
 
     def refreshed_target(self, target: Target, age_s: float) -> Target:
-        """Too old a message is not named: QQ would refuse the answer for it."""
+        """Remove the message's id from the target if it is too old: QQ would refuse the answer."""
         if age_s < _ANSWER_S[target.private and not target.channel]:
             return target
         return Target(target.id, target.parent_id, target.channel, target.private)
@@ -143,7 +147,7 @@ class QQ(Platform):
         return Reply(reference.message_id) if reference and reference.message_id else None
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Under the name that QQ tells, which for private chats and groups it may not."""
+        """Return the author. In private chats and groups QQ may give no name."""
         match event:
             case GuildMessageEvent():
                 member = event.member
@@ -166,7 +170,7 @@ class QQ(Platform):
         return timestamp.timestamp() if isinstance(timestamp, datetime) else None
 
     def is_addressed_to_us(self, event: BaseEvent, bot: BaseBot) -> bool:
-        """QQ says so by the kind of event, or beside the mention."""
+        """Whether the type of the event or a mention's ``is_you`` says that we are addressed."""
         mentions = getattr(event, "mentions", None) or ()
         return event.is_tome() or any(getattr(each, "is_you", False) for each in mentions)
 
@@ -175,18 +179,19 @@ class QQ(Platform):
         return event.message.id if isinstance(event, MessageDeleteEvent) else ""
 
     def text(self, text: str) -> uniseg.Segment:
-        """With an invisible sign in what would be markup: the text must ring for nobody."""
+        """Insert an invisible character into what would be markup, so that a text notifies
+        nobody."""
         return uniseg.Text(_MARKUP.sub("<\u200b", text))
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Addresses come without their scheme."""
+        """Return the address. QQ sends addresses without their scheme."""
         address = piece.url or ""
         return f"https:{address}" if address.startswith("//") else ""
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """The adapter. Raises `RuntimeError` where strangers could speak as anybody, `ValueError` for
-    settings that cannot be read."""
+    """Make the adapter. Raises `RuntimeError` if strangers could send events as anybody, and
+    `ValueError` for settings that cannot be read."""
     verified = host.settings.get("qq_verify_webhook", True)
     if str(verified).lower() in ("false", "0", "no", "off"):
         raise RuntimeError(

@@ -1,9 +1,9 @@
-"""NoneBot's QQ adapter, which signs nothing for strangers but what QQ itself has signed.
+"""Wraps NoneBot's QQ adapter so that strangers cannot get forged events signed.
 
-What differs from nonebot-adapter-qq 1.7.3: QQ finds out whether an address is its bot's by having
-the bot sign a time and a token, with the very key by which events of QQ are known. The question
-comes unsigned, and the stock adapter signs whatever it is asked, also where no bot has a webhook: a
-token that is an event's JSON would make that event genuine, whoever it says to be from.
+To verify a webhook's address, QQ asks the bot to sign a time and a token. The bot uses the same key
+that authenticates QQ's events. The request itself is not signed. nonebot-adapter-qq 1.7.3 signs any
+token, even if no bot has a webhook. So a stranger could send an event's JSON as the token and get a
+valid signature for that event. This adapter signs only tokens of letters and digits.
 """
 
 import re
@@ -16,7 +16,8 @@ from nonebot.drivers import Response
 
 _TIME = re.compile(r"[0-9]{1,20}")
 _TOKEN = re.compile(r"[A-Za-z0-9]{1,128}")
-"""As in QQ's documentation: ``Arq0D5A61EgUu4OxUvOp``. No event is letters and digits alone."""
+"""A token as in QQ's documentation: ``Arq0D5A61EgUu4OxUvOp``. The JSON of an event has other
+characters too."""
 
 
 class VerifyingAdapter(StockAdapter):

@@ -1,6 +1,6 @@
-"""Satori: one protocol in front of many platforms. https://satori.chat/en-US/protocol/.
+"""Satori: one protocol for many platforms. https://satori.chat/en-US/protocol/.
 
-An account, and every other person, is ``platform:user``; in events it is the user id alone.
+The id of an account or a person is ``platform:user``. Events contain the user id alone.
 """
 
 from http import HTTPStatus
@@ -59,7 +59,7 @@ class Satori(Platform):
         self.stock = type("SatoriAdapter", (ResumingAdapter,), {"marks": marks})
 
     def user_of(self, bot: BaseBot) -> str:
-        """The user id alone."""
+        """Return the user id without the platform."""
         assert isinstance(bot, Bot)
         return str(bot.get_self_id())  # type: ignore[no-untyped-call]
 
@@ -72,18 +72,18 @@ class Satori(Platform):
         return native_user_id(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Not an edit and not a deletion, which are message events there."""
+        """Whether the event is a new message. Edits and deletions are message events too."""
         return isinstance(event, MessageCreatedEvent)
 
     def edited_text(self, event: BaseEvent, bot: BaseBot) -> list[uniseg.Segment] | None:
-        """Of an updated message."""
+        """Return the new text of an edited message."""
         if not isinstance(event, MessageUpdatedEvent):
             return None
         pieces = self.bridge.read(self.message(event))
         return [piece for piece in pieces if isinstance(piece, uniseg.Text | uniseg.At)]
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Under the name that the chat shows: the member's, then the user's."""
+        """Return the author with the name that the chat shows: the member's, else the user's."""
         assert isinstance(event, Event)
         user, member = event.user, event.member
         names = (member and member.nick, user and user.nick, user and user.name)
@@ -114,7 +114,7 @@ class Satori(Platform):
         return event.message.id if isinstance(event, MessageDeletedEvent) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """What the server offers through itself alone."""
+        """Download a medium that only the server itself offers."""
         assert isinstance(bot, Bot)
         address = piece.url or piece.id or ""
         internal = address.startswith(("upload:", "internal:"))
@@ -124,8 +124,8 @@ class Satori(Platform):
 
 
 async def _fetched(bot: Bot, address: str) -> bytes:
-    """Bytes through the server. NoneBot's own way takes ``internal:`` for a scheme of HTTP's, and
-    has no bound. Raises `OSError`."""
+    """Download through the server. NoneBot's function treats ``internal:`` as an HTTP scheme and
+    has no size limit. Raises `OSError`."""
     question = Request("GET", f"{bot.info.api_base}/proxy/{address}")
     data = bytearray()
     async for answer in bot.sess.stream_request(question, chunk_size=CHUNK_BYTES):

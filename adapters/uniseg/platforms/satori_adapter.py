@@ -1,4 +1,4 @@
-"""Sends deliveries to Satori, and asks its server later what became of one."""
+"""Sends deliveries to Satori, and can ask its server whether one has arrived."""
 
 from functools import partial
 
@@ -17,16 +17,16 @@ from ..values import account_message_id
 FEATURE = "message.list"
 ASK_S = 10.0
 PAGE = 100
-"""Messages asked for, the newest of the chat. One page: which of an answer's marks leads to older
-ones is read differently by servers, and a history with a hole would prove nothing."""
+"""Most messages that are requested, the newest of the chat. Only one page is read: servers disagree
+on how to request older ones, and a history with a gap would prove nothing."""
 
 
 class SatoriAdapter(UnisegAdapter):
     """`SupportsConfirmation` for Satori."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """Look for the message in the channel's history, where the server offers it. What stands
-        behind Satori is any platform, and may show a message otherwise than it was sent."""
+        """Search the channel's history for the message, if the server offers it. The platform
+        behind Satori may show a message differently than it was sent."""
         key = doubt.delivery.chat_key
         account = await self._host.account_of(key.instance)
         bot = self._intake.bot(account or "")
@@ -49,13 +49,13 @@ class SatoriAdapter(UnisegAdapter):
         )
 
     async def _newest(self, bot: Bot, key: ChatKey) -> list[MessageObject]:
-        """The newest messages of a chat, oldest first."""
+        """Return the newest messages of a chat, oldest first."""
         target = await self._intake.target(key)
         channel = target.id
         if target.private:
             channel = (await bot.user_channel_create(user_id=target.id)).id
         messages = (await bot.message_list(channel_id=channel, limit=PAGE)).data
-        # Some servers turn them round.
+        # Some servers return them in reverse order.
         return (
             sorted(messages, key=_time) if all(each.created_at for each in messages) else messages
         )

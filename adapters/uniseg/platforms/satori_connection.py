@@ -1,9 +1,12 @@
-"""NoneBot's Satori adapter, whose connection is resumed where it ended.
+"""Wraps NoneBot's Satori adapter so that a connection resumes where the last one ended.
 
-What differs from nonebot-adapter-satori 1.3.0 (each difference has its regression test): the
-number of the last event is kept over a restart of the bot, once the event is stored; it is sent
-under both names that servers look for; a server that falls silent without closing is left; one that
-refuses is asked again after a pause, not at once; HTTP clients are closed.
+Differences from nonebot-adapter-satori 1.3.0 (each has a regression test):
+
+- The number of the last event is written to a file when the event is stored, so it survives a
+  restart. It is sent under both names that servers use.
+- A connection without any answer is closed.
+- After a refusal, the next try waits.
+- HTTP clients are closed.
 """
 
 import hashlib
@@ -25,7 +28,7 @@ from nekro_core.api.adapter import write_whole
 from ..backpressure import PacedSocket
 
 SILENT_S = 30.0
-"""The stock adapter asks for a sign of life every 9 s."""
+"""Seconds without an answer until a connection counts as dead. The stock adapter pings every 9 s."""
 REFUSED_S = 3.0
 TIDY_S = 60.0
 END_S = 1.0
@@ -34,13 +37,13 @@ MARK_S = 0.5
 
 
 class SequenceFile:
-    """The number of the last event that was stored, for each server. One small file each."""
+    """Stores the number of the last stored event, in one small file for each server."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, identity: str) -> int | None:
-        """Nothing where there is none, or none that can be read."""
+        """Return the number; None if there is none that can be read."""
         try:
             number = json.loads(self._path(identity).read_text())["sn"]
         except (OSError, ValueError, LookupError, TypeError):
@@ -48,34 +51,35 @@ class SequenceFile:
         return number if isinstance(number, int) else None
 
     def write(self, identity: str, number: int) -> None:
-        """Raises `OSError`."""
+        """Store the number. Raises `OSError`."""
         write_whole(self._path(identity), json.dumps({"sn": number}).encode())
 
     def _path(self, identity: str) -> Path:
-        # The identity has the server's token in it.
+        # The identity is hashed, because it contains the server's token.
         return self._folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"
 
 
 class _Counted(Protocol):
-    """What `hold` adds to a bot."""
+    """What `manage` adds to a bot."""
 
     async def settled(self) -> bool:
         """See `EventListener.settled`."""
 
 
 class ResumingAdapter(StockAdapter):
-    """See the module. ``marks`` are set by who makes the class."""
+    """See the module. A subclass sets ``marks``."""
 
     marks: SequenceFile
     silent_s: float = SILENT_S
 
     def __init__(self, driver: Driver, **options: Any) -> None:
         self._sessions: dict[str, dict[HTTPClientSession, bool]] = {}
-        """For each server the HTTP clients that are open, and whether their account is gone."""
+        """For each server, its open HTTP clients, each with whether its account has gone
+        offline."""
         super().__init__(driver, **options)
 
     async def startup(self) -> None:
-        """Connect to every server, from where we were."""
+        """Connect to every server, and resume after the last stored event."""
         for client in self.satori_config.satori_clients:
             mark = await anyio.to_thread.run_sync(self.marks.read, client.identity)
             if mark is not None:
@@ -83,7 +87,7 @@ class ResumingAdapter(StockAdapter):
         await super().startup()
 
     async def ws(self, info: ClientInfo) -> None:
-        """Keep a connection, and keep count of what it brought."""
+        """Run a connection, and store the number of its last event."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_count, info)
@@ -96,8 +100,8 @@ class ResumingAdapter(StockAdapter):
                     await session.close()
 
     async def _tidy(self, info: ClientInfo) -> None:
-        """Close the HTTP clients of accounts that are gone; the stock adapter leaves them open. A
-        call that is on its way has time to end."""
+        """Close the HTTP clients of accounts that went offline, which the stock adapter leaves
+        open. A call in flight has at least one interval to end."""
         while True:
             await anyio.sleep(TIDY_S)
             sessions = self._sessions.setdefault(info.identity, {})
@@ -111,7 +115,7 @@ class ResumingAdapter(StockAdapter):
                     sessions[session] = session not in used
 
     async def _keep_count(self, info: ClientInfo) -> None:
-        """Write down the number of the last event, once everything up to it is stored."""
+        """Store the number of the last event when all events up to it are stored."""
         written = self.sequences.get(info.identity)
         while True:
             await anyio.sleep(MARK_S)
@@ -130,7 +134,8 @@ class ResumingAdapter(StockAdapter):
 
     @staticmethod
     def payload_to_json(payload: Payload) -> str:
-        """``sn`` is called ``sequence`` by older servers, satori-python-server among them."""
+        """Send ``sn`` also as ``sequence``, its name in older servers such as
+        satori-python-server."""
         text = StockAdapter.payload_to_json(payload)
         if isinstance(payload, IdentifyPayload) and payload.body.sn is not None:
             frame: dict[str, Any] = json.loads(text)
@@ -139,9 +144,9 @@ class ResumingAdapter(StockAdapter):
         return text
 
     async def receive_payload(self, info: ClientInfo, ws: WebSocket) -> Payload:
-        """Raises `WebSocketClosed` for a server that says nothing, not even pong."""
+        """Read a frame. Raises `WebSocketClosed` if the server sends nothing, not even a pong."""
         if isinstance(ws, PacedSocket):
-            await ws.wait_for_room()  # while we do not read, the silence is ours
+            await ws.wait_for_room()  # this wait does not count as silence of the server
         with anyio.move_on_after(self.silent_s):
             return await super().receive_payload(info, ws)
         raise WebSocketClosed(1006, f"silent for {self.silent_s:g} s")

@@ -1,7 +1,7 @@
 """Telegram: https://core.telegram.org/bots/api.
 
-The bot asks for what happened (long polling) and confirms it once it is stored, so nothing is lost
-by a crash and nothing needs a public address. Texts go out with entities, never as markup.
+The bot reads updates by long polling and confirms each when it is stored. So a crash loses nothing,
+and the bot needs no public address. Texts are sent with entities, never as markup.
 """
 
 from .adapter import create

@@ -23,16 +23,16 @@ from .reading import person_of
 from .writing import BotApiCall, call_for, edit_for
 
 SEND_S = 50.0
-"""Seconds for a message: 50 MB at a household's 10 Mbit/s take 40."""
+"""Time limit for a message, in seconds: 50 MB at a household's 10 Mbit/s take 40 s."""
 WAIT_S = 10.0
-"""Longest wait for Telegram to allow a further message; beyond that the message stays pending."""
+"""Longest wait for Telegram's rate limit. If it would take longer, the message stays pending."""
 NAME_S = 5.0
-"""Seconds for a name; a mention shows the number else."""
+"""Time limit for asking a name, in seconds. Without a name, a mention shows the user id."""
 UNCHANGED = "message is not modified"
 
 
 class TelegramAdapter(UnisegAdapter):
-    """`Editing` for Telegram."""
+    """`SupportsEditing` for Telegram."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class TelegramAdapter(UnisegAdapter):
         self._names = telegram.names
         self._clock = clock
         self._quiet: dict[tuple[str, Any], tuple[float, BotApiRefused]] = {}
-        """Chats in which Telegram wants to hear nothing of an account before a time."""
+        """Rate limits: for an account and a chat, the time of the next allowed call."""
         self._moved: dict[int, int] = {}
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Put other words in the place of a message's. Saying the same again is no failure."""
+        """Replace a message's text. An unchanged text is not a failure."""
         account = await self._host.account_of(delivery.chat_key.instance)
         bot = self._intake.bot(account or "")
         if bot is None:
@@ -96,7 +96,7 @@ class TelegramAdapter(UnisegAdapter):
         return account_message_id(sent, delivery.chat_key)
 
     async def _call(self, bot: Bot, call: BotApiCall) -> Json | list[Json] | bool:
-        """Make a call, as soon as Telegram allows one. Raises `BotApiRefused` and
+        """Make a call when Telegram's rate limit allows it. Raises `BotApiRefused` and
         `httpx.HTTPError`."""
         adapter = bot.adapter
         assert isinstance(adapter, PollingAdapter)

@@ -1,10 +1,11 @@
-"""Makes calls to the Bot API, and tells what became of them.
+"""Makes calls to the Bot API.
 
-NoneBot's adapter makes a new connection for each call, waits for ever and does not tell a refusal
-from an accident; its plugins go on using it, we do not.
+NoneBot's adapter is used only by NoneBot's plugins. It opens a new connection for each call, has no
+time limit, and does not distinguish a refusal from a network error.
 
-A call fails with `BotApiRefused`, the platform's clear no, or with `httpx.HTTPError`, of which
-``ConnectError`` and its like surely never left and every other may have been carried out.
+A call fails with `BotApiRefused` if the platform clearly refuses, else with `httpx.HTTPError`.
+After a ``ConnectError`` or another failure to connect, the call was surely not made. After any
+other error it may have been carried out.
 """
 
 import json
@@ -19,9 +20,9 @@ CONNECT_S = 10.0
 SILENT_S = 5.0
 """Longest wait for the next byte of a file."""
 POOL = 64
-"""Connections at once; a long poll keeps one."""
+"""Most connections at once. The long poll always uses one."""
 FILES = 32
-"""Of them for files: a file server that says nothing must leave room for words."""
+"""Most file downloads at once, so that a file server that does not answer cannot block messages."""
 
 Json = dict[str, Any]
 Upload = tuple[str, bytes, str]
@@ -29,8 +30,8 @@ Upload = tuple[str, bytes, str]
 
 
 class BotApiRefused(ActionFailed):
-    """The Bot API said no. ``retry_after`` is the seconds it wants to be left alone for,
-    ``moved_to`` the chat's new id where a group became a supergroup."""
+    """The Bot API refused a call. ``retry_after`` is the seconds for which it accepts no calls;
+    ``moved_to`` is the chat's new id if a group became a supergroup."""
 
     def __init__(self, method: str, status: int, answer: Mapping[str, Any]) -> None:
         words = str(answer.get("description") or f"HTTP status {status}")
@@ -47,7 +48,7 @@ class BotApiRefused(ActionFailed):
 
 
 class FileNotFetched(Exception):
-    """A file could not be had. Says why."""
+    """A file could not be downloaded. The text is the reason."""
 
 
 class BotApi:
@@ -65,7 +66,7 @@ class BotApi:
     async def call(
         self, method: str, params: Json, files: Mapping[str, Upload] | None = None
     ) -> Any:
-        """The ``result`` of a call. The caller bounds its time."""
+        """Make a call and return its ``result``. The caller limits its time."""
         url = f"{self._server}bot{self._token}/{method}"
         if files:
             fields = {
@@ -78,8 +79,8 @@ class BotApi:
         return _result_of(method, answer)
 
     async def fetch(self, file_id: str, most: int) -> bytes:
-        """A file that somebody sent. Raises `FileNotFetched`: its address has the token in it, so
-        it is fetched here and shown to nobody."""
+        """Download a file. Its address contains the bot's token, so it is used only here and
+        appears in no error. Raises `FileNotFetched`."""
         try:
             async with self._files:
                 file = await self.call("getFile", {"file_id": file_id})

@@ -1,4 +1,4 @@
-"""Reads events of Telegram."""
+"""Implements `Platform` for Telegram."""
 
 from typing import Any, cast
 
@@ -37,13 +37,13 @@ from .reading import (
 from .writing import CAPABILITIES
 
 REMEMBERED = 4096
-"""People whose names are kept, to mention them by."""
+"""Most people whose names are remembered for mentions."""
 DOWNLOAD_BYTES = 20 * 1024 * 1024
-"""Largest file that the Bot API hands out; a server of one's own may hand out more."""
+"""Largest file that the Bot API lets bots download; an own Bot API server may allow more."""
 
 
 class Telegram(Platform):
-    """Reads the update itself: NoneBot's event is for NoneBot's plugins."""
+    """Reads Telegram's raw update. NoneBot's event is used only by NoneBot's plugins."""
 
     name = "telegram"
     title = "Telegram"
@@ -52,16 +52,16 @@ class Telegram(Platform):
     ids_of_chat = True
 
     def is_message(self, event: Event) -> bool:
-        """Whether somebody says something."""
+        """Whether the event is a message."""
         return message_in(_update(event)) is not None
 
     def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
-        """Of a text and of a caption."""
+        """Return the new text or caption of an edited message."""
         message = changed_in(_update(event))
         return None if message is None else words_of(message, bot.self_id, _username(bot))
 
     def place(self, event: Event, bot: Bot) -> Target | None:
-        """The chat, and in a forum the topic."""
+        """Return the chat, and in a forum the topic."""
         message = happened(_update(event))
         if message is None:
             return None
@@ -73,7 +73,7 @@ class Telegram(Platform):
         )
 
     def address(self, target: Target) -> Address:
-        """A forum's topics are chats of their own."""
+        """Return the chat. Each topic of a forum is a separate chat."""
         address = super().address(target)
         thread = target.extra.get("message_thread_id")
         return Address(address.kind, address.native_id, None if thread is None else str(thread))
@@ -85,7 +85,7 @@ class Telegram(Platform):
         return Target(key.native_id, private=private, channel=channel, extra=extra)
 
     def message_id(self, event: Event) -> str:
-        """The platform's, which counts in each chat anew."""
+        """Return the platform's message id, which each chat counts separately."""
         return str(_message(event)["message_id"])
 
     def __init__(self) -> None:
@@ -111,7 +111,8 @@ class Telegram(Platform):
         return notice_of(_update(event))
 
     async def segments(self, event: Event, bot: Bot, reader: PieceReader) -> Segments:
-        """The message that is answered, the medium, the words; a forward as a bundle of one."""
+        """Return the answered message, the medium and the text. A forward becomes a bundle with one
+        message."""
         message = _message(event)
         segments = await reader.read(pieces_of(message, bot.self_id, _username(bot)))
         segments = segments or (unnamed_in(message),)
@@ -123,7 +124,7 @@ class Telegram(Platform):
         return segments if reply is None else (await reader.quoted(reply), *segments)
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
-        """The file itself: its address would have the bot's token in it."""
+        """Return the file's bytes: its address contains the bot's token."""
         api = cast(PollingAdapter, bot.adapter).apis[bot.self_id]
         return await api.fetch(piece.id, DOWNLOAD_BYTES)
 

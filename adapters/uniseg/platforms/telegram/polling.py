@@ -1,9 +1,12 @@
-"""NoneBot's Telegram adapter, asking for updates in a way that loses none.
+"""Wraps NoneBot's Telegram adapter so that polling loses no updates.
 
-What differs from nonebot-adapter-telegram 0.1.0b20 (each difference has its regression test): an
-update is confirmed once it is stored, not when it is read; updates are handed on in their order;
-one that cannot be read costs itself and not all that came with it; an account that cannot be
-reached is said to be offline; a webhook, which would confirm before it stores, is refused.
+Differences from nonebot-adapter-telegram 0.1.0b20 (each has a regression test):
+
+- An update is confirmed when it is stored, not when it is read.
+- Updates are handed on in order.
+- An update that cannot be read does not lose the others of its answer.
+- An account that cannot be reached is shown as offline.
+- A webhook is refused, because it confirms updates before they are stored.
 """
 
 from copy import deepcopy
@@ -20,21 +23,21 @@ from nonebot.drivers import Driver
 from .calls import BotApi, BotApiRefused, Json
 
 POLL_S = 30
-"""Seconds for which Telegram holds an answer back until there is something to tell."""
+"""Seconds for which Telegram holds a request open while there are no updates."""
 LATE_S = 15.0
-"""Seconds more until the connection counts as dead."""
+"""Further seconds until the connection counts as dead."""
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""Pauses after one failure, two, ...; the last one stays."""
+"""Pauses after the first, second, ... failure in a row. The last one repeats."""
 BESIDE_S = 0.3
-"""How often is asked for more while what came is not all stored: one chat's picture may be slow,
-and another one's words come beside it. They are confirmed together; until then each answer shows
-them again, a hundred at most."""
+"""Pause before the next poll while some updates are not stored yet: one chat's slow picture must
+not hold up other chats' messages. All these updates are confirmed together. Until then each answer
+repeats them, at most a hundred."""
 EAGER_S = 0.5
-"""Shortest time between two questions that bring nothing: some servers hold nothing back."""
+"""Shortest time between two polls without updates, because some servers answer at once."""
 
 
 class _Counted(Protocol):
-    """What `hold` adds to a bot."""
+    """What `manage` adds to a bot."""
 
     async def handle_event(self, event: Event) -> None:
         """See `EventListener.on_event`."""
@@ -48,13 +51,13 @@ class PollingAdapter(StockAdapter):
 
     def __init__(self, driver: Driver, **options: Any) -> None:
         self.apis: dict[str, BotApi] = {}
-        """By account."""
+        """The Bot API client of each account."""
         self.named: dict[str, str] = {}
         """The accounts' user names."""
         super().__init__(driver, **options)
 
     def setup(self) -> None:
-        """Raises `ValueError` for a bot that cannot be served."""
+        """Read the settings. Raises `ValueError` for a bot that cannot be served."""
         for number, info in enumerate(self.adapter_config.telegram_bots, 1):
             account = Bot.get_bot_id_by_token(info.token)
             if not account.isdecimal():
@@ -82,11 +85,11 @@ class PollingAdapter(StockAdapter):
                 await api.aclose()
 
     async def poll(self, bot: Bot) -> None:
-        """Ask for updates, again and again. Never raises for what the platform does."""
+        """Poll for updates until cancelled. Errors of the platform are never raised."""
         offset: int | None = None
         failures = 0
         taken: set[int] = set()
-        """Updates that are handed on and not confirmed."""
+        """Ids of the updates that are handed on and not yet confirmed."""
         while True:
             began = anyio.current_time()
             try:
@@ -116,7 +119,8 @@ class PollingAdapter(StockAdapter):
                 await anyio.sleep(EAGER_S)
 
     async def _arrive(self, bot: Bot) -> None:
-        """Find out who we are. A webhook of before would keep every update."""
+        """Ask for the bot's name and connect it. A webhook from before is deleted, because it would
+        get every update."""
         with anyio.fail_after(LATE_S):
             me = await self.apis[bot.self_id].call("getMe", {})
             await self.apis[bot.self_id].call("deleteWebhook", {})
@@ -141,7 +145,7 @@ class PollingAdapter(StockAdapter):
             self.bot_disconnect(bot)
 
     async def _updates(self, bot: Bot, offset: int | None) -> list[Json]:
-        """What is not confirmed. Asking with an ``offset`` confirms what comes before it."""
+        """Request the unconfirmed updates. An ``offset`` confirms all updates before it."""
         question: Json = {"timeout": POLL_S} | ({} if offset is None else {"offset": offset})
         with anyio.fail_after(POLL_S + LATE_S):
             answer = await self.apis[bot.self_id].call("getUpdates", question)
@@ -149,15 +153,16 @@ class PollingAdapter(StockAdapter):
         return sorted(updates, key=lambda update: int(update["update_id"]))
 
     async def _stored(self, bot: Bot) -> bool | None:
-        """Wait until what was handed on is stored, for a moment: false where some is not, nothing
-        where it is not known yet."""
+        """Wait up to `BESIDE_S` until all updates are stored. False if one could not be stored;
+        None if some are still in work."""
         with anyio.move_on_after(BESIDE_S):
             return await cast(_Counted, bot).settled()
         return None
 
 
 def _event_of(update: Json) -> Event:
-    """NoneBot's event, with the update as it came. One that NoneBot cannot read is a bare one."""
+    """Make NoneBot's event with the raw update attached. If NoneBot cannot read the update, the
+    event is empty otherwise."""
     try:
         event = Event.parse_event(deepcopy(update))
     except Exception as error:  # noqa: BLE001 - pydantic's or a KeyError of the stock code
