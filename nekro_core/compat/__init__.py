@@ -1,1 +1,1 @@
-"""Everything that exists because another bot's plugin calls it so."""
+"""The names that plugins of other bots import, and the code behind them."""

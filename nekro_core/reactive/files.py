@@ -82,8 +82,8 @@ def write_sandbox_file(
     *,
     after: Any = None,
 ) -> AsyncCell[Written]:
-    """Write a file of a long-lived box whenever an argument changes. The cell is idle while one of
-    them is missing.
+    """Write a file of a long-lived box whenever an argument changes. The cell is idle while
+    ``sandbox``, ``path`` or ``content`` is missing.
 
     The cell fails with `BoxFileError` if the file cannot be written. Raises `ReactiveError` for a
     name in a scope that has no named boxes.

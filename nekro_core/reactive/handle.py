@@ -87,8 +87,8 @@ class SandboxHandle:
 
     @property
     def status(self) -> Status:
-        """The status now, ``sleeping`` before the first use. It is not reactive: a `computed` that
-        reads it does not run again when it changes."""
+        """The status now, ``sleeping`` while the box is not made yet. It is not reactive: a
+        `computed` that reads it does not run again when it changes."""
         if self._closed and not self._named:
             return "destroyed"
         running = any(box.name == self.name and box.running for box in self._boxes.known)

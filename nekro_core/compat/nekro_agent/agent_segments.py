@@ -1,4 +1,4 @@
-"""What a plugin hands out to be sent, piece by piece."""
+"""The pieces of a message that a plugin sends."""
 
 from enum import StrEnum
 
@@ -41,7 +41,7 @@ MessageContent = str | list[AgentMessageSegment]
 
 
 def pieces_of(content: MessageContent) -> list[AgentMessageSegment]:
-    """The pieces of what may be a text alone."""
+    """The pieces of a message. A text becomes one piece."""
     if isinstance(content, str):
         return [AgentMessageSegment(type=AgentMessageSegmentType.TEXT, content=content)]
     return list(content)

@@ -17,8 +17,8 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class LegacyAgentCtx(AgentCtx):
-    """`AgentCtx` with the older names. Parameters that existing plugins give and that change
-    nothing here are taken: ``record`` for one, since what is sent is always in the record."""
+    """`AgentCtx` with the older names. It accepts parameters of existing plugins that have no
+    effect here. One is ``record``: sent messages are always in the record."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class LegacyAgentCtx(AgentCtx):
 
     @property
     def container_key(self) -> str:
-        """What names the box of the chat: its folder's name."""
+        """The key of the chat's box: the name of its folder."""
         return self.chat.file_name
 
     @property
@@ -44,7 +44,7 @@ class LegacyAgentCtx(AgentCtx):
 
     @property
     def db_user(self) -> Any:
-        """The row of who asks (``DBUser``); None where nobody does."""
+        """The row (``DBUser``) of the person who asks; None if no person does."""
         return self._host.user(self)
 
     @property
@@ -106,8 +106,8 @@ class LegacyAgentCtx(AgentCtx):
         return
 
     async def get_onebot_v11_bot(self) -> Any:
-        """Get NoneBot's ``Bot`` of the account that serves the chat. Raises `ToolFailure` where the
-        chat is not reached by OneBot v11 or the account is not connected.
+        """Get NoneBot's ``Bot`` of the account that serves the chat. Raises `ToolFailure` if the
+        chat is not on OneBot v11 or the account is not connected.
 
         Returns:
             The ``Bot``.
@@ -121,18 +121,18 @@ class LegacyAgentCtx(AgentCtx):
             preset_id: Its number.
 
         Returns:
-            The row (``DBPreset``), or None where there is none.
+            The row (``DBPreset``), or None if there is none.
         """
         return await self._host.preset(preset_id)
 
     async def get_effective_preset_by_id(self, preset_id: int = -1) -> Any:
-        """Look up a preset, else the one of the chat.
+        """Look up a preset. If there is none of that number, get the chat's preset.
 
         Args:
             preset_id: Its number.
 
         Returns:
-            The row (``DBPreset``) of that number, else the chat's.
+            The row (``DBPreset``) of that number, else that of the chat.
         """
         found = await self._host.preset(preset_id)
         return found or await self._host.current_preset(self)
@@ -141,7 +141,7 @@ class LegacyAgentCtx(AgentCtx):
         """Get the preset of the chat.
 
         Returns:
-            The row (``DBPreset``); the bot's own where the chat has none.
+            The row (``DBPreset``); the bot's own preset if the chat has none.
         """
         return await self._host.current_preset(self)
 
@@ -152,7 +152,7 @@ class LegacyAgentCtx(AgentCtx):
             preset_id: Its number; None gives the chat the bot's own.
 
         Returns:
-            False where there is no such preset, and nothing has changed.
+            False if there is no such preset; then nothing changes.
         """
         return await self._host.set_preset(self, preset_id)
 
@@ -164,18 +164,18 @@ class LegacyAgentCtx(AgentCtx):
         from_chat_key: str | None = None,
         webhook_request: Any = None,
     ) -> AgentCtx:
-        """Make a context of a chat in which nobody asks: for timers, routes and hooks. Raises
-        `ChatKeyError` for what is no chat key, and `RuntimeError` outside of a plugin's code.
+        """Make a context of a chat without a person who asks: for timers, routes and hooks. Raises
+        `ChatKeyError` for an invalid chat key, and `RuntimeError` outside of a plugin's code.
 
         Args:
             chat_key: The chat.
-            container_key: Ignored; plugins for nekro-agent give it.
+            container_key: Ignored; plugins for nekro-agent pass it.
             from_chat_key: The same.
-            webhook_request: The webhook call on whose behalf it is made.
+            webhook_request: The webhook call for which the context is made.
 
         Returns:
-            The context. A tool's code may make one of any chat, but it may only send where the tool
-            may.
+            The context. A tool's code may make one for any chat, but it can send only where the
+            tool may send.
         """
         del container_key, from_chat_key
         return cls.for_chat(ChatKey.parse(chat_key), webhook_request=webhook_request)
@@ -184,7 +184,7 @@ class LegacyAgentCtx(AgentCtx):
     def create_by_db_chat_channel(
         cls, db_chat_channel: Any, *_: Any, webhook_request: Any = None, **__: Any
     ) -> AgentCtx:
-        """Make a context of a chat from its row. It raises as `create_by_chat_key` does.
+        """Make a context of a chat from its row. Raises the same errors as `create_by_chat_key`.
 
         Args:
             db_chat_channel: The row (``DBChatChannel``).
@@ -198,8 +198,8 @@ class LegacyAgentCtx(AgentCtx):
 
     @classmethod
     async def create_by_webhook(cls, req: WebhookRequest) -> AgentCtx:
-        """Make the context of a webhook's handler. It is in no chat, so what is sent names one.
-        Raises `RuntimeError` outside of a plugin's code.
+        """Make the context of a webhook's handler. It belongs to no chat, so each sent message must
+        name one. Raises `RuntimeError` outside of a plugin's code.
 
         Args:
             req: The call.

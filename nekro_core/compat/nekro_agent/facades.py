@@ -1,8 +1,8 @@
-"""Which module names existing plugins import, and what of ours stands behind each.
+"""The modules that existing plugins import, and which of our names each one offers.
 
-To offer another one, add a line. A façade re-exports everything of the modules behind it; a line
-``module:Name`` offers that one name, ``module:Name as other`` under another, ``module as name`` the
-module itself.
+To offer another module, add an entry. Its line ``module`` offers every name in that module's
+``__all__``. ``module:Name`` offers one name, and ``module:Name as other`` offers it under another
+name. ``module as name`` offers the module itself.
 """
 
 from collections.abc import Mapping
@@ -243,8 +243,8 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
-        # Our own store behind the names of Qdrant's client. Where the real package is installed, it
-        # goes first: our store takes its objects too.
+        # Our own vector store under the names of Qdrant's client. If the real package is installed,
+        # it is imported instead. Our store takes its objects too.
         "qdrant_client": (_VECTOR_CLASS, f"{_VECTORS}.models as models"),
         "qdrant_client.async_qdrant_client": (_VECTOR_CLASS,),
         "qdrant_client.http": (f"{_VECTORS}.models as models",),

@@ -40,8 +40,8 @@ Facts = dict[str, Any]
 
 
 class FactsFile:
-    """Facts by key, in memory and in one JSON file, which each change writes anew. Meant for some
-    hundreds of keys."""
+    """Facts by key, in memory and in one JSON file. Each change rewrites the file, so it is meant
+    for some hundreds of keys."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -89,11 +89,11 @@ class FactsFile:
 
 @dataclass(eq=False, kw_only=True)
 class NekroAgentHost:
-    """One bot. ``adapters`` are those that run, by name; ``reset`` begins a chat anew, and
-    ``run_seconds`` is the longest run of code.
+    """One bot. ``adapters`` are the running adapters, by name. ``reset`` starts a chat over.
+    ``run_seconds`` is the time limit of a run of code.
 
-    What plugins keep of users, chats and presets, and what has no table, is in three JSON files
-    of the data folder. The host is among the extensions of the bot's `Services`.
+    What plugins store about users, chats and presets, and what has no table, is in three JSON files
+    in the data folder. The host is among the extensions of the bot's `Services`.
     """
 
     store: Store
@@ -143,7 +143,7 @@ def use_host(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
 
 
 def current_host() -> NekroAgentHost:
-    """The bot that is meant in this call. Raises `NoBot`."""
+    """The bot that module-level names mean in this call. Raises `NoBot`."""
     binding = effective_binding()
     services = binding.services if binding is not None else None
     if services is not None and (host := services.extension(NekroAgentHost)) is not None:

@@ -1,4 +1,4 @@
-"""Facades: modules under nekro-agent's names that can be imported while a bot runs."""
+"""Facades: modules with nekro-agent's names, which can be imported while a bot runs."""
 
 import importlib
 import sys
@@ -32,7 +32,7 @@ class Facade(ModuleType):
             raise AttributeError(name)
         offers: _Offers = self.__dict__["_offers"]
         inner = f"{self.__name__}.{name}"
-        # ``from nekro_agent.api import message`` comes here before Python looks for a module.
+        # ``from nekro_agent.api import message`` calls this before Python looks for a module.
         if inner in offers.table:
             return importlib.import_module(inner)
         if self.__name__ not in offers.table:
@@ -112,7 +112,8 @@ def _near(module: str, table: Table) -> str:
 
 
 class _FacadeFinder(MetaPathFinder, Loader):
-    """Finds the facades of a table. It stays while a bot runs, because handlers import, too.
+    """Finds the facades of a table. It stays installed while a bot runs, because handlers may
+    import too.
 
     Plugins import from more internal paths than the table lists. So any module below a package of
     the table is found, and has the names of all facades.
@@ -173,8 +174,8 @@ class _FacadeFinder(MetaPathFinder, Loader):
 def install_facades(table: Table = FACADES) -> Iterator[None]:
     """Make the facades importable while the block is open. Enter it before plugins are loaded.
 
-    Two bots of one process may each open it; the facades go when the last block ends. If a real
-    package of the same name is installed, that one is imported.
+    Two bots of one process may each open it. The facades are removed when the last block ends. If a
+    real package of the same name is installed, that one is imported.
     """
     finder = _FacadeFinder(table)
     # After the other finders, so that an installed package is found first.

@@ -1,4 +1,4 @@
-"""A message as a plugin's message hook is given it (``LegacyChatMessage`` of existing plugins)."""
+"""`LegacyChatMessage`: a message as the message hooks of existing plugins get it."""
 
 import json
 from typing import Any, Self
@@ -15,29 +15,29 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
 )
 
 BOT_ID = "-1"
-"""``sender_id`` of what the bot itself or the framework said."""
+"""``sender_id`` of messages of the bot itself or of the framework."""
 
 
 class LegacyChatMessage(BaseModel):
-    """One message. `source` is the same in the words of `nekro_core.api.chat`.
+    """One message. `source` is the same message as a value of `nekro_core.api.chat`.
 
     Attributes:
-        message_id: The platform's id; empty where it gave none.
-        sender_id: Who wrote, by the platform's id; ``-1`` for the bot and the framework.
-        sender_name: What the person is called.
+        message_id: The platform's id; empty if it gave none.
+        sender_id: The platform's id of the author; ``-1`` for the bot and the framework.
+        sender_name: The author's name.
         sender_nickname: The same.
         adapter_key: The adapter, such as ``onebot_v11``.
         platform_userid: As ``sender_id``; ``0`` for the bot and the framework.
-        is_tome: 1 where the bot is addressed, else 0.
-        is_recalled: Whether it was taken back.
+        is_tome: 1 if the bot is addressed, else 0.
+        is_recalled: Whether the message was recalled.
         chat_key: The chat.
         chat_type: The kind of chat as a plain string: ``private``, ``group``, ``channel`` or
             ``unknown``.
-        content_text: What a person would read aloud.
+        content_text: The message as plain text.
         content_data: The pieces.
-        raw_cq_code: Always empty: no platform's own form is kept.
+        raw_cq_code: Always empty: no platform's own format is stored.
         ext_data: ``ref_chat_key``, ``ref_msg_id`` and ``ref_sender_id`` of the message that it
-            answers; empty texts where it answers none.
+            answers; empty texts if it answers none.
         send_timestamp: Whole seconds since 1970.
     """
 
@@ -63,7 +63,7 @@ class LegacyChatMessage(BaseModel):
 
     @classmethod
     def create_empty(cls, chat_key: str = "") -> Self:
-        """Make a message without words.
+        """Make an empty message.
 
         Args:
             chat_key: The chat; its kind becomes ``chat_type``.
@@ -75,10 +75,10 @@ class LegacyChatMessage(BaseModel):
 
     @classmethod
     def of(cls, message: chat.ChatMessage, adapter_key: str = "") -> Self:
-        """Make a message of what an adapter took in.
+        """Convert a message that an adapter received.
 
         Args:
-            message: The message in our own form; it becomes the `source`.
+            message: The message as our own value; it becomes the `source`.
             adapter_key: The adapter; empty takes it from the chat key.
 
         Returns:
@@ -95,7 +95,7 @@ class LegacyChatMessage(BaseModel):
 
     @classmethod
     def of_record(cls, record: Record, adapter_key: str = "") -> Self:
-        """Make a message of one line of a chat's history.
+        """Convert one line of a chat's history.
 
         Args:
             record: The line.
@@ -119,10 +119,10 @@ class LegacyChatMessage(BaseModel):
         return made
 
     def is_empty(self) -> bool:
-        """Tell whether nothing was said.
+        """Tell whether the message is empty.
 
         Returns:
-            True if there are neither pieces nor words beside white space.
+            True if there are no pieces, and no text except white space.
         """
         return not self.content_text.strip() and not self.content_data
 
@@ -152,17 +152,17 @@ class LegacyChatMessage(BaseModel):
 
     @property
     def text(self) -> str:
-        """What a person would read aloud: ``content_text``."""
+        """The message as plain text: ``content_text``."""
         return self.content_text
 
     @property
     def sender(self) -> Sender:
-        """Who wrote."""
+        """The author."""
         return self._source.sender if self._source else Sender(self.sender_id, self.sender_name)
 
     @property
     def segments(self) -> Segments:
-        """The pieces in the words of `nekro_core.api.chat`. Raises `LookupError` as `source`."""
+        """The pieces as values of `nekro_core.api.chat`. Raises `LookupError` as `source` does."""
         return self.source.segments
 
 
@@ -190,5 +190,5 @@ def _facts(
 
 
 def content_data_text(segments: Segments) -> str:
-    """The pieces as the JSON text in which existing plugins read them from a row."""
+    """The pieces as the JSON text that existing plugins read from a row."""
     return json.dumps([each.model_dump() for each in legacy_segments(segments)], ensure_ascii=False)

@@ -91,8 +91,8 @@ class ChatMessageSegmentAt(ChatMessageSegment):
 
     Attributes:
         type: ``at``.
-        target_platform_userid: Whom, by the platform's id; ``all`` is everybody.
-        target_nickname: What the person is called; empty where nobody knows.
+        target_platform_userid: The platform's id of the person; ``all`` is everybody.
+        target_nickname: The person's name; empty if it is not known.
     """
 
     type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.AT, validate_default=True)
@@ -106,8 +106,8 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     Attributes:
         type: ``file``, ``image``, ``voice`` or ``video``.
         file_name: The file's name.
-        local_path: Our own copy on the host; None where there is none.
-        remote_url: Where the file came from; None where it has no address.
+        local_path: Our own copy on the host; None if there is none.
+        remote_url: Where the file came from; None if it has no address.
     """
 
     type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.FILE, validate_default=True)
@@ -121,15 +121,15 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     ) -> Self:
         """Fetch a file and store it as one that the chat received.
 
-        It raises `ToolFailure` with the reason where it cannot be fetched, is larger than
-        ``NEKRO_DELIVERY__MEDIA__MAX_BYTES`` (32 MiB unless set), or is not of the kind;
-        `ChatKeyError`; and `RuntimeError` outside of a plugin's code.
+        Raises `ToolFailure` if the file cannot be fetched, is larger than
+        ``NEKRO_DELIVERY__MEDIA__MAX_BYTES`` (32 MiB unless set), or is not of this class's kind.
+        Also raises `ChatKeyError`, and `RuntimeError` outside of a plugin's code.
 
         Args:
             url: An ``http(s)`` address, or a ``data:`` or ``base64://`` URL.
-            from_chat_key: The chat that keeps it.
+            from_chat_key: The chat that the file is stored for.
             file_name: The file's name; empty takes it from the address.
-            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+            use_suffix: The extension that replaces the name's own, such as ``.png``.
 
         Returns:
             The piece.
@@ -145,13 +145,13 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     async def create_from_bytes(
         cls, _bytes: bytes, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
     ) -> Self:
-        """Store bytes as a file that the chat received. It raises as `create_from_url` does.
+        """Store bytes as a file that the chat received. Raises as `create_from_url` does.
 
         Args:
             _bytes: The file's content.
-            from_chat_key: The chat that keeps it.
+            from_chat_key: The chat that the file is stored for.
             file_name: The file's name.
-            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+            use_suffix: The extension that replaces the name's own, such as ``.png``.
 
         Returns:
             The piece.
@@ -171,14 +171,14 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """Store a file that is given as base64. It raises as `create_from_url` does, and
-        `ValueError` for what is no base64.
+        """Store a file that is given as base64. Raises as `create_from_url` does, and `ValueError`
+        for invalid base64.
 
         Args:
             base64_str: The content, with or without ``base64://`` or ``data:...,`` before it.
-            from_chat_key: The chat that keeps it.
+            from_chat_key: The chat that the file is stored for.
             file_name: The file's name.
-            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+            use_suffix: The extension that replaces the name's own, such as ``.png``.
 
         Returns:
             The piece.
@@ -199,14 +199,14 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """Store a copy of a file on the host. It raises as `create_from_url` does, and `OSError`
-        where the file cannot be read.
+        """Store a copy of a file on the host. Raises as `create_from_url` does, and `OSError` if
+        the file cannot be read.
 
         Args:
-            local_path: The file. No check is made on it: never build it from what a model wrote.
-            from_chat_key: The chat that keeps it.
+            local_path: The file. The path is not checked: never build it from a model's text.
+            from_chat_key: The chat that the file is stored for.
             file_name: The file's name; empty takes that of the path.
-            use_suffix: The end of the name, such as ``.png``, in the place of its own.
+            use_suffix: The extension that replaces the name's own, such as ``.png``.
 
         Returns:
             The piece.

@@ -1,4 +1,4 @@
-"""What a context gives beside its own names: rows, the platform's objects, settings, presets."""
+"""What `LegacyAgentCtx` adds to a context: rows, the platform's objects, settings, presets."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class NekroAgentServices(NekroAgentHost):
         return DBChatChannel.made(self, ctx.chat)
 
     def user(self, ctx: AgentCtx) -> Any:
-        """The row of who asks (``DBUser``); None where nobody does."""
+        """The row (``DBUser``) of the person who asks; None if no person does."""
         if not ctx.from_user_id:
             return None
         return DBUser.made(self, ctx.chat.instance, ctx.from_user_id, ctx.from_user_name)
@@ -34,21 +34,21 @@ class NekroAgentServices(NekroAgentHost):
         return config
 
     async def onebot_bot(self, ctx: AgentCtx) -> Any:
-        """NoneBot's ``Bot`` of the chat's account. Raises `ToolFailure` where there is none."""
+        """NoneBot's ``Bot`` of the chat's account. Raises `ToolFailure` if there is none."""
         account = self.store.accounts.of(ctx.chat.instance)
         if ctx.adapter_key != "onebot_v11" or account is None:
             raise ToolFailure(f"{ctx.chat_key} is no chat of OneBot v11: it has no such bot")
         return bot_of(account.account)
 
     def keeps_silent(self, ctx: AgentCtx) -> bool:
-        """Whether a plugin wants nobody answered in this chat, or not this person."""
+        """Whether a plugin has switched off answers in this chat, or to this person."""
         if not self.extra_chats.get(ctx.chat_key).get("is_active", True):
             return True
         known = self.extra_users.get(f"{ctx.chat.instance}:{ctx.from_user_id}")
         return bool(known) and self.user(ctx).is_prevent_trigger
 
     async def persona(self, ctx: AgentCtx) -> str:
-        """Who the bot is in this chat, where a plugin gave it a preset; else an empty text."""
+        """The persona text of the preset that a plugin gave the chat; empty without one."""
         if not self.extra_chats.get(ctx.chat_key).get("preset_id"):
             return ""
         preset = await self.chat_channel(ctx).get_preset()
@@ -57,7 +57,7 @@ class NekroAgentServices(NekroAgentHost):
         return f"Who you are in this chat: {preset.name}.\n{preset.content}"
 
     async def preset(self, preset_id: int) -> Any:
-        """One preset (``DBPreset``); None where there is none of that id."""
+        """One preset (``DBPreset``); None if there is none with that id."""
         return await DBPreset.get_or_none(id=preset_id)
 
     async def current_preset(self, ctx: AgentCtx) -> Any:
@@ -65,7 +65,7 @@ class NekroAgentServices(NekroAgentHost):
         return await self.chat_channel(ctx).get_preset()
 
     async def set_preset(self, ctx: AgentCtx, preset_id: int | None) -> bool:
-        """Give the chat another preset; None for the bot's own. False where there is none."""
+        """Give the chat another preset; None is the bot's own. False if there is no such preset."""
         if preset_id is not None and await self.preset(preset_id) is None:
             return False
         row = self.chat_channel(ctx)

@@ -1,8 +1,8 @@
-"""Sending as plain functions: the form in which existing plugins write to a chat.
+"""The plain functions by which existing plugins write to a chat.
 
-Each is a method of `AgentCtx` with the chat's key in front. ``ref_msg_id`` is the platform's id of
-the message that is answered. What is sent is always in the chat's record: ``record`` is taken
-because existing plugins give it, and changes nothing.
+Each calls a method of `AgentCtx` for the chat of its first argument. ``ref_msg_id`` is the
+platform's id of the message that is answered. ``record`` is accepted because existing plugins pass
+it. It has no effect: sent messages are always in the chat's record.
 """
 
 from pathlib import Path

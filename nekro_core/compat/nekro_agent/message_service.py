@@ -1,4 +1,4 @@
-"""``message_service``: what existing plugins put into a chat without being asked by its code."""
+"""``message_service``: existing plugins write to a chat with it, also outside of a tool call."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["MessageService", "message_service"]
 
 class MessageService:
     """The methods that plugins call, for the bot whose plugin's code runs. A chat is named by
-    ``chat_key``, or by the row of it (``db_chat_channel``)."""
+    ``chat_key``, or by its row (``db_chat_channel``)."""
 
     async def push_system_message(
         self,
@@ -36,7 +36,7 @@ class MessageService:
         db_chat_channel: Any = None,
         **_: Any,
     ) -> None:
-        """Nothing to do: what the bot sends is in the record by itself."""
+        """Only check the chat: the record has everything that the bot sends."""
         del agent_messages
         await _context(chat_key, db_chat_channel)
 
@@ -47,7 +47,7 @@ class MessageService:
         ctx: AgentCtx | None = None,
         **_: Any,
     ) -> None:
-        """Send pieces to the chat, one message for neighbouring texts. Raises `ToolFailure`."""
+        """Send pieces to the chat, one message for each piece. Raises `ToolFailure`."""
         ctx = ctx or await _context(chat_key, None)
         for piece in pieces_of(messages):
             match piece.type:
@@ -59,7 +59,7 @@ class MessageService:
                     await ctx.send_file(piece.content, chat_key=chat_key or None)
 
     async def push_human_message(self, message: Any, **_: Any) -> None:
-        """Refused: what a person says comes from the platform, and nobody else may say it."""
+        """Raise `ToolFailure`: a message of a person comes only from its platform."""
         del message
         raise ToolFailure(
             "a message of a person can come from its platform alone; for a plugin's own words use "
@@ -69,7 +69,7 @@ class MessageService:
     async def schedule_agent_task(
         self, chat_key: str = "", message: Any = None, ctx: AgentCtx | None = None, **_: Any
     ) -> None:
-        """Have the agent of the chat look at what was said."""
+        """Wake the agent of the chat with a request to read the last messages."""
         ctx = ctx or await _context(chat_key or getattr(message, "chat_key", ""), None)
         await ctx.push_system("A plugin asks you to look at what was said last.", True)
 

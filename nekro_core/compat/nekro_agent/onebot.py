@@ -58,7 +58,7 @@ async def command_guard(
     require_advanced_command: bool = False,
     **_: Any,
 ) -> tuple[str, str, str, Any]:
-    """Let only super users run a command; anybody else's ends here without an answer.
+    """Let only super users run a command. For anybody else it ends here without an answer.
 
     ``require_advanced_command`` also lets advanced users run it.
 

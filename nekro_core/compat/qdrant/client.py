@@ -170,7 +170,7 @@ class AsyncQdrantClient:
         )
 
     async def create_payload_index(self, collection_name: str, **_: Any) -> UpdateResult:
-        """Do nothing: filters look at every payload. Raises `NoCollection`.
+        """Do nothing: filters read every payload. Raises `NoCollection`.
 
         Args:
             collection_name: The collection.
@@ -444,8 +444,8 @@ class AsyncQdrantClient:
         `nekro_core.compat.qdrant.home.EmbeddedVectorStore.forget`.
 
         Args:
-            forgotten: Tells which payloads are about the person, and what the others are without
-                them.
+            forgotten: Tells which payloads are about the person, and removes the person from the
+                others.
 
         Returns:
             How many points were deleted or changed.
@@ -465,7 +465,7 @@ class AsyncQdrantClient:
     async def _run(self, work: "Callable[[VectorIndex], T]") -> T:
         def run() -> T:
             if self._engine is None:
-                # It loads numpy, a tenth of a second for which only users of vectors wait.
+                # This loads numpy, which takes 0.1 s. Only plugins that use vectors wait for it.
                 module: Any = importlib.import_module("nekro_core.store.vector_index")
                 if self._path is not None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)

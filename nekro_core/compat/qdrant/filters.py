@@ -1,4 +1,4 @@
-"""Tests points against filters, which are objects of ours or of Qdrant's client."""
+"""Tests points against filters, which are our objects or those of Qdrant's client."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -107,7 +107,7 @@ def _within(between: Any, value: Any) -> bool:
 
 
 def _values(payload: Any, key: str) -> Iterator[Any]:
-    """The values at a dotted key; of a list, each of its items."""
+    """The values at a dotted key. A list gives each of its items."""
     name, _, rest = key.partition(".")
     if not isinstance(payload, Mapping) or name.removesuffix("[]") not in payload:
         return

@@ -8,13 +8,13 @@ from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
 
 @dataclass(frozen=True, slots=True)
 class QdrantConfig:
-    """Where the vector store is: in a folder of the bot's, without a server.
+    """Where the vector store is: in a folder of the bot, without a server.
 
     Attributes:
         path: The folder.
         url: Empty: there is no server.
         api_key: Empty, for the same reason.
-        timeout: Seconds; nothing here waits for it.
+        timeout: Seconds; it has no effect here.
     """
 
     path: str
@@ -31,7 +31,7 @@ async def get_qdrant_client() -> AsyncQdrantClient:
         The client, the same for every caller.
 
     Raises:
-        NoCurrentBot: No bot called the code that calls this, or the bot has no vector store.
+        NoCurrentBot: The calling code does not run for a bot, or the bot has no vector store.
     """
     home = current_services().vectors
     if home is None:
@@ -41,8 +41,8 @@ async def get_qdrant_client() -> AsyncQdrantClient:
 
 
 def get_qdrant_config() -> QdrantConfig:
-    """Tell where the vector store is. Raises `NoCurrentBot` where no bot called the code that
-    calls this.
+    """Tell where the vector store is. Raises `NoCurrentBot` if the calling code does not run for a
+    bot.
 
     Returns:
         The folder of the store; the other fields are there because plugins read them.

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class EmbeddedVectorStore:
-    """A folder, and one client for it, which is loaded at its first use: most bots have no plugin
-    that stores vectors."""
+    """A folder, and one client for it. The client is loaded at its first use, because most bots
+    have no plugin that stores vectors."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,9 +34,9 @@ class EmbeddedVectorStore:
             return self._client
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
-        """Erase a person: delete the points about them, and take them out of other points.
+        """Erase a person: delete the points about them, and remove them from other payloads.
 
-        The file is written anew. Returns how many points were deleted or changed.
+        Returns how many points were deleted or changed. If any were, the file is rewritten.
         """
         if not (self.folder / FILE_NAME).exists():
             return 0

@@ -1,4 +1,4 @@
-"""``ctx.config`` and ``ctx.db``: a plugin's own values and tables, and the bot's to read."""
+"""``ctx.config`` and ``ctx.db``: a plugin's own values and tables, and the bot's, read-only."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,8 @@ async def config_get(call: CapabilityCall) -> Answer:
 
 
 async def config_plugin(call: CapabilityCall) -> Answer:
-    """``config.get_plugin``: the plugin's own values. Another's may hold keys and passwords."""
+    """``config.get_plugin``: the plugin's own values. Those of another plugin are refused, because
+    they may contain keys and passwords."""
     wanted = call.text("plugin_name")
     if wanted and wanted not in (call.plugin.plugin_id, call.plugin.folder.name):
         raise CapabilityError(

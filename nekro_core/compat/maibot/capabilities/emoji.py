@@ -1,4 +1,4 @@
-"""``ctx.emoji``: stickers, stored in ``data/emoji`` with descriptions and feelings."""
+"""``ctx.emoji``: stickers, stored in ``data/emoji`` with descriptions and emotions."""
 
 import base64
 import hashlib
@@ -101,7 +101,8 @@ async def all_emoji(call: CapabilityCall) -> Answer:
 
 
 async def by_description(call: CapabilityCall) -> Answer:
-    """``emoji.get_by_description``: the sticker that shares most pairs of characters, or None."""
+    """``emoji.get_by_description``: the sticker whose text shares the most pairs of characters with
+    the description; None if none shares any."""
     wanted = call.text("description", needed=True)
     before = await call.hooks.hook("emoji.maisaka.before_select", {"description": wanted})
     if before.aborted:

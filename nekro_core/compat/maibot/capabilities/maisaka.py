@@ -1,4 +1,4 @@
-"""``ctx.maisaka`` and ``ctx.frequency``: the history, the attention and the replies of a chat."""
+"""``ctx.maisaka`` and ``ctx.frequency``: the history, the replies and the talk value of a chat."""
 
 import base64
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""``ctx.api``, ``ctx.component``, ``ctx.tool``: other plugins; and calls that always fail here."""
+"""``ctx.api``, ``ctx.component``, ``ctx.tool``: calls about plugins. And calls that always fail."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ _API_S = 120.0
 
 
 async def call_api(call: CapabilityCall) -> Answer:
-    """``api.call``: another plugin's public API, or one of the plugin's own."""
+    """``api.call``: calls a public API of another plugin, or any API of the plugin itself."""
     plugin, component = _named_api(call)
     given = call.args.get("args")
     arguments = dict(given) if isinstance(given, Mapping) else {}
@@ -99,7 +99,7 @@ async def config_schema(call: CapabilityCall) -> Answer:
 
 
 async def switch(call: CapabilityCall) -> Answer:
-    """``component.enable`` and ``component.disable``: in all chats, or in one."""
+    """``component.enable`` and ``component.disable``: switches it in all chats, or in one."""
     name, kind = call.text("name", needed=True), call.text("component_type", needed=True).upper()
     kind = "TOOL" if kind == "ACTION" else kind
     owner, _, bare = name.rpartition(".")

@@ -36,8 +36,8 @@ _NO_NETWORK = (
     "--proxy-bypass-list=<-loopback>",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
-"""Scripts may open connections that routes do not see, such as a WebSocket. So Chromium itself can
-reach no address, not even one of this machine."""
+"""Options that keep Chromium from reaching any address, also on this machine. Scripts may open
+connections that Playwright's routes do not see, such as a WebSocket."""
 _MOST_HTML = 4 * 1024 * 1024
 _MOST_PIXELS = 4096
 _WIDTH = 800
@@ -46,7 +46,7 @@ _MARGIN = 24
 
 
 async def html2png(call: CapabilityCall) -> Answer:
-    """``render.html2png``: drawn with Playwright and Chromium; without them its text alone."""
+    """``render.html2png``: draws HTML with Playwright and Chromium; without them, only its text."""
     html = call.text("html", needed=True)
     if len(html) > _MOST_HTML:
         raise CapabilityError(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")
@@ -76,8 +76,8 @@ async def html2png(call: CapabilityCall) -> Answer:
 async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
     """The page as Chromium draws it; None without Playwright.
 
-    A page may show what it contains. It may load from the network if the plugin allows it, and it
-    never loads files of this machine.
+    The page may load from the network if the plugin allows it. It never loads files of this
+    machine.
     """
     try:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - optional
@@ -94,7 +94,7 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
     scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
     allowed = _fetch_route(call, network=args.get("allow_network") is True)
 
-    # As root Chromium has no sandbox of its own; what it draws is the plugin's, which runs here.
+    # Chromium's own sandbox does not work as root. The page comes from a plugin of this process.
     flags = [*_NO_NETWORK, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_NETWORK]
     try:
         async with async_playwright() as playwright:
@@ -127,8 +127,8 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
 def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
     """Answers a page's requests.
 
-    The model or a stranger may have written parts of the page. So the chat's fetcher gets what the
-    page loads, and not Chromium, which would reach servers on this machine.
+    The model or a stranger may have written parts of the page. So the chat's fetcher loads what the
+    page requests. Chromium itself would reach servers on this machine.
     """
     fetcher = call.bot.services.fetcher
 

@@ -66,7 +66,8 @@ async def custom(call: CapabilityCall) -> Answer:
 
 
 async def command(call: CapabilityCall) -> Answer:
-    """``send.command``: a name, or a dict (or its JSON) with ``name`` and ``args``."""
+    """``send.command``: calls an action of OneBot. It is given by its name, or as a dict (or its
+    JSON) with ``name`` and ``args``."""
     chat = call.chat()
     call.writing_context(chat)
     if call.bot.services.adapter_of(chat.instance) != _ADAPTER:

@@ -40,12 +40,12 @@ _ADAPTERS = {platform: adapter for adapter, platform in _PLATFORMS.items()}
 
 
 def platform_of(adapter: str) -> str:
-    """The platform's name in plugins, of an adapter."""
+    """The name that plugins use for an adapter's platform."""
     return _PLATFORMS.get(adapter, adapter)
 
 
 def adapter_of(platform: str) -> str:
-    """The adapter of a platform, by its name in plugins."""
+    """The adapter of a platform. ``platform`` is the name that plugins use."""
     return _ADAPTERS.get(platform.strip().lower(), platform.strip())
 
 
@@ -157,7 +157,7 @@ def event_message_of(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def segment_of(segment: Segment, *, binary: bool = False) -> dict[str, Any]:
-    """One segment as a dict. `segments` has the way back."""
+    """One segment as a dict. `segments` converts back."""
     match segment:
         case Text(text):
             return {"type": "text", "data": text}

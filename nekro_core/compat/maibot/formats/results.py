@@ -1,4 +1,4 @@
-"""The return value of a MaiBot tool as an outcome of ours."""
+"""Converts the return value of a MaiBot tool to our outcome."""
 
 import base64
 import binascii
@@ -26,8 +26,8 @@ _MAX_ITEMS = 32
 def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
     """The outcome of a tool that returned a dict, a text, a pair of success and text, or anything.
 
-    The calling code gets a dict whole. A model that calls natively reads its ``content``, else its
-    ``message``, else all of it as JSON. Raises `ToolFailure` if the value says that it failed.
+    The calling code gets the whole dict. A model that calls natively reads its ``content``, else
+    its ``message``, else the dict as JSON. Raises `ToolFailure` if the value reports a failure.
     """
     if isinstance(value, list | tuple) and value and isinstance(value[0], bool):
         words = str(value[1]) if len(value) > 1 and value[1] is not None else ""
@@ -54,7 +54,7 @@ def _with_items(
 ) -> ToolReturn | ToolReturnMedia:
     media: list[ResultMedia] = []
     texts: list[str] = []
-    # An item's place is counted over all of them, texts too: plugins tell the model of it.
+    # Places are counted over all items, texts too, because plugins name them to the model.
     for place, item in enumerate(items[:_MAX_ITEMS], 1):
         if not isinstance(item, Mapping):
             continue

@@ -1,4 +1,4 @@
-"""Converts the parameters of a MaiBot tool to JSON Schema, and to `Parameter` values of ours.
+"""Converts the parameters of a MaiBot tool to JSON Schema, and to our `Parameter` values.
 
 Plugins write parameters as a list of `ToolParameterInfo` or of dicts, as a JSON Schema object, or
 as the older map from names to properties. A mistake in one parameter leaves the others usable.
@@ -78,7 +78,7 @@ def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozens
 
 
 def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dict[str, str]]:
-    """Parameters of ours, required ones first, and a map from their names to the plugin's.
+    """Our parameters, required ones first, and a map from their names to the plugin's.
 
     The names differ where the plugin's is not a Python identifier. The descriptions stay in the
     schemas, because the tool's details contain them.
@@ -97,7 +97,7 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dic
                 annotation=annotation,
                 type_text="" if annotation is Any else type_text(annotation),
                 schema=each,
-                # Without a default the handler's own applies, for which the stub writes `...`.
+                # Without a default here the handler's own applies; the stub shows it as `...`.
                 default=REQUIRED if required else (... if default is None else default),
                 convert=_converter(annotation if required else _or_none(annotation)),
             )

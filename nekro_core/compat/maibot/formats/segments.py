@@ -1,4 +1,4 @@
-"""Segments of a message from the dicts that MaiBot plugins write; `messages` has the way back."""
+"""Converts the dicts that MaiBot plugins write to segments. `messages` converts back."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,9 +43,10 @@ class InvalidSegment(NekroError):
 
 
 async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
-    """A text, or a list of at most 200 dicts with type and data; what is more is left out.
+    """Segments from a text, or from a list of dicts with type and data. Only the first 200 of a
+    list are used.
 
-    Raises `InvalidSegment` for one that cannot be sent.
+    Raises `InvalidSegment` for a segment that cannot be sent.
     """
     if isinstance(given, str):
         return [Text(given)]
@@ -114,7 +115,7 @@ async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> S
 
 
 async def forward_from(ctx: AgentCtx, given: list[Any]) -> Forward:
-    """A bundle of at most 200 messages. Raises `InvalidSegment`."""
+    """A bundle of messages, of which the first 200 are used. Raises `InvalidSegment`."""
     nodes = [await _node(ctx, each) for each in given[:_MOST_SEGMENTS] if isinstance(each, Mapping)]
     return Forward(tuple(nodes))
 

@@ -87,8 +87,8 @@ class MaiBotPlugin:
         return [each for each in self.components if each.type == kind and self.is_on(each, "")]
 
     def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
-        """Whether a component is on in a chat. An empty ``stream_id`` asks whether it is switched
-        off in all chats."""
+        """Whether a component is on in a chat. With an empty ``stream_id``, only a component that
+        is switched off for all chats counts as off."""
         return (
             not {
                 (component.type, component.name, ""),

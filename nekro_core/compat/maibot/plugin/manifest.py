@@ -123,7 +123,7 @@ def _put_in_order(
     above: frozenset[Path],
 ) -> None:
     if path in ordered or path in above:
-        return  # it is listed, or the plugins of a circle need each other
+        return  # already listed, or one of a circle of plugins that need each other
     manifest = manifests[path]
     for needed, _ in manifest.plugins if manifest else ():
         if needed in by_id:

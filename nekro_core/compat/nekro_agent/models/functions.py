@@ -47,8 +47,8 @@ class OpenAIResponse(BaseModel):
         token_input: Tokens of the question.
         token_output: Tokens of the answer.
         use_model: The name of the model that answered.
-        speed_tokens_per_second: Tokens of the answer by the whole time.
-        first_token_cost_ms: Milliseconds until the first words; 0 where there were none.
+        speed_tokens_per_second: Tokens of the answer divided by the whole time.
+        first_token_cost_ms: Milliseconds until the first words; 0 if there were none.
         generation_time_ms: Milliseconds until the last words.
         stream_mode: What the caller asked for; answers are streamed in any case.
         finish_reason: ``stop``, ``length``, or another word of the provider's.
@@ -95,8 +95,8 @@ def model_groups() -> ModelGroups:
 
 
 def get_model_group_info(name: str) -> ModelConfigGroup:
-    """Look up a model that the operator has named. Raises `KeyError`, telling how the operator
-    names it, and `NoCurrentBot` outside of a plugin's code.
+    """Look up a model that the operator has named. Raises `KeyError`, whose text says how the
+    operator names one, and `NoCurrentBot` outside of a plugin's code.
 
     Args:
         name: The group's name, such as ``default``.
@@ -231,8 +231,8 @@ async def gen_openai_embeddings(
     max_wait_time: float | None = None,
     **other: Any,
 ) -> list[float] | list[list[float]]:
-    """Turn texts into vectors. Without an endpoint they are made in this process, from the words
-    and their pieces: near are texts that share them.
+    """Turn texts into vectors. Without an endpoint the vectors are made in this process, from the
+    words and their parts. Texts that share many of them have near vectors.
 
     Args:
         model: The model's name at ``base_url``.
@@ -246,11 +246,11 @@ async def gen_openai_embeddings(
         other: Ignored, with a line in the log.
 
     Returns:
-        The vector of a text, or a list of vectors, as ``input`` is. Those made in this process have
+        One vector for a text, a list of vectors for a list. Vectors made in this process have
         length 1.
 
     Raises:
-        ValueError: No texts, more than 2048, or strange dimensions.
+        ValueError: No texts, more than 2048, or invalid dimensions.
         RequestRejected: An endpoint without a model's name, or an answer without embeddings.
         ModelError: Anything else that the provider refuses.
     """

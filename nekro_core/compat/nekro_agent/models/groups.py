@@ -9,7 +9,7 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.settings import LLMSettings
 
 EMBEDDED = "embedded://local"
-"""The address of what answers inside this process: no endpoint, only our own functions know it."""
+"""The address that means the models in this process. Only our own functions understand it."""
 DEFAULT, EMBEDDING = "default", "text-embedding"
 _EMBEDDED_EMBEDDING = "n-grams"
 
@@ -51,8 +51,8 @@ class ModelConfigGroup(BaseModel):
 
 
 class ModelGroups(dict[str, ModelConfigGroup]):
-    """Groups by name: ``default`` is the bot's own model, ``text-embedding`` one that needs no
-    endpoint, the others are the operator's. One that is missing is a `KeyError` that says so."""
+    """Groups by name: ``default`` is the bot's own model, ``text-embedding`` a model that needs no
+    endpoint. The operator names the others. A missing name raises a `KeyError` with all names."""
 
     def __missing__(self, name: str) -> ModelConfigGroup:
         variable = "".join(each if each.isalnum() else "_" for each in str(name)).upper()
@@ -70,8 +70,8 @@ class ModelGroups(dict[str, ModelConfigGroup]):
         Args:
             own: The settings of the bot's own model.
             others: The operator's further groups, by name.
-            embedded: What the model in this process is called; the default where ``own`` names no
-                model.
+            embedded: The name of the model in this process, which is the default if ``own`` names
+                no model.
 
         Returns:
             The groups ``default``, ``text-embedding`` and those of ``others``, which may replace

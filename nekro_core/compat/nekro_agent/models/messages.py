@@ -108,8 +108,8 @@ class OpenAIChatMessage:
             role: As of `OpenAIChatMessage`.
             template: An object with ``render``, as Jinja's; anything else is turned into a text as
                 it is.
-            env: What ``render`` is given alone, where it is not None.
-            values: What ``render`` is given by name otherwise.
+            env: The only argument of ``render``, if it is not None.
+            values: The keyword arguments of ``render`` otherwise.
 
         Returns:
             The message.
@@ -203,8 +203,8 @@ _ROLES: dict[str, Literal["system", "user", "assistant"]] = {
 
 
 def prompt_message(given: Given) -> PromptMessage:
-    """A message as our models take it. Raises `InvalidValue`, and `TypeError` for content that is
-    neither text nor a list."""
+    """Convert a message to a `PromptMessage`. Raises `InvalidValue`, and `TypeError` for content
+    that is neither text nor a list."""
     message = given.to_dict() if isinstance(given, OpenAIChatMessage) else given
     role = _ROLES.get(str(message.get("role")))
     if role is None:

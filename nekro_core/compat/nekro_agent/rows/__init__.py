@@ -1,4 +1,5 @@
 """Queries over our tables under the names of existing plugins' models.
 
-A facade, no second ORM: `Query` says what it can in SQL and tries the rest on the rows.
+This is a facade, not a second ORM. `Query` writes the conditions that it can in SQL, and checks the
+others on the rows.
 """

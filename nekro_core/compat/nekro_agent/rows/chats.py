@@ -28,7 +28,7 @@ _COLUMNS: Mapping[str, ColumnCondition] = {
 
 
 class DBChatChannel(Row):
-    """One chat. With ``is_active`` false the bot answers nobody in it."""
+    """One chat. With ``is_active`` false the bot does not answer in it."""
 
     id: str = ""
     chat_key: str = ""
@@ -115,7 +115,7 @@ class DBChatChannel(Row):
         await self.save()
 
     async def reset_channel(self, *_: Any, **__: Any) -> None:
-        """Begin the chat anew: the model no longer sees earlier messages. Raises `NotKept` if this
+        """Start the chat over: the model no longer sees earlier messages. Raises `NotKept` if this
         bot cannot do it."""
         host = current_host()
         if host.reset is None:

@@ -1,6 +1,7 @@
 """Conditions of a query as plugins write them: ``filter(send_timestamp__gte=...)``.
 
-A condition whose fields all have a column is written in SQL. Any other is tried on each row.
+A condition is written in SQL if all its fields have columns and SQL can express its lookups. Any
+other condition is checked on each row.
 """
 
 import re
@@ -47,7 +48,8 @@ class FieldLookup:
 
 @dataclass(frozen=True, slots=True)
 class ConditionGroup:
-    """Several conditions: all must be true, or one with ``any_of``; ``negated`` is the opposite."""
+    """Several conditions. All must be true, or at least one with ``any_of``. ``negated`` inverts
+    the result."""
 
     parts: tuple["FieldLookup | ConditionGroup", ...]
     any_of: bool = False

@@ -47,7 +47,7 @@ class DBPreset(Row):
         return cls(id=OWN_ID, name=name, title=name, content=host.agent.persona)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Store it. Raises `InvalidValue` for the bot's own."""
+        """Store the preset. Raises `InvalidValue` for the bot's own."""
         presets = current_host().presets
         if self.id == OWN_ID:
             raise InvalidValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
@@ -57,5 +57,5 @@ class DBPreset(Row):
         presets.put(str(self.id), {name: getattr(self, name) for name in self.FIELDS})
 
     async def delete(self, *_: Any, **__: Any) -> None:
-        """Delete it; chats that have it get the bot's own."""
+        """Delete the preset. Chats that have it get the bot's own."""
         current_host().presets.drop(str(self.id))

@@ -16,11 +16,12 @@ from nekro_core.system.errors import NekroError
 
 _BATCH = 500
 _MOST_ROWS = 50_000
-"""Rows that one query reads. A query that would read more gets the first ones in its order, or in
-the table's order if the query orders by a field without a column."""
+"""Most rows that a query reads if a condition or its order cannot be written in SQL, or if it has
+an offset and no limit. It then reads the first rows in its order, or in the table's order if it
+orders by a field without a column."""
 
 NEW_DICT: Any = object()
-"""The default of a field that starts as an empty dict of its own."""
+"""The default of a field that is a new empty dict in each row."""
 M = TypeVar("M", bound="Row")
 
 
@@ -45,7 +46,7 @@ class _QueryParts:
 
 
 class Query(Generic[M]):
-    """A query, which reads its rows when it is awaited. Every method returns a new query."""
+    """A query that reads its rows when it is awaited. Methods such as `filter` return a new one."""
 
     def __init__(
         self,
@@ -75,11 +76,11 @@ class Query(Generic[M]):
         return self._changed(order=fields)
 
     def limit(self, limit: int) -> Self:
-        """At most so many rows."""
+        """At most ``limit`` rows."""
         return self._changed(limit=max(0, int(limit)) or -1)
 
     def offset(self, offset: int) -> Self:
-        """The rows after the first so many."""
+        """The rows after the first ``offset``."""
         return self._changed(offset=max(0, int(offset)))
 
     def all(self) -> Self:
@@ -209,7 +210,7 @@ class Query(Generic[M]):
         order: tuple[str, ...] | None,
         conditions: Sequence[Condition],
     ) -> list[M]:
-        """Read the rows in batches and try the conditions that SQL cannot express."""
+        """Read the rows in batches and check the conditions that SQL cannot express."""
         wanted = self._parts.offset + self._parts.limit
         enough = wanted if order is not None and self._parts.limit else _MOST_ROWS
         matching: list[M] = []
@@ -259,7 +260,7 @@ class Query(Generic[M]):
 
 
 class Row:
-    """One row, as an object with fields. `save` stores changes, of classes that allow it."""
+    """One row, as an object with fields. `save` stores changes if the class allows it."""
 
     FIELDS: Mapping[str, Any] = {}
     """The fields with their defaults: the annotated attributes of the class that are public."""
@@ -294,7 +295,7 @@ class Row:
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        """Makes an object from what the source returned."""
+        """Makes an object from a row of the source."""
         return cls(**row)
 
     @classmethod

@@ -34,7 +34,7 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSource:
-    """A table of the store. ``read`` turns its row into what `Row.of` of the class takes."""
+    """A table of the store. ``read`` converts a row of it to the argument of `Row.of`."""
 
     queries: ConditionQueries
     table: str
@@ -69,7 +69,7 @@ class ListSource:
     async def rows(
         self, where: WhereClause, *, order: Sequence[str], limit: int, offset: int
     ) -> Sequence[Any]:
-        """See `RowSource`; conditions and order are tried on the rows afterwards."""
+        """See `RowSource`. `Query` applies conditions and order to the rows afterwards."""
         del where, order
         return self.items[offset : offset + limit if limit else None]
 

@@ -46,9 +46,10 @@ async def download_file(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Fetch a file, to ``file_path`` or among what the chat received: its path and its name.
+    """Fetch a file to ``file_path``, or into the uploads of ``from_chat_key``.
 
-    Raises `ValueError` with the reason where it cannot be had, and where neither is given.
+    Returns its path and its name. Raises `ValueError` if the file cannot be fetched, or if neither
+    argument is given.
     """
     fetcher = current_host().reach.fetcher
     if fetcher is None:
@@ -73,7 +74,7 @@ async def download_file_from_bytes(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Keep bytes as `download_file` does."""
+    """Store bytes as `download_file` does."""
     return await _kept(bytes_data, file_path, file_name, use_suffix, from_chat_key)
 
 
@@ -85,7 +86,7 @@ async def download_file_from_base64(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """The same, of base64, with or without what stands before it in a data URL."""
+    """Store base64 as `download_file` does. It may begin with ``base64://`` or ``data:...,``."""
     text = base64_str.removeprefix("base64://")
     text = text.partition(",")[2] if text.startswith("data:") else text
     return await _kept(base64.b64decode(text), file_path, file_name, use_suffix, from_chat_key)
@@ -94,7 +95,7 @@ async def download_file_from_base64(
 async def copy_to_upload_dir(
     file_path: str, file_name: str = "", use_suffix: str = "", from_chat_key: str = "", **_: object
 ) -> tuple[str, str]:
-    """Copy a file of the host among what the chat received: its new path and its name."""
+    """Copy a file of the host into the chat's uploads. Returns its new path and its name."""
     name = file_name or PurePath(file_path).name
     target, name = get_upload_file_path(from_chat_key, name, use_suffix)
     ctx = current_call()
@@ -105,12 +106,12 @@ async def copy_to_upload_dir(
 
 
 def get_downloaded_prompt_file_path(file_name: str) -> str:
-    """What a received file is called in the box."""
+    """The path of a received file in the box."""
     return f"/app/uploads/{PurePath(file_name).name}"
 
 
 def limited_text_output(text: str, limit: int = 600, placeholder: str = "...") -> str:
-    """A text; of a longer one its beginning and its end."""
+    """The text. If it is longer than ``limit``, its beginning and its end."""
     if len(text) <= limit:
         return text
     half = max(1, (limit - len(placeholder)) // 2)
@@ -123,25 +124,25 @@ async def calculate_file_md5(file_path: str | Path) -> str:
 
 
 def calculate_text_similarity(text1: str, text2: str, min_length: int = 0) -> float:
-    """How alike two texts are, from 0 to 1. Texts shorter than ``min_length`` are only ever the
-    same (1) or not (0)."""
+    """How similar two texts are, from 0 to 1. If one is shorter than ``min_length``: 1 if they are
+    equal, else 0."""
     if min(len(text1), len(text2)) < min_length:
         return float(text1 == text2)
     return difflib.SequenceMatcher(None, text1, text2).ratio()
 
 
 def random_chat_check(probability: float = 0.0) -> bool:
-    """True so often in one."""
+    """True with this probability, from 0 to 1."""
     return random.random() < probability  # noqa: S311 - chance for a chat, no secret
 
 
 def random_str(length: int = 8) -> str:
-    """Letters and digits by chance; no secret."""
+    """Random letters and digits. Not for secrets."""
     return "".join(random.choices(string.ascii_letters + string.digits, k=length))  # noqa: S311
 
 
 def show_time(timestamp: float) -> str:
-    """A time in words of the machine's zone."""
+    """A time as text, in the machine's time zone."""
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 

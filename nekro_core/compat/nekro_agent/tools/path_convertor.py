@@ -28,7 +28,7 @@ __all__ = [
 def convert_to_host_path(
     sandbox_path: Path | str, chat_key: str = "", container_key: str | None = None
 ) -> Path:
-    """The copy on the host of a file of the box, of the chat whose code calls.
+    """The host's copy of a file in a chat's box. The chat is that of the calling code, if any.
 
     Raises `ValueError` for a path outside of the box's folders, `ToolFailure` for another chat.
     """
@@ -43,7 +43,7 @@ def convert_to_host_path(
 
 
 def convert_to_container_path(host_path: Path | str, *_: object) -> str:
-    """Put a file of the host into the box of the chat whose code calls; its path there."""
+    """Put a file of the host into the box of the calling code's chat. Returns its path there."""
     ctx = current_call()
     if ctx is not None:
         return ctx.fs.forward_file(Path(host_path))
@@ -54,12 +54,12 @@ get_sandbox_path = convert_to_container_path
 
 
 def convert_filename_to_sandbox_upload_path(file_name: Path | str) -> Path:
-    """What a received file is called in the box."""
+    """The path of a received file in the box."""
     return Path(UPLOADS) / PurePath(file_name).name
 
 
 def convert_filename_to_sandbox_shared_path(file_name: Path | str) -> Path:
-    """What a file of the shared folder is called in the box."""
+    """The path in the box of a file of the shared folder."""
     return Path(SHARED) / PurePath(file_name).name
 
 
@@ -67,14 +67,14 @@ convert_filename_to_container_path = convert_filename_to_sandbox_upload_path
 
 
 def convert_filename_to_access_path(file_name: Path | str, chat_key: str) -> Path:
-    """Where a received file lies on the host."""
+    """The path of a received file on the host."""
     return _mirror(chat_key).uploads / PurePath(file_name).name
 
 
 def get_upload_file_path(
     from_chat_key: str, file_name: str = "", use_suffix: str = "", seed: str = ""
 ) -> tuple[Path, str]:
-    """Where to put a file that the chat is to have: its path on the host, and its name."""
+    """Where to store a new file of the chat: its path on the host, and its name."""
     folder = _mirror(from_chat_key).uploads
     folder.mkdir(parents=True, exist_ok=True)
     name = PurePath(file_name).name
@@ -87,7 +87,7 @@ def get_upload_file_path(
 
 
 def is_url_path(path: str | Path) -> bool:
-    """Whether it is an address and no path."""
+    """Whether it is a URL, not a path."""
     return is_url(str(path))
 
 
