@@ -38,7 +38,7 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
     """
     line = socket.socket(fileno=os.dup(0))
     confine_parent(memory=MEMORY)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for: the answer is enough
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal: the bot ends this process
     parent = os.getpid()
     while True:

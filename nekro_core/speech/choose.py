@@ -12,10 +12,11 @@ from nekro_core.speech.speaker import Speaker, Speech, Transcriber, VoiceInfo, V
 
 
 class FallbackSpeaker:
-    """A `Speaker` of several: the first that has the voice, or one for the text's language, speaks.
+    """A `Speaker` made of several. The first one speaks that has the voice, or a voice for the
+    text's language.
 
-    Only `VoiceUnknown` passes a text on. An engine that is broken says so rather than being
-    replaced unnoticed.
+    The next one is tried only after `VoiceUnknown`. Any other error is raised, so that a broken
+    engine is not replaced silently.
     """
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:
@@ -25,11 +26,11 @@ class FallbackSpeaker:
         self.name = "+".join(speaker.name for speaker in speakers)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """Those of all, in order."""
+        """Return the voices of all speakers, in order."""
         return tuple([info for speaker in self._speakers for info in await speaker.voices()])
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say it; see `Speaker.speak`."""
+        """Speak a text; see `Speaker.speak`."""
         for speaker in self._speakers[:-1]:
             try:
                 return await speaker.speak(text, voice=voice, speed=speed)
@@ -38,18 +39,18 @@ class FallbackSpeaker:
         return await self._speakers[-1].speak(text, voice=voice, speed=speed)
 
     async def aclose(self) -> None:
-        """Close all."""
+        """Close all speakers."""
         for speaker in self._speakers:
             await speaker.aclose()
 
 
 def open_transcriber(settings: TranscriberSettings) -> Transcriber | None:
-    """The ear that ``settings`` describe, or none."""
+    """Build the transcriber that ``settings`` name, or return None."""
     return HttpTranscriber(settings) if settings.base_url else None
 
 
 def open_speaker(settings: SpeechSettings) -> Speaker:
-    """The speaker that ``settings`` describe. Nothing is started before somebody speaks."""
+    """Build the speaker that ``settings`` name. No process is started before the first text."""
     voice = settings.voice or None
     match settings.engine:
         case "espeak":

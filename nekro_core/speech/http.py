@@ -8,16 +8,15 @@ from nekro_core.speech.text import clean_text
 from nekro_core.speech.wav import NotWav, read_wav, write_wav
 
 _VOICES = ("alloy", "echo", "fable", "nova", "onyx", "shimmer")
-"""What OpenAI's first speech model had and most servers imitate."""
+"""The voices of OpenAI's first speech model. Most servers know these names."""
 _MOST_BYTES = 100_000_000
 
 
 class HttpSpeaker:
-    """A `Speaker` that asks an endpoint for WAV.
+    """A `Speaker` that requests WAV from an endpoint.
 
-    Which voices there are is the endpoint's affair, and most cannot list them: any name is passed
-    on, and a refusal that names the voice comes back as `VoiceUnknown`. Engines like these speak
-    whatever language the text is in.
+    Most endpoints cannot list their voices, so any name is sent to them. A refusal whose text
+    mentions the voice is raised as `VoiceUnknown`. Such engines speak the language of the text.
     """
 
     name = "http"
@@ -32,12 +31,13 @@ class HttpSpeaker:
         )
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """The configured voice and the names that most endpoints know; ``mul`` is any language."""
+        """Return the configured voice and the names that most endpoints know. The language ``mul``
+        means any language."""
         names = dict.fromkeys((self._settings.voice, *_VOICES))
         return tuple(VoiceInfo(name=name, language="mul") for name in names if name)
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say it; see `Speaker.speak`."""
+        """Speak a text; see `Speaker.speak`."""
         chosen = voice or self._settings.voice or _VOICES[0]
         body = {
             "model": self._settings.model,
