@@ -23,8 +23,7 @@ from nekro_core.chat.segments import (
 ERASED = "[erased]"
 """Replaces an id in a text."""
 SHORTEST = 5
-"""Characters. A shorter id may be part of ordinary words and numbers, so it is replaced only in
-fields that hold ids."""
+"""Characters. A shorter id may be an ordinary word or number, so it is not replaced in texts."""
 
 
 @dataclass(frozen=True)

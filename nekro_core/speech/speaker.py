@@ -96,7 +96,7 @@ class Speaker(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Free what it holds."""
+        """Free the engine's resources."""
 
 
 class SpeechWorker(WorkerProcess):
@@ -132,4 +132,4 @@ class Transcriber(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Free what it holds."""
+        """Free the engine's resources."""
