@@ -8,11 +8,11 @@ from nekro_core.chat.segments import Segments
 
 
 class DeliveryState(StrEnum):
-    """Where an outgoing platform call stands.
+    """The state of an outgoing platform call.
 
     ``pending -> sending -> sent | rejected | unknown``, or ``pending -> dropped``. ``sending`` is
-    committed before the call, so a row found in it at a start may or may not have arrived: it
-    becomes ``unknown`` and is never repeated blindly.
+    committed before the call. So a message whose row is ``sending`` at a start may have arrived:
+    the row becomes ``unknown`` and is never repeated blindly.
     """
 
     PENDING = "pending"
@@ -24,22 +24,23 @@ class DeliveryState(StrEnum):
 
     @property
     def left(self) -> bool:
-        """Whether it is on its way, may be there or is: it must not be said again."""
+        """Whether the message arrived, may have arrived or may still arrive, so that it must not be
+        sent again."""
         return self not in (DeliveryState.REJECTED, DeliveryState.DROPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One platform call's worth of outgoing segments, already split for the platform.
+    """The outgoing segments of one platform call, already split for the platform.
 
-    ``delivery_id`` is ours and unique. ``run_id`` names the run that asked for it, or is empty
-    for one that no run asked for (a command's answer, a notice to people).
+    ``delivery_id`` is ours and unique. ``run_id`` names the run that sent it. It is empty if no run
+    did (a command's answer, a notice to people).
 
     Attributes:
         delivery_id: Our own unique id.
         chat_key: The chat it goes to.
         segments: What is sent in this one call.
-        run_id: The run that asked for it; empty where none did.
+        run_id: The run that sent it; empty if none did.
     """
 
     delivery_id: str
@@ -52,13 +53,13 @@ class Delivery:
 class Receipt:
     """What the platform answered.
 
-    ``message_id`` is the platform's for a sent message where it gave one. ``reason`` is for a
-    person to read: why it was rejected, dropped, or why nobody can know.
+    ``message_id`` is the platform's id of a sent message, if it gave one. ``reason`` is for a
+    person to read: why the message was rejected or dropped, or why its state is not known.
 
     Attributes:
-        state: Where the delivery stands now.
-        message_id: The platform's id of the sent message; empty where it gave none.
-        reason: Why it was rejected or dropped, or why nobody can know, in words.
+        state: The state of the delivery now.
+        message_id: The platform's id of the sent message; empty if it gave none.
+        reason: Why it was rejected or dropped, or why its state is not known, in words.
     """
 
     state: DeliveryState
@@ -67,5 +68,5 @@ class Receipt:
 
     @property
     def ok(self) -> bool:
-        """Whether the platform said that it took the message."""
+        """Whether the platform confirmed that it accepted the message."""
         return self.state is DeliveryState.SENT

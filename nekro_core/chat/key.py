@@ -1,6 +1,6 @@
 """The name of a chat.
 
-Grammar, as it stands in a log, a table or a tool's argument::
+Grammar of the text form, which logs, tables and tools' arguments use::
 
     chat_key  = instance "-" kind "_" native [ "#" thread ]
     instance  = 1*( ALPHA / DIGIT / "_" / "." )
@@ -31,7 +31,8 @@ _MAX_FILE_NAME = 120
 
 
 class ChatKeyError(NekroError, ValueError):
-    """A text is not a chat key, or a part cannot stand in one. Says which and what was expected."""
+    """A text is not a chat key, or a part is not allowed in one. The message says what was
+    expected."""
 
 
 class ChatKind(StrEnum):
@@ -44,7 +45,7 @@ class ChatKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ChatKey:
-    """Where a message came from, and so where its answer goes.
+    """The name of a chat, in which messages arrive and are answered.
 
     Args:
         instance: The account's name in keys (``onebot_v11``, ``onebot_v11.20002``, ``web``):
@@ -115,8 +116,8 @@ class ChatKey:
     def file_name(self) -> str:
         """A name for this chat's folder: portable characters only, at most 120, no two alike."""
         name = quote(str(self), safe=_FILE_NAME_SAFE)
-        # A case-insensitive file system would join "A" and "a"; a long name would be refused.
-        # One with our own mark in it could be another chat's name.
+        # A case-insensitive file system takes "A" and "a" for one name, and refuses long names. A
+        # name that contains our mark "~" could equal another chat's name.
         if len(name) <= _MAX_FILE_NAME and name == name.lower() and "~" not in name:
             return name
         digest = hashlib.sha256(str(self).encode()).hexdigest()[:16]

@@ -1,6 +1,6 @@
 """Mentions inside a text, as existing plugins and models write them: ``[@id:10001;nickname:Lin@]``.
 
-Models spell it in many ways; every spelling that can only be meant as a mention is read.
+Models write it in many ways. Every spelling that can only be a mention is accepted.
 """
 
 import re
@@ -28,13 +28,13 @@ class AtMention:
 
     @property
     def markup(self) -> str:
-        """The mention as it is written."""
+        """The mention in its standard spelling."""
         named = f";nickname:{self.name}" if self.name else ""
         return f"[@id:{self.user_id}{named}@]"
 
 
 def split_at_markup(text: str) -> Iterator[str | AtMention]:
-    """The pieces of a text between its mentions, and the mentions; empty pieces are left out."""
+    """Yield a text's mentions and the pieces between them, in order, without empty pieces."""
     end = 0
     for found in _MARKUP.finditer(text):
         if found.start() > end:
@@ -49,15 +49,15 @@ def split_at_markup(text: str) -> Iterator[str | AtMention]:
 
 
 def normalize_at_markup(text: str) -> str:
-    """The text with every mention in the one right spelling."""
+    """Return the text with every mention in the standard spelling."""
     return "".join(
         piece if isinstance(piece, str) else piece.markup for piece in split_at_markup(text)
     )
 
 
 def text_segments(text: str) -> tuple[Segment, ...]:
-    """The text as segments, its mentions among them. A mention of everybody becomes the words
-    ``@all`` and calls nobody, because a stranger may have written the text."""
+    """Split a text into segments of text and mentions. A mention of everybody becomes the text
+    ``@all`` and notifies no one, because an untrusted person may have written it."""
     segments: list[Segment] = []
     for piece in split_at_markup(text):
         if isinstance(piece, str):

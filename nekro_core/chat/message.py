@@ -9,8 +9,8 @@ from nekro_core.chat.segments import Notice, Segments, plain_text
 
 
 class Role(StrEnum):
-    """What the platform says a person is in this chat. It gives a say in the chat, where the
-    operator leaves it so (``NEKRO_COMMAND__ROLES``), and nothing beyond."""
+    """The role of a person in this chat, as the platform reports it. It gives permissions in this
+    chat only, and only if the operator allows it (``NEKRO_COMMAND__ROLES``)."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -18,12 +18,13 @@ class Role(StrEnum):
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """Who wrote. ``user_id`` is the platform's; ``name`` is what the chat shows, never trusted.
+    """Who wrote a message. ``user_id`` is the platform's; ``name`` is what the chat shows, never
+    trusted.
 
     Attributes:
         user_id: The platform's id of the person.
         name: The name that the chat shows; never trusted.
-        role: What the platform says that the person is in the chat.
+        role: The person's role in the chat, as the platform reports it.
     """
 
     user_id: str
@@ -32,19 +33,19 @@ class Sender(msgspec.Struct, frozen=True):
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One inbound message or notice, as the adapter understood it.
+    """One inbound message or notice, as the adapter read it.
 
     Attributes:
-        chat_key: The chat in which it was said.
+        chat_key: The chat that it was written in.
         message_id: The platform's id; empty for a notice, which has none: the inbox makes one.
         sender: Who wrote it.
-        segments: What it says, in order.
+        segments: Its content, in order.
         time: The platform's time, in seconds since 1970.
-        account: The platform's id of our own account that heard it.
-        to_bot: Whether the platform itself says that we are meant: a private chat, a mention, a
-            reply to us, a poke at us.
-        from_history: Whether it was said while we were away and is only now fetched. Such a message
-            is recorded, and answered only if it is young.
+        account: The platform's id of our own account that received it.
+        to_bot: Whether the platform shows that the bot is addressed: a private chat, a mention, a
+            reply to the bot, a poke at the bot.
+        from_history: Whether it was written while the bot was away and fetched later. Such a
+            message is recorded, and answered only if it is recent.
     """
 
     chat_key: ChatKey
@@ -58,12 +59,12 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What a person would read aloud."""
+        """The message as plain text; see `plain_text`."""
         return plain_text(self.segments)
 
     @property
     def notice(self) -> Notice | None:
-        """The notice, where this is one and not a person's words."""
+        """The notice, if this is one and not a message of a person; else None."""
         match self.segments:
             case (Notice() as notice,):
                 return notice

@@ -1,4 +1,4 @@
-"""The record of a conversation: what the store keeps, in the order of arrival."""
+"""The records of a conversation, which the store keeps in the order of arrival."""
 
 from enum import StrEnum
 
@@ -10,11 +10,11 @@ from nekro_core.chat.message import ChatMessage, Sender
 from nekro_core.chat.segments import Notice, Segments
 
 CONVERSATION_RESET = "new_beginning"
-"""The kind of the framework's notice with which a chat's conversation begins anew."""
+"""The kind of the framework's notice that begins a chat's conversation anew."""
 
 
 class Author(StrEnum):
-    """Who a record is of: somebody in the chat, the bot itself, or the framework."""
+    """Who wrote a record: a person in the chat, the bot itself, or the framework."""
 
     PERSON = "person"
     BOT = "bot"
@@ -24,24 +24,24 @@ class Author(StrEnum):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a chat's history.
 
-    ``seq`` grows by arrival over all chats of a store and is never reused, so it is also an event
-    id. ``message_id`` is the platform's, empty for what has none. For the bot's own, ``run_id``
-    names the run that sent it and ``state`` what became of it. A line of the framework's ``to_bot``
-    waits for the agent.
+    ``seq`` grows with each arrival in any chat of a store and is never reused, so it is also an
+    event id. ``message_id`` is the platform's, or empty. In the bot's own records ``run_id`` names
+    the run that sent the message, and ``state`` is its delivery state. The agent answers a
+    framework's record with ``to_bot``.
 
     Attributes:
         seq: Its number, unique in the store; a later arrival has a greater one.
         chat_key: The chat it belongs to.
-        author: Who said it: a person, the bot or the framework.
-        segments: What it says.
+        author: Who wrote it: a person, the bot or the framework.
+        segments: Its content.
         time: Seconds since 1970.
-        message_id: The platform's id; empty where there is none.
-        sender: Who wrote it, where a person did.
-        to_bot: Whether the bot was meant.
+        message_id: The platform's id; empty if there is none.
+        sender: Who wrote it, if a person did.
+        to_bot: Whether the bot was addressed.
         from_history: Whether it was fetched after the bot had been away.
-        recalled: Whether it was taken back on the platform.
-        run_id: The run that sent it, for the bot's own.
-        state: What became of it, for the bot's own.
+        recalled: Whether it was recalled on the platform.
+        run_id: The run that sent it, in the bot's own records.
+        state: The delivery state, in the bot's own records.
     """
 
     seq: int
@@ -66,7 +66,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return False
 
     def as_message(self, account: str) -> ChatMessage:
-        """Get the message that this is the record of.
+        """Get the message of this record.
 
         Args:
             account: The platform's id of our own account in the chat.
@@ -87,7 +87,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run was: for people who want to see the code behind an answer.
+    """One run, for people who want to see the code of an answer.
 
     Attributes:
         run_id: The run's id.
@@ -95,7 +95,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         code: The Python that ran.
         output: What it printed.
         stop: Why it ended.
-        error: What it failed with; empty where it did not.
+        error: The error it failed with; empty if it did not fail.
         started: When it began, in seconds since 1970.
         seconds: How long it took.
     """

@@ -1,4 +1,4 @@
-"""Removes a person from stored values, for a request to be forgotten. Pure."""
+"""Removes a person from stored values, when they ask to be forgotten. Pure."""
 
 import json
 import re
@@ -21,22 +21,21 @@ from nekro_core.chat.segments import (
 )
 
 ERASED = "[erased]"
-"""Stands in a text where an id stood."""
+"""Replaces an id in a text."""
 SHORTEST = 5
-"""Characters. A shorter id stands in ordinary words and numbers, and is looked for only where it is
-an id for certain."""
+"""Characters. A shorter id may be an ordinary word or number, so it is not replaced in texts."""
 
 
 @dataclass(frozen=True)
 class RedactionTarget:
-    """Who is to be forgotten: every spelling of the id, and the ids of what they wrote."""
+    """The person to forget: every spelling of their id, and the ids of their messages."""
 
     ids: frozenset[str]
     message_ids: frozenset[str] = frozenset()
 
     @cached_property
     def _written(self) -> frozenset[str]:
-        """The ids as they may stand in a text, which may be JSON."""
+        """The ids as a text may contain them, also escaped as in JSON."""
         in_json = (
             json.dumps(each, ensure_ascii=plain)[1:-1]
             for each in self.ids
@@ -45,7 +44,7 @@ class RedactionTarget:
         return self.ids.union(in_json)
 
     def text(self, text: str) -> str:
-        """The text with the ids blacked out where they stand as words of their own."""
+        """Return the text with `ERASED` for each id that is a separate word."""
         long = sorted((each for each in self._written if len(each) >= SHORTEST), key=len)[::-1]
         if not any(each in text for each in long):
             return text
@@ -53,13 +52,13 @@ class RedactionTarget:
         return re.sub(rf"(?<![0-9A-Za-z])(?:{either})(?![0-9A-Za-z])", ERASED, text)
 
     def segments(self, segments: Segments) -> Segments:
-        """Segments in which the person is nobody: mentioned without id and name, quoted without
-        words; what they wrote in a forwarded bundle is left out."""
+        """Return the segments without the person. Mentions of them lose id and name, and quotes of
+        them lose the text. Their messages in a forwarded bundle are left out."""
         return tuple(map(self._segment, segments))
 
     def value(self, value: Any) -> Any:
-        """JSON that a plugin keeps: entries under the person's id and entries about them are left
-        out, ids in texts are blacked out."""
+        """Redact a plugin's stored JSON. Entries under the person's id and entries about them are
+        left out, and ids in texts are replaced."""
         match value:
             case dict():
                 return {
@@ -75,7 +74,7 @@ class RedactionTarget:
         return value
 
     def stored(self, text: str) -> str:
-        """A plugin's text: as JSON where it is some."""
+        """Redact a plugin's stored text, as JSON if it is JSON."""
         if not any(each in text for each in self._written):
             return text
         try:
@@ -126,5 +125,6 @@ class RedactionTarget:
 
 
 def id_spellings(user_id: str, places: Collection[str]) -> frozenset[str]:
-    """How an id is written down: bare, and behind the names of adapters and accounts."""
+    """Return how an id is stored: alone, and after each of ``places``, the names of adapters and
+    accounts."""
     return frozenset({user_id, *(f"{place}:{user_id}" for place in places)})

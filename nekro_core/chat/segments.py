@@ -13,20 +13,19 @@ import msgspec
 class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One picture, voice, video or file.
 
-    Inbound, ``path`` is where our own copy lies (absolute, on the host), or empty with a
-    ``problem`` that says why there is none. Outbound, ``path`` is the file to send. ``name`` is
-    what people see and is never used as a path. ``size`` counts bytes, ``seconds`` is how long a
-    sound takes, where known.
+    Inbound, ``path`` is our own copy (absolute, on the host), or empty with a ``problem`` that says
+    why there is none. Outbound, ``path`` is the file to send. ``name`` is what people see and is
+    never used as a path. ``size`` is in bytes; ``seconds`` is the length of a sound, if known.
 
     Attributes:
-        path: The file on the host, absolute; empty where there is no copy.
-        url: Where it came from, or where an outgoing one is to be had; may be empty.
+        path: The file on the host, absolute; empty if there is no copy.
+        url: Where it came from, or where an outgoing one can be fetched; may be empty.
         name: What people see; never used as a path.
         mime: Its media type, for example ``image/png``.
-        size: Bytes; 0 where not known.
-        sha256: The hash of its bytes in hex; empty where not known.
-        problem: Why there is no copy; empty where there is one.
-        seconds: How long a sound takes; 0 where not known.
+        size: Bytes; 0 if not known.
+        sha256: The hash of its bytes in hex; empty if not known.
+        problem: Why there is no copy; empty if there is one.
+        seconds: The length of a sound; 0 if not known.
     """
 
     path: str = ""
@@ -40,7 +39,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
-    """Plain text; platform markup in it is only characters.
+    """Plain text; platform markup in it has no effect.
 
     Attributes:
         text: The words.
@@ -50,11 +49,11 @@ class Text(msgspec.Struct, frozen=True, tag="text"):
 
 
 class Mention(msgspec.Struct, frozen=True, tag="mention"):
-    """Somebody is addressed. ``user_id`` is the platform's; `EVERYONE` means all of the chat.
+    """A mention of a person. ``user_id`` is the platform's; `EVERYONE` means all of the chat.
 
     Attributes:
         user_id: The platform's id of the person, or `EVERYONE`.
-        name: The name that is shown; empty where not known.
+        name: The name that is shown; empty if not known.
     """
 
     user_id: str
@@ -66,12 +65,12 @@ EVERYONE = "all"
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply"):
-    """This message answers another. ``text`` and ``sender_id`` are what is known of that one.
+    """Marks the message as a reply to another one, whose ``text`` and ``sender_id`` may be known.
 
     Attributes:
-        message_id: The platform's id of the message that is answered.
-        sender_id: Who wrote that one; empty where not known.
-        text: What that one says; empty where not known.
+        message_id: The platform's id of the other message.
+        sender_id: Who wrote the other message; empty if not known.
+        text: The text of the other message; empty if not known.
     """
 
     message_id: str
@@ -90,11 +89,12 @@ class Image(msgspec.Struct, frozen=True, tag="image"):
 
 
 class Voice(msgspec.Struct, frozen=True, tag="voice"):
-    """A voice message. Most platforms want it alone. ``text`` is what is said, where known.
+    """A voice message. Most platforms accept it only as a message by itself. ``text`` is its
+    transcript, if known.
 
     Attributes:
         media: The sound.
-        text: What is said; empty where not known.
+        text: The transcript; empty if not known.
     """
 
     media: Media
@@ -112,7 +112,7 @@ class Video(msgspec.Struct, frozen=True, tag="video"):
 
 
 class File(msgspec.Struct, frozen=True, tag="file"):
-    """A file to keep.
+    """A file.
 
     Attributes:
         media: The file.
@@ -127,8 +127,8 @@ class ForwardedMessage(msgspec.Struct, frozen=True):
     Attributes:
         sender_id: The platform's id of who wrote it.
         sender_name: The name that is shown.
-        segments: What it says.
-        time: When it was written, in seconds since 1970; 0 where not known.
+        segments: Its content.
+        time: When it was written, in seconds since 1970; 0 if not known.
     """
 
     sender_id: str
@@ -148,9 +148,9 @@ class Forward(msgspec.Struct, frozen=True, tag="forward"):
 
 
 class Notice(msgspec.Struct, frozen=True, tag="notice"):
-    """Something happened that nobody wrote: ``poke``, ``join``, ``leave``, ``recall``, ...
+    """An event that is not a message: ``poke``, ``join``, ``leave``, ``recall``, ...
 
-    ``actor_id`` did it, ``target_id`` it was done to; ``detail`` is the platform's own word.
+    ``actor_id`` did it to ``target_id``; ``detail`` is the platform's own word for it.
 
     Attributes:
         kind: What happened: ``poke``, ``join``, ``leave``, ``recall``, ...
@@ -166,11 +166,11 @@ class Notice(msgspec.Struct, frozen=True, tag="notice"):
 
 
 class Unknown(msgspec.Struct, frozen=True, tag="unknown"):
-    """A piece that we have no word for, kept so that nothing is lost silently.
+    """A piece of a kind that no other segment describes. It is stored so that nothing is lost.
 
     Attributes:
         kind: The platform's name for it.
-        summary: What can be said of it in words; may be empty.
+        summary: A description in words; may be empty.
     """
 
     kind: str
@@ -185,7 +185,7 @@ _decoder = msgspec.json.Decoder(Segments)
 
 
 def encode_segments(segments: Sequence[Segment]) -> str:
-    """The JSON text of segments, for a table or a stream.
+    """Encode segments as JSON text, for a table or a stream.
 
     Args:
         segments: The segments, in their order.
@@ -213,7 +213,7 @@ def decode_segments(text: str | bytes) -> Segments:
 
 
 def every_segment(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Each of them, and in front of a bundle those of its messages.
+    """Iterate over segments and those inside forwarded bundles.
 
     Args:
         segments: The segments to go through.
@@ -229,13 +229,13 @@ def every_segment(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def plain_text(segments: Iterable[Segment]) -> str:
-    """What a person would read aloud: text and names, with a word in brackets for each medium.
+    """Make plain text of segments: text and names, with a word in brackets for each medium.
 
     Args:
         segments: The segments, in their order.
 
     Returns:
-        The text; ``[image]``, ``[voice]``, ``[file: a.txt]`` stand for what is none. A reply leaves
+        The text, with ``[image]``, ``[voice]`` or ``[file: a.txt]`` for a medium. A reply adds
         nothing.
     """
     return "".join(map(_plain, segments))

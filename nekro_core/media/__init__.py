@@ -6,7 +6,7 @@
     sniff.py             the type of a file, read from its bytes
     plain_wav.py         the length of a 16-bit mono WAV, read from its header
     converter.py         MediaConverter: bytes of one type in, bytes of another type out
-    picture_jobs.py      checks a stranger's picture, and makes a copy for a model
+    picture_jobs.py      checks an untrusted picture, and makes a copy for a model
     confined_process.py  one child process for each file, with limits on time and memory
     child.py             the code in such a child that reads a request and writes the answer
     child_answer.py      reads that answer, and trusts none of it
@@ -17,7 +17,7 @@
     self_check.py        tries what a decoder could reach on this machine if it was taken over
     errors.py            why bytes were not converted
 
-Decoders are C code that reads strangers' bytes. Of 600 SILK files with a few bytes changed, one
-library crashed over 57. So no decoder runs in the bot's own process
+Decoders are C code that reads untrusted bytes. One library crashed on 57 of 600 SILK files in which
+a few bytes were changed. So no decoder runs in the bot's own process
 (docs/decisions/0026-media.md).
 """

@@ -1,7 +1,7 @@
-"""edge-tts: natural voices of many languages, online.
+"""The voice engine edge-tts: natural voices of many languages, online.
 
-The service answers MP3 alone, and we deliver WAV: so it also needs FFmpeg's library, which the
-extra brings.
+The service sends only MP3, which is converted to WAV. That needs FFmpeg's library, which the extra
+``edge`` installs.
 """
 
 import importlib
@@ -34,8 +34,8 @@ _VOICES = {
 
 
 class EdgeSpeaker:
-    """A `Speaker` on edge-tts. ``voices`` needs the network; asked for without it, it raises
-    `EngineUnavailable` as ``speak`` does."""
+    """A `Speaker` that uses edge-tts. Without network ``voices`` raises `EngineUnavailable`, as
+    ``speak`` does."""
 
     name = "edge"
 
@@ -46,7 +46,7 @@ class EdgeSpeaker:
         self._known: tuple[VoiceInfo, ...] = ()
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """What the service lists, those we choose by ourselves first."""
+        """Return the voices of the service, those that are chosen by language first."""
         if not self._known:
             try:
                 with anyio.fail_after(self._timeout_s):
@@ -61,7 +61,7 @@ class EdgeSpeaker:
         return self._known
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say it; see `Speaker.speak`."""
+        """Speak a text; see `Speaker.speak`."""
         text = clean_text(text)
         library = _library()
         known = {info.name for info in await self.voices()}
@@ -89,7 +89,7 @@ class EdgeSpeaker:
         return Speech(wav=sound.data, seconds=sound.seconds, voice=chosen)
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
 
 def _library() -> Any:

@@ -16,25 +16,25 @@ from nekro_core.speech.text import clean_text, language_of
 from nekro_core.speech.wav import PcmSound, write_wav
 
 _WORDS_A_MINUTE = 165
-"""Slower than espeak's own 175: what it says is then followed more easily."""
+"""Slower than espeak's default of 175, so that it is easier to follow."""
 _MOST_SECONDS = 600.0
-"""Two thousand digits, read as one number, take longer than anybody listens."""
+"""Two thousand digits, read as one number, would take longer than anyone listens."""
 
 _FIRST = ("en-us", "cmn", "ja", "en-gb", "ko", "yue", "ru", "de", "fr", "es")
 _CODES = {"en": "en-us", "zh": "cmn", "zh-cn": "cmn", "zh-tw": "cmn", "zh-hk": "yue", "pt": "pt-br"}
-"""Where espeak's code is not the tag that people (and `language_of`) use."""
+"""espeak's code, for each tag of people (and of `language_of`) that is not the same."""
 _TAGS = {"en-us": "en-US", "cmn": "zh", "en-gb": "en-GB", "pt-br": "pt-BR"}
 
 
 class EspeakSpeaker:
-    """A `Speaker` on espeak-ng's C library, in a process of its own: the library is global to its
-    process and not thread-safe.
+    """A `Speaker` that uses espeak-ng's C library in its own process: the library has one state per
+    process and is not thread-safe.
 
-    The default ``voice`` speaks texts of its own language; others choose theirs.
+    The default ``voice`` speaks texts in its language; for other texts the language chooses one.
     A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN`` are
-    understood), with a variant after a plus where another person shall speak: ``en-us+f3``.
-    Japanese is read through a dictionary (see `nekro_core.speech.japanese`); without it kanji
-    raise `EngineUnavailable` rather than being spelled.
+    understood). A variant after a plus chooses another speaker: ``en-us+f3``. Japanese is read
+    with a dictionary (see `nekro_core.speech.japanese`). Without it, Japanese texts raise
+    `EngineUnavailable`, since espeak would spell the kanji.
     """
 
     name = "espeak"
@@ -47,7 +47,7 @@ class EspeakSpeaker:
         self._variants: frozenset[str] = frozenset()
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """One voice a language."""
+        """Return the voices, one for each language."""
         if not self._voices:
             answer, _ = await self._worker.ask({"do": "voices"})
             _require_engine(answer)
@@ -61,7 +61,7 @@ class EspeakSpeaker:
         return self._voices
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say it; see `Speaker.speak`."""
+        """Speak a text; see `Speaker.speak`."""
         text = clean_text(text)
         chosen = await self._choose(voice, text)
         to_kana = chosen.startswith("ja")
@@ -102,7 +102,7 @@ class EspeakSpeaker:
             default = self._resolve(self._default, names)
             if languages[default.partition("+")[0]].partition("-")[0] == language:
                 return default
-        # A language without a voice is read by the English one: better heard oddly than not.
+        # A language without a voice is read by the English one: odd sound is better than none.
         return _find(language, names) or _find("en", names) or names[0]
 
     def _resolve(self, voice: str, names: Sequence[str]) -> str:
@@ -120,7 +120,7 @@ class EspeakSpeaker:
 
 
 def _find(tag: str, names: Sequence[str]) -> str | None:
-    """The voice for a language tag: itself, its plain language, or any region's of it."""
+    """Find the voice for a language tag: that of the tag, of its language, or of any region."""
     plain = tag.partition("-")[0]
     for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain), f"{plain}-{plain}"):
         if wanted in names:

@@ -1,4 +1,4 @@
-"""espeak-ng through ctypes: a program, run by `nekro_core.speech.espeak` and by nobody else.
+"""A program that uses espeak-ng through ctypes. Only `nekro_core.speech.espeak` runs it.
 
 Source of names and numbers: ``speak_lib.h`` of espeak-ng 1.52.
 """
@@ -11,8 +11,8 @@ from typing import Any
 from nekro_core.speech.japanese import to_kana
 from nekro_core.system.workers.loop import Answer, serve
 
-_SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: samples come to the callback, within the call
-_DO_NOT_EXIT = 0x8000  # espeakINITIALIZE_DONT_EXIT: report a failure instead of ending us
+_SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: the callback gets the samples during the call
+_DO_NOT_EXIT = 0x8000  # espeakINITIALIZE_DONT_EXIT: report a failure, do not end the process
 _UTF8 = 1  # espeakCHARS_UTF8
 _CHARACTERS = 1  # POS_CHARACTER
 _RATE = 1  # espeakRATE, words a minute
@@ -38,7 +38,7 @@ class _Voice(ctypes.Structure):
 
 
 class EspeakLibrary:
-    """The C library, which is global to its process."""
+    """The C library, which has one state per process."""
 
     def __init__(self, path: str, data: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -47,15 +47,15 @@ class EspeakLibrary:
             raise OSError(f"espeak-ng does not start with the data in {data}")
         self._samples = bytearray()
         self._most_bytes = 0
-        # ctypes keeps no reference of its own: a collected callback would be a call into nowhere.
+        # ctypes keeps no reference, and the library must not call a collected callback.
         self._callback = _Callback(self._receive)
         self._library.espeak_SetSynthCallback(self._callback)
         self._library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
 
     def voices(self) -> dict[str, str]:
-        """Language codes, and the name by which each voice is loaded.
+        """Return the voices: language codes, each with the name that loads the voice.
 
-        Asking by the code itself fails for some (``fr-fr``): the library compares file names.
+        Loading by the code fails for some (``fr-fr``): the library compares file names.
         """
         listed = self._library.espeak_ListVoices(None)
         names: dict[str, str] = {}
@@ -69,7 +69,7 @@ class EspeakLibrary:
         return names
 
     def speak(self, text: str, voice: str, words_a_minute: int, most_seconds: float) -> bytes:
-        """16-bit PCM; a little over ``most_seconds`` at most."""
+        """Return 16-bit PCM. It ends soon after ``most_seconds`` of sound."""
         if self._library.espeak_SetVoiceByName(voice.encode()) != _OK:
             raise LookupError(voice)
         self._library.espeak_SetParameter(_RATE, words_a_minute, 0)

@@ -21,7 +21,7 @@ _ABOUT_THE_SOUND = (400, 413, 415, 422)
 
 
 class HttpTranscriber:
-    """A `Transcriber` that asks an endpoint. ``settings.base_url`` must be set."""
+    """A `Transcriber` that uses an endpoint. ``settings.base_url`` must be set."""
 
     name = "http"
 
@@ -32,7 +32,7 @@ class HttpTranscriber:
         self._client: httpx.AsyncClient | None = None
 
     async def transcribe(self, wav: bytes) -> Transcript:
-        """Write it down; see `Transcriber.transcribe`."""
+        """Transcribe a voice; see `Transcriber.transcribe`."""
         if plain_wav_seconds(wav) is None:
             raise SoundUnusable(f"expected a 16-bit WAV file with one channel, got {wav[:12]!r}")
         if len(wav) > MOST_BYTES:

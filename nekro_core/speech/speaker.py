@@ -19,7 +19,7 @@ from nekro_core.system.workers.worker import WorkerLost, WorkerProcess
 
 
 class SpeechError(NekroError):
-    """The root of what an engine raises."""
+    """Base class of the errors that an engine raises."""
 
 
 class VoiceUnknown(SpeechError):
@@ -27,11 +27,11 @@ class VoiceUnknown(SpeechError):
 
 
 class TextUnspeakable(SpeechError):
-    """There is nothing to say, or too much."""
+    """The text has nothing to speak, or is too long."""
 
 
 class SoundUnusable(SpeechError):
-    """This sound cannot be written down."""
+    """This sound cannot be transcribed."""
 
 
 class EngineUnavailable(SpeechError):
@@ -55,10 +55,10 @@ class Speech:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceInfo:
-    """A voice that can be asked for. ``language`` is a BCP 47 tag.
+    """A voice that an engine has. ``language`` is a BCP 47 tag.
 
     Attributes:
-        name: What to ask for it by.
+        name: The name to pass to `Speaker.speak`.
         language: A BCP 47 tag, for example ``zh-CN``.
     """
 
@@ -79,10 +79,10 @@ class Speaker(Protocol):
         """
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say a text. Without a voice the language of the text chooses one.
+        """Speak a text. Without a voice the language of the text chooses one.
 
         Args:
-            text: What to say, at most 2,000 characters.
+            text: The text to speak, at most 2,000 characters.
             voice: The name of a voice; None to choose by language.
             speed: 0.5 to 2.0; 1.0 is natural.
 
@@ -96,14 +96,14 @@ class Speaker(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Free what it holds."""
+        """Free the engine's resources."""
 
 
 class SpeechWorker(WorkerProcess):
-    """A worker that speaks."""
+    """A worker process of a voice engine."""
 
     async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """As `WorkerProcess.ask`, but raises `EngineUnavailable`."""
+        """Like `WorkerProcess.ask`, but raises `EngineUnavailable` for `WorkerLost`."""
         try:
             return await super().ask(request)
         except WorkerLost as lost:
@@ -112,23 +112,24 @@ class SpeechWorker(WorkerProcess):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """What was heard; empty where nobody speaks. ``language`` is the engine's own word for it,
-    empty where it does not say."""
+    """The text of a voice; empty if no one speaks in it. ``language`` is the engine's name for the
+    language; empty if it gives none."""
 
     text: str
     language: str = ""
 
 
 class Transcriber(Protocol):
-    """An engine that writes down what it hears. Work is done off the event loop."""
+    """An engine that transcribes sound. Work is done off the event loop."""
 
     name: str
 
     async def transcribe(self, wav: bytes) -> Transcript:
-        """Write down a WAV file of 16-bit PCM with one channel, at most 24 MiB.
+        """Transcribe a WAV file of 16-bit PCM with one channel, at most 24 MiB.
 
-        Raises `SoundUnusable` for this sound, `EngineUnavailable` for any.
+        Raises `SoundUnusable` if this sound cannot be transcribed, and `EngineUnavailable` if the
+        engine does not work at all.
         """
 
     async def aclose(self) -> None:
-        """Free what it holds."""
+        """Free the engine's resources."""

@@ -10,8 +10,8 @@ MAX_CHARACTERS = 2_000
 _CODE_MARKS = re.compile(r"[`*_#>|~]{1,}")
 _SPACES = re.compile(r"\s+")
 
-# The first script that occurs decides; those that languages share come later. Kana stands before
-# Han because Japanese has both. A letter that only one language has stands before its script.
+# The first entry that occurs in the text decides. Scripts that several languages share come later:
+# kana is before Han because Japanese has both. Letters of one language are before their script.
 _LANGUAGE_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (language, re.compile(pattern))
     for language, pattern in (
@@ -53,15 +53,15 @@ _LANGUAGE_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def clean_text(text: str) -> str:
-    """The text as an engine may have it: no controls, lone surrogates, emoji or markup signs.
+    """Return the text for an engine, without controls, lone surrogates, emoji and markup signs.
 
-    Raises `TextUnspeakable` where nothing is left to say, or for more than 2,000 characters.
+    Raises `TextUnspeakable` if nothing is left to speak, or for more than 2,000 characters.
     """
     if len(text) > MAX_CHARACTERS:
         raise TextUnspeakable(
             f"{len(text)} characters are too long to speak: send at most {MAX_CHARACTERS:,} at once"
         )
-    # NFKC first: half-width kana and full-width letters are read as what they mean.
+    # NFKC first, so that half-width kana and full-width letters are read as normal ones.
     text = unicodedata.normalize("NFKC", _without_surrogates(text))
     text = "".join(character if _is_spoken(character) else " " for character in text)
     text = _SPACES.sub(" ", _CODE_MARKS.sub(" ", text)).strip()
@@ -74,7 +74,7 @@ def clean_text(text: str) -> str:
 
 
 def language_of(text: str) -> str:
-    """The language that the script of ``text`` points to, as a BCP 47 tag; English otherwise."""
+    """Return the language that the script of ``text`` suggests, as a BCP 47 tag; else English."""
     for language, mark in _LANGUAGE_MARKS:
         if mark.search(text):
             return language
@@ -86,8 +86,8 @@ def _without_surrogates(text: str) -> str:
 
 
 def _is_spoken(character: str) -> bool:
-    # Letters, marks and numbers are spoken, punctuation is a pause, signs of money and sums have
-    # names. Joiners and variation selectors only shape emoji and ligatures.
+    # Letters, marks and numbers are spoken, punctuation is a pause, and signs of currency and
+    # mathematics have names. Joiners and variation selectors only shape emoji and ligatures.
     if character in "\u200b\u200c\u200d\ufe0e\ufe0f\u20e3":
         return False
     category = unicodedata.category(character)

@@ -1,4 +1,4 @@
-"""WAV files: 16-bit PCM mono out, whatever an engine sends in.
+"""Reads WAV files of 16-bit PCM with any number of channels, and writes them with one channel.
 
 Source: the RIFF/WAVE format as in RFC 2361 and Microsoft's multimedia data standards (1991).
 """
@@ -15,19 +15,19 @@ _EXTENSIBLE = 0xFFFE
 
 
 class NotWav(NekroError, ValueError):
-    """The bytes are no WAV that we read; says what was found."""
+    """The bytes are not a WAV file that can be read. The message says what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class PcmSound:
-    """Samples: 16-bit little-endian PCM, one channel, ``rate`` of them a second."""
+    """Samples of 16-bit little-endian PCM with one channel; ``rate`` is samples per second."""
 
     pcm: bytes
     rate: int
 
     @property
     def seconds(self) -> float:
-        """Length."""
+        """The length of the sound."""
         return len(self.pcm) / 2 / self.rate
 
     @property
@@ -37,7 +37,7 @@ class PcmSound:
 
 
 def write_wav(sound: PcmSound) -> bytes:
-    """A whole WAV file."""
+    """Return a whole WAV file of the sound."""
     data = sound.pcm[: len(sound.pcm) // 2 * 2]
     head = struct.pack(
         "<4sI4s4sIHHIIHH4sI",
@@ -48,10 +48,10 @@ def write_wav(sound: PcmSound) -> bytes:
 
 
 def read_wav(data: bytes) -> PcmSound:
-    """The sound of a 16-bit PCM WAV file; several channels are mixed to one.
+    """Read a 16-bit PCM WAV file; several channels are mixed to one.
 
-    Sizes in the header are not believed beyond what is there: who streams writes 0 or the largest
-    number. Raises `NotWav`.
+    A size beyond the end of the file is cut. A program that streams writes 0 or the largest number
+    as the size of the sound; both mean all bytes that follow. Raises `NotWav`.
     """
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise NotWav(f"expected a WAV file (RIFF ... WAVE), got {len(data)} bytes: {data[:12]!r}")

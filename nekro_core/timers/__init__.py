@@ -1,4 +1,4 @@
-"""Timers that wake a chat's agent: once, or again and again. They outlive the process."""
+"""Timers that wake a chat's agent once or repeatedly. They are stored and survive a restart."""
 
 from nekro_core.timers.schedule import BadSchedule, Schedule, parsed_cron, parsed_zone, zone_of
 from nekro_core.timers.service import TimerRefused, TimerService

@@ -1,4 +1,4 @@
-"""What happens to a timer that is due. Pure: takes a row and the time, returns a row or words."""
+"""Computes what becomes of a due timer. Pure: takes a row and the time, returns a row or a text."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -12,19 +12,19 @@ ONCE, TEMPORARY, RECURRING = "once", "temporary", "recurring"
 ACTIVE, PAUSED, OVER = "active", "paused", "over"
 
 _LATE_S = 60.0
-"""A machine that is busy for less is nothing to speak of."""
+"""Seconds. A smaller delay is not mentioned: the machine was only busy."""
 _DAY_S = 86_400.0
 _COUNTED = 100
 
 
 def schedule_of(row: TimerRow) -> Schedule:
-    """When a recurring timer is due."""
+    """Return the schedule of a recurring timer."""
     return Schedule(row.cron, row.timezone, WorkdayMode(row.workdays))
 
 
 def after_firing(row: TimerRow, now: float) -> TimerRow:
-    """The row once its due time was told of: over, or with its next time. Times that passed while
-    the bot was away are told of together, as the latest due one."""
+    """Return the row after its due time was reported: over, or with its next time. Times that
+    passed while the bot was away are skipped, since `due_text` reports them together."""
     if row.kind != RECURRING:
         return replace(row, state=OVER, told_due=row.due, due=0.0)
     following = schedule_of(row).next_after(max(now, row.due))
@@ -34,11 +34,11 @@ def after_firing(row: TimerRow, now: float) -> TimerRow:
 
 
 def rescheduled(row: TimerRow, now: float) -> TimerRow:
-    """The row with the next time that its schedule gives today.
+    """Return the row with its next time computed anew.
 
-    Zones and holidays may be others than when it was reckoned, and so may the clock: a time that
-    was told of is not due again when the clock is put back, unless that was by more than a day;
-    then it had been wrong before.
+    Time zone rules, holidays and the clock may have changed since the last computation. A time that
+    was reported is not due again when the clock is put back by up to a day. If it is put back
+    further, the clock was wrong before, and the reported time does not count.
     """
     if row.kind != RECURRING or row.state != ACTIVE or row.due <= now:
         return row
@@ -50,7 +50,7 @@ def rescheduled(row: TimerRow, now: float) -> TimerRow:
 
 
 def due_text(row: TimerRow, now: float) -> str:
-    """What the agent is told, with how late it is."""
+    """Return the line for the agent. It says if the timer is late."""
     if row.kind == RECURRING:
         name = f' "{row.title}"' if row.title else ""
         said = [f"The recurring timer{name} ({row.timer_id}) is due: {row.text}"]

@@ -1,4 +1,4 @@
-"""The timers in memory and in the store, in the order in which they are due."""
+"""Holds the timers in memory and in the store, with a queue in the order of their due times."""
 
 from heapq import heappop, heappush
 
@@ -9,35 +9,35 @@ from nekro_core.timers.due import ACTIVE, OVER
 
 
 class TimerRows:
-    """What the store has, held in memory as well. A change is seen at once and kept when it was
-    awaited; one that cannot be kept (`StoreError`) did not happen."""
+    """The rows of the store, also held in memory. A change is visible at once, and stored when the
+    call returns. A change that cannot be stored (`StoreError`) is undone."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: dict[str, TimerRow] = {}
         self._queue: list[tuple[float, str]] = []
         self.news = anyio.Event()
-        """Set when there is another time to wait for; whoever waits makes a new one."""
+        """Set when an active row is put. The scheduler makes a new event before each wait."""
 
     def __len__(self) -> int:
         return len(self._rows)
 
     async def load(self) -> None:
-        """Find what an earlier process left."""
+        """Load the timers that an earlier process stored."""
         for row in await self._store.timers.all():
             if row.state != OVER:
                 self.put(row)
 
     def get(self, timer_id: str) -> TimerRow | None:
-        """One of those that are not over."""
+        """Return a timer that is not over."""
         return self._rows.get(timer_id)
 
     def all(self) -> list[TimerRow]:
-        """Those that are not over, in the order in which they were made."""
+        """Return the timers that are not over, in the order of their creation."""
         return [*self._rows.values()]
 
     def put(self, row: TimerRow) -> SqlStatement:
-        """Hold a row in memory alone; the statement that keeps it."""
+        """Put a row into memory only. Return the statement that stores it."""
         if row.state == OVER:
             self._rows.pop(row.timer_id, None)
         else:
@@ -48,7 +48,7 @@ class TimerRows:
         return self._store.timers.kept(row)
 
     async def keep(self, row: TimerRow) -> None:
-        """Hold a row and write it down."""
+        """Put a row into memory and store it."""
         before = self._rows.get(row.timer_id)
         self.put(row)
         try:
@@ -61,7 +61,7 @@ class TimerRows:
             raise
 
     async def forget(self, row: TimerRow) -> None:
-        """Take a row away."""
+        """Delete a row from memory and from the store."""
         self._rows.pop(row.timer_id, None)
         try:
             await self._store.timers.delete(row.timer_id)
@@ -70,17 +70,19 @@ class TimerRows:
             raise
 
     def take_back(self, row: TimerRow, before: TimerRow) -> None:
-        """A row could not be written: the one before it holds, unless more happened since."""
+        """Undo a change that could not be stored, unless the row was changed again since."""
         now = self._rows.get(row.timer_id)
         if now is row or (now is None and row.state == OVER):
             self.put(before)
 
     def next_due(self) -> float | None:
-        """The time of what comes next, which may have been changed: then it is earlier."""
+        """Return the time to wait for. If its timer was changed or deleted, the time is too early,
+        never too late."""
         return self._queue[0][0] if self._queue else None
 
     def pop_due(self, now: float, most: int) -> list[TimerRow]:
-        """Rows whose time has come, the earliest. Each is given once, until it is put again."""
+        """Take at most ``most`` due rows from the queue, the earliest first. A row is returned
+        once, until it is put again."""
         found: dict[str, TimerRow] = {}
         while self._queue and len(found) < most:
             due, timer_id = self._queue[0]

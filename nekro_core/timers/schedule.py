@@ -1,9 +1,9 @@
-"""When a recurring timer is due: a cron expression, a time zone and the days that it is meant for.
+"""The schedule of a recurring timer: a cron expression, a time zone and the days on which it holds.
 
 Expressions have the five fields of cron(5), or are one of ``@hourly``, ``@daily``, ``@midnight``,
-``@weekly``, ``@monthly``, ``@yearly``, ``@annually``. Where clocks are put forward or back it is as
-in Debian's cron (`cronsim`): a time of day that is skipped comes right after the gap, and one that
-happens twice counts once.
+``@weekly``, ``@monthly``, ``@yearly``, ``@annually``. Changes to and from daylight saving time are
+handled as in Debian's cron (`cronsim`): a time of day that is skipped is due right after the gap,
+and one that happens twice is due once.
 """
 
 import os
@@ -31,16 +31,16 @@ _NAMED = {
 _FIELDS = "minute, hour, day of month, month, day of week"
 _LONGEST = 200
 _HORIZON_S = 10 * 366 * 86_400.0
-"""A time that does not come within ten years never does: 29 February comes within eight."""
+"""A schedule without a time within ten years has none: 29 February comes within eight."""
 
 
 class BadSchedule(NekroError, ValueError):
-    """An expression, a zone or a mode that there is not. The message says what was expected."""
+    """An invalid expression, zone or mode. The message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Checked, unless it was made by hand: use `parse`. An empty zone is the machine's."""
+    """When a timer is due. `parse` makes a checked one. An empty zone means the machine's."""
 
     cron: str
     timezone: str = ""
@@ -48,7 +48,8 @@ class Schedule:
 
     @classmethod
     def parse(cls, cron: str, timezone: str = "", workdays: str = "none") -> "Schedule":
-        """Raises `BadSchedule`, also where all is well but no such time ever comes."""
+        """Check and build a schedule. Raises `BadSchedule`, also for a valid schedule that has no
+        time within ten years."""
         schedule = cls(parsed_cron(cron), parsed_zone(timezone), _parsed_mode(workdays))
         if schedule.next_after(datetime.now(UTC).timestamp()) is None:
             raise BadSchedule(
@@ -57,11 +58,11 @@ class Schedule:
         return schedule
 
     def next_after(self, moment: float) -> float | None:
-        """The first time after ``moment`` (both seconds since 1970), None where none comes."""
+        """Return the first time after ``moment`` (both seconds since 1970), or None."""
         return next(self.times_after(moment), None)
 
     def times_after(self, moment: float) -> Iterator[float]:
-        """All times after ``moment`` within ten years, in order."""
+        """Yield all times within ten years after ``moment``, in order."""
         zone = zone_of(self.timezone)
         try:
             times = CronSim(self.cron, datetime.fromtimestamp(moment, zone))
@@ -70,18 +71,18 @@ class Schedule:
                 if due > moment + _HORIZON_S:
                     return
                 if not includes_day(self.workdays, found.date()):
-                    # On to the next day at once: a minute of each would be thousands of steps.
+                    # Skip to the next day: going on by minutes would take thousands of steps.
                     evening = datetime.combine(found.date(), time(23, 59, 59), zone)
                     times = CronSim(self.cron, evening)
                 elif due > moment:
-                    # Begun in an hour that comes twice, the search finds a time of its first one.
+                    # A search that starts in a repeated hour may find a time of its first pass.
                     yield due
         except (OverflowError, OSError, ValueError):
-            return  # a clock beyond what a calendar has
+            return  # the clock is beyond the range of datetime
 
 
 def parsed_cron(expression: str) -> str:
-    """The expression with its names written out. Raises `BadSchedule`."""
+    """Check an expression, and replace a name such as ``@daily``. Raises `BadSchedule`."""
     text = " ".join(str(expression).split())
     text = _NAMED.get(text.lower(), text)
     if len(text) > _LONGEST or len(text.split(" ")) != 5:
@@ -100,7 +101,7 @@ def parsed_cron(expression: str) -> str:
 
 
 def parsed_zone(name: str) -> str:
-    """The zone's name; empty stays empty and is the machine's. Raises `BadSchedule`."""
+    """Check the name of a zone; empty means the machine's. Raises `BadSchedule`."""
     name = (name or "").strip()
     zone_of(name)
     return name
@@ -108,7 +109,7 @@ def parsed_zone(name: str) -> str:
 
 @lru_cache(256)
 def zone_of(name: str) -> tzinfo:
-    """The zone of a name of the IANA's, of the machine for none. Raises `BadSchedule`."""
+    """Return the zone of an IANA name; the machine's for an empty one. Raises `BadSchedule`."""
     if not name:
         return _machine_zone()
     try:

@@ -1,9 +1,10 @@
 """Waits for timers, and reports those that are due.
 
-A timer that is due is a system line in its chat, which the chat's agent answers. The line, and the
-row that knows of it, are written in one transaction, and the line has a unique key made of timer
-and due time: whenever the process dies, at the next start each due time was told of or is told of
-then, once. What the agent has not answered by then it answers after the restart, as it does people.
+A due timer becomes a system line in its chat, which the chat's agent answers. The line and the
+timer's changed row are written in one transaction, and the line has a unique key made of timer and
+due time. So each due time is reported exactly once, before or after a restart, whenever the process
+dies. If the agent has not answered a line before the restart, it answers after it, as it does with
+people's messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +20,9 @@ from nekro_core.timers.due import RECURRING, after_firing, due_text, rescheduled
 from nekro_core.timers.rows import TimerRows
 
 _AT_ONCE = 64
-"""Timers told of at one time: they share a commit."""
+"""Timers that are reported at the same time: they share a commit."""
 _STORE_PAUSE_S = 1.0
-"""How long until the store is tried again that could not write: a disk is full for minutes."""
+"""Pause before the next try when the store cannot write: a disk stays full for minutes."""
 
 
 class TimerNoteWriter(Protocol):
@@ -40,8 +41,8 @@ class TimerNoteWriter(Protocol):
 
 
 class TimerScheduler:
-    """One for all timers. ``wall`` counts seconds since 1970, ``look_s`` is how soon it is noticed
-    that somebody has set that clock."""
+    """Reports all timers. ``wall`` returns seconds since 1970. A change of that clock is noticed
+    within ``look_s`` seconds."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class TimerScheduler:
         self._seen = wall()
 
     async def live(self) -> None:
-        """Tell of what is due until cancelled."""
+        """Report due timers until cancelled."""
         while True:
             self._rows.news = anyio.Event()
             try:
@@ -73,7 +74,7 @@ class TimerScheduler:
                 await self._rows.news.wait()
 
     async def mend(self) -> None:
-        """Reckon the next times anew: at the start, and after the clock was put back."""
+        """Compute the next times anew, at the start and after the clock was put back."""
         now = self._wall()
         for row in self._rows.all():
             right = rescheduled(row, now)
@@ -81,7 +82,7 @@ class TimerScheduler:
                 await self._rows.keep(right)
 
     async def _look(self) -> float | None:
-        """Tell of what is due now. Returns how long to wait, None where there is nothing to."""
+        """Report the timers that are due now. Return how long to wait; None if none is waiting."""
         now = self._wall()
         if now < self._seen:
             await self.mend()
@@ -105,12 +106,12 @@ class TimerScheduler:
         following = self._rows.next_due()
         if following is None:
             return None
-        # Waits are by another clock than due times: that one may be set at any moment.
+        # Waits use the monotonic clock, due times the wall clock, which may be set at any moment.
         return min(max(following - self._wall(), 0.0), self._look_s)
 
     async def tell(self, row: TimerRow, now: float) -> None:
-        """Write the line of a row that is due, and with it what becomes of the row. Raises
-        `StoreUnavailable`: then neither was written."""
+        """Write the line of a due row together with the changed row. Raises `StoreUnavailable`;
+        then neither was written."""
         if self._rows.get(row.timer_id) is not row:
             return  # changed or forgotten a moment ago
         told = after_firing(row, now)

@@ -1,4 +1,4 @@
-"""What other rooms can do with timers: set, list, change and forget them."""
+"""The interface of timers for other rooms: set, list, change and delete them."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -27,19 +27,22 @@ from nekro_core.timers.scheduler import TimerNoteWriter, TimerScheduler
 from nekro_core.timers.settings import TimerSettings
 
 _FUTURE_S = 100 * 366 * 86_400.0
-"""No calendar has the times far beyond; one of them would make the list of its chat unreadable."""
+"""`datetime` cannot represent times far beyond; one such time would break the list of its chat."""
 _PAST_S = 60.0
-"""A time that is over for longer is a mistake, not now."""
+"""A time further in the past is taken for a mistake and refused."""
 _TITLE_CHARS = 200
 
 
 class TimerRefused(NekroError, ValueError):
-    """A timer that cannot be set, or that there is not. The message says why."""
+    """The timer cannot be set, or does not exist. The message says why."""
 
 
 class TimerService:
-    """Made by `open`; nothing is told of before `start`. A change is in force when it is made, and
-    kept when it was awaited; where it cannot be kept, `StoreError` is raised and it did not happen.
+    """Sets and changes timers. Made by `open`; no timer is reported before `start`.
+
+    A change is in force at once, and stored when the call returns. If it cannot be stored,
+    `StoreError` is raised and the change is undone. `set_once`, `clear` and `reword` store one row
+    after another, so an error may leave a part of their changes.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class TimerService:
         self._wall = wall
         self._begun = anyio.Event()
         self.timezone = timezone
-        """The zone of a recurring timer that names none; empty is the machine's."""
+        """The zone of a recurring timer that names none; empty means the machine's."""
 
     @classmethod
     @asynccontextmanager
@@ -70,7 +73,7 @@ class TimerService:
         timezone: str = "",
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Find what an earlier process left. ``wall`` counts seconds since 1970."""
+        """Load the stored timers. ``wall`` returns seconds since 1970."""
         settings = settings or TimerSettings()
         rows = TimerRows(store)
         await rows.load()
@@ -87,11 +90,11 @@ class TimerService:
             yield timers
 
     def now(self) -> float:
-        """Seconds since 1970, by the clock that timers go by."""
+        """Return seconds since 1970 by the clock that timers use."""
         return self._wall()
 
     def start(self) -> None:
-        """Tell of what is due, from now on."""
+        """Begin to report due timers."""
         self._begun.set()
 
     # ---- once
@@ -100,7 +103,7 @@ class TimerService:
         self, chat_key: ChatKey, due: float, text: str, *, temporary: bool = False
     ) -> TimerRow:
         """Wake a chat's agent at a time (seconds since 1970; 0 is now). A chat has one temporary
-        timer: the next takes its place. Raises `TimerRefused`."""
+        timer; a new one replaces it. Raises `TimerRefused`."""
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
@@ -116,14 +119,14 @@ class TimerService:
         return row
 
     def of_chat(self, chat_key: ChatKey) -> list[TimerRow]:
-        """A chat's timers that come once, by their times."""
+        """Return a chat's one-time timers, by their due times."""
         found = [
             row for row in self._rows.all() if row.kind != RECURRING and row.chat_key == chat_key
         ]
         return sorted(found, key=lambda row: row.due)
 
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
-        """Forget a chat's timers that come once: all, the temporary one, or the others."""
+        """Delete a chat's one-time timers: all, the temporary one, or the others."""
         found = [
             row
             for row in self.of_chat(chat_key)
@@ -134,7 +137,7 @@ class TimerService:
         return len(found)
 
     async def forget(self, chat_key: ChatKey, timer_id: str) -> bool:
-        """Forget one timer of a chat, whatever its kind; False where it has none of the id."""
+        """Delete one timer of a chat, of any kind. False if the chat has no timer of the id."""
         row = self._rows.get(timer_id)
         if row is None or row.chat_key != chat_key:
             return False
@@ -142,7 +145,7 @@ class TimerService:
         return True
 
     async def reword(self, made: Callable[[str], str]) -> int:
-        """Put other words in the place of those of all timers; how many were changed."""
+        """Replace text and title of every timer by ``made(...)``. Return how many changed."""
         changed = 0
         for row in self._rows.all():
             after = replace(row, text=made(row.text), title=made(row.title))
@@ -151,7 +154,7 @@ class TimerService:
                 changed += 1
         return changed
 
-    # ---- again and again
+    # ---- recurring
 
     async def create(
         self, chat_key: ChatKey, schedule: Schedule, text: str, *, title: str = ""
@@ -182,13 +185,13 @@ class TimerService:
         return row
 
     async def pause(self, timer_id: str) -> TimerRow:
-        """Tell no more of a recurring timer until `resume`. Raises `TimerRefused`."""
+        """Pause a recurring timer until `resume`. Raises `TimerRefused`."""
         row = replace(self._recurring(timer_id), state=PAUSED, due=0.0)
         await self._rows.keep(row)
         return row
 
     async def resume(self, timer_id: str) -> TimerRow:
-        """Tell of a recurring timer again, from now on. Raises `TimerRefused`."""
+        """Resume a paused recurring timer. Raises `TimerRefused`."""
         row = self._recurring(timer_id)
         if row.state == PAUSED:
             row = self._scheduled(replace(row, state=ACTIVE), schedule_of(row))
@@ -196,7 +199,7 @@ class TimerService:
         return row
 
     async def run_now(self, timer_id: str) -> TimerRow:
-        """Tell of a recurring timer at once, besides its times. Raises `TimerRefused`."""
+        """Report a recurring timer now, in addition to its times. Raises `TimerRefused`."""
         row = self._recurring(timer_id)
         await self._inbox.note(
             row.chat_key,
@@ -208,19 +211,19 @@ class TimerService:
         return self._rows.get(timer_id) or row
 
     async def delete(self, timer_id: str) -> bool:
-        """Forget a recurring timer; False where there is none."""
+        """Delete a recurring timer. False if there is none of the id."""
         row = self.get(timer_id)
         if row is not None:
             await self._rows.forget(row)
         return row is not None
 
     def get(self, timer_id: str) -> TimerRow | None:
-        """One recurring timer."""
+        """Return a recurring timer, or None."""
         row = self._rows.get(timer_id)
         return row if row is not None and row.kind == RECURRING else None
 
     def recurring(self, chat_key: ChatKey | None = None) -> list[TimerRow]:
-        """The recurring timers of a chat, or of all, in the order in which they were made."""
+        """Return the recurring timers of a chat, or of all chats, in the order of creation."""
         return [
             row
             for row in self._rows.all()

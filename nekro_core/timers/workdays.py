@@ -10,8 +10,9 @@ from loguru import logger
 
 
 class WorkdayMode(StrEnum):
-    """Every day; Monday to Friday; Saturday and Sunday; days on which people work in mainland
-    China, or rest there, public holidays and the weekends worked in exchange included."""
+    """The days on which a timer is due: every day; Monday to Friday; Saturday and Sunday; workdays
+    of mainland China; or its days off. China's public holidays count as days off, and the weekend
+    days that are worked in exchange count as workdays."""
 
     NONE = "none"
     MON_FRI = "mon_fri"
@@ -21,10 +22,10 @@ class WorkdayMode(StrEnum):
 
 
 def includes_day(mode: WorkdayMode, day: date) -> bool:
-    """Whether the mode has this day.
+    """Whether the mode includes this day.
 
-    China's holidays are decreed each autumn for the year to come. Of a year that the installed
-    ``chinesecalendar`` does not know yet, Monday to Friday are taken for workdays.
+    China's holidays are announced each autumn for the next year. For a year that the installed
+    ``chinesecalendar`` does not know yet, Monday to Friday count as workdays.
     """
     match mode:
         case WorkdayMode.NONE:
@@ -40,7 +41,7 @@ def includes_day(mode: WorkdayMode, day: date) -> bool:
 
 
 def _is_worked_in_china(day: date) -> bool:
-    # Loaded when the first timer asks: tables of twenty years that most bots never need.
+    # Imported when first needed: it has tables of twenty years that most bots never use.
     calendar: Any = importlib.import_module("chinese_calendar")
     try:
         return bool(calendar.is_workday(day))

@@ -1,4 +1,4 @@
-"""What people read, in the languages of the people: one table of sentences for each."""
+"""The sentences that people read, with one table for each language."""
 
 from nekro_core.chat.catalogue.catalogue import (
     LANGUAGES,

@@ -9,7 +9,7 @@ from typing import Any, Self
 from nekro_core.chat.catalogue.languages import I18nDict, SupportedLang
 
 LANGUAGES = ("en", "zh", "ja")
-"""The languages of a catalogue. The first one is used for every language that is not among them."""
+"""The languages of a catalogue. The first one is used in place of all other languages."""
 
 
 class Catalogue:
@@ -27,8 +27,8 @@ class Catalogue:
         """Read a catalogue.
 
         Args:
-            folder: Has a file ``en.toml`` and so on for each language; without it the core's own
-                sentences are read. An adapter passes ``files(__package__) / "texts"``.
+            folder: The folder with a file for each language (``en.toml``); None for the core's own
+                sentences. An adapter passes ``files(__package__) / "texts"``.
 
         Returns:
             The catalogue.
@@ -57,7 +57,7 @@ class Catalogue:
             The sentence.
 
         Raises:
-            KeyError: There is no such sentence, or a placeholder has no value: a mistake of the
+            KeyError: There is no such sentence, or a placeholder has no value: a fault in the
                 program.
         """
         tag = language.replace("_", "-").partition("-")[0].lower()
@@ -94,8 +94,8 @@ class Catalogue:
 
 
 def language_of(texts: Iterable[str]) -> str:
-    """``ja`` where one of the texts has kana, else ``zh`` where one has Chinese characters, else
-    ``en``. Chinese and Japanese share characters, so a few texts tell more than one."""
+    """Return ``ja`` if one of the texts has kana, else ``zh`` if one has Chinese characters, else
+    ``en``. Chinese and Japanese share characters, so several texts are better than one."""
     found = ""
     for text in texts:
         if any("\u3041" <= character <= "\u30ff" for character in text):
@@ -109,11 +109,11 @@ def preferred(accept_language: str) -> str:
     """Choose the language that a browser wants.
 
     Args:
-        accept_language: An ``Accept-Language`` header (RFC 9110, section 12.5.4); empty where it
-            has none.
+        accept_language: An ``Accept-Language`` header (RFC 9110, section 12.5.4); empty if the
+            request has none.
 
     Returns:
-        The best of `LANGUAGES`, the first one where none is wanted.
+        The best of `LANGUAGES`; the first one if the header names none of them.
     """
     choices: list[tuple[float, int, str]] = []
     for position, entry in enumerate(accept_language.split(",")[:32]):

@@ -7,7 +7,7 @@ I18nDict = dict[str, str]
 
 
 class SupportedLang(StrEnum):
-    """The languages that people are shown."""
+    """The languages in which texts are shown to people."""
 
     ZH_CN = "zh-CN"
     EN_US = "en-US"
@@ -15,7 +15,7 @@ class SupportedLang(StrEnum):
 
 
 def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: N803 - as plugins write it
-    """One text in its languages.
+    """Build a text in several languages.
 
     Args:
         zh_CN: The Chinese text.
@@ -30,11 +30,11 @@ def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: 
 
 
 def get_text(text: I18nDict | str | None, default: str, lang: str = SupportedLang.EN_US) -> str:
-    """The text in a language, else in English, else ``default``.
+    """Get the text in a language, else in English, else ``default``.
 
     Args:
-        text: Texts by BCP 47 tag; a plain text is given back as it is.
-        default: What is given where there is neither.
+        text: Texts by BCP 47 tag; a plain text is returned as it is.
+        default: What is returned if there is neither.
         lang: A BCP 47 tag.
 
     Returns:

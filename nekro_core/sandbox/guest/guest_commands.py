@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PIECE = 65536
 _SPILL_BYTES = 16 * 1024 * 1024
 _GRACE_S = 0.05
-"""After a command's own process ended: time to read the last output of its descendants."""
+"""Seconds to wait for the last output of descendants after a command's own process ended."""
 _TIMED_OUT = 124
 
 

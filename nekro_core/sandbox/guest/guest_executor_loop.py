@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _STACK = 512 * 1024
 _REST_S = 0.02
-"""Between two reads of a background process's output, which is thrown away."""
+"""Seconds between two reads of a background process's output, which is thrown away."""
 
 
 class Executor:

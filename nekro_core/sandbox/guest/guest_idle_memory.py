@@ -1,8 +1,8 @@
 """Measures the memory of an idle box, and frees some of it.
 
-Half a second after its last use an idle box has no process but the supervisor. After a longer time
-the supervisor restarts itself with `os.execv`, which frees a third of its memory. Its process id,
-limits, seccomp filter and descriptors stay the same.
+Half a second after its last use a box with nothing to keep has no process but the supervisor's.
+After a longer time the supervisor restarts itself with `os.execv`, which frees a third of its
+memory. Its process id, limits, seccomp filter and descriptors stay the same.
 """
 
 from __future__ import annotations

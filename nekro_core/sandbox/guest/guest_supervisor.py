@@ -31,9 +31,9 @@ _PRELOAD = (
 """2.5 MB of each box. Everything that replies may need (`asyncio` with `ssl` alone is 3 MB) was
 8 MB more, and saved a run that needs it at most 20 ms."""
 _LET_GO_MS = 500
-"""After the last event a box frees what it has ready."""
+"""Milliseconds without an event after which a box frees what it keeps ready."""
 _LOOK_MS = 5000
-"""Between two measurements of the memory that background commands use."""
+"""Milliseconds between two measurements of a box with background commands."""
 
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER, wire.UNWIND)
 _STREAM_BUFFER = 1024 * 1024
