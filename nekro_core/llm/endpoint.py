@@ -1,7 +1,7 @@
 """Asks an OpenAI-compatible model over HTTP: one request, and the events of its response.
 
-It uses httpx alone. The openai SDK takes half a second of processor time to import and 40 MB of
-memory, and this one request was all that was used of it. See docs/decisions/0031.
+It uses only httpx. The openai SDK takes half a second of processor time to import and 40 MB of
+memory, and the bot used only this one request of it. See docs/decisions/0031.
 """
 
 import json
@@ -55,7 +55,7 @@ class AttemptFailed(NekroError):
 
 @dataclass(slots=True)
 class RequestAttempt:
-    """What one attempt has brought so far. ``reason`` is the provider's word for why the reply
+    """What has arrived in one attempt so far. ``reason`` is the provider's word for why the reply
     ended; ``done`` says whether the end mark has arrived."""
 
     request: ChatRequest
@@ -70,12 +70,12 @@ class RequestAttempt:
 
     @property
     def begun(self) -> bool:
-        """Whether anything has arrived that must be paid for."""
+        """Whether any paid part of the reply has arrived."""
         return bool(self.characters or self.thought_characters or self.call_characters)
 
     @property
     def room(self) -> int:
-        """Characters that may still arrive. A model that never ends is cut off as by its own
+        """Characters that may still arrive. A reply that never ends is cut as by the model's own
         limit."""
         bound = max(_LEAST_BOUND, self.request.max_tokens * _CHARACTERS_PER_TOKEN)
         taken = self.characters + self.thought_characters + self.call_characters
@@ -98,14 +98,14 @@ class RequestAttempt:
 
 
 _AFTER_STOP_S = 5.0
-"""Seconds to wait for the usage after the last words."""
+"""Seconds to wait for the usage after the last text."""
 _AFTER_DONE_S = 0.5
 """Seconds to wait for the end of the body after the end mark."""
 _MAX_BODY = 4_000_000
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
-"""For a Unix socket, no connection is kept: llama.cpp's server sometimes closes an idle one just
-when it is used again (once in 50 requests on a busy machine), and a new one costs nothing."""
+"""For a Unix socket, connections are not reused: llama.cpp's server sometimes closes an idle one
+just when it is used again (once in 50 requests on a busy machine), and a new one costs nothing."""
 
 
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
@@ -133,7 +133,7 @@ class _Declined(NekroError):
 
 
 class ModelEndpoint:
-    """Connections to one address, or to a Unix ``socket``."""
+    """A client for one address, or for a Unix ``socket``."""
 
     def __init__(
         self,
@@ -153,13 +153,13 @@ class ModelEndpoint:
                 "Accept": "application/json",
                 "User-Agent": f"nekro-core/{__version__}",
             },
-            # A socket of our own is reached without the proxy of the environment.
+            # The embedded model's socket is reached without the environment's proxy.
             transport=httpx.AsyncHTTPTransport(uds=str(socket), limits=_ONCE) if socket else None,
             proxy=settings.proxy or None,
             limits=_LIMITS,
             follow_redirects=socket is None,
-            # The times of a reply are checked below: one deadline spans attempts, thoughts and
-            # words.
+            # The time limits of a reply are checked below: one deadline covers attempts, thoughts
+            # and text.
             timeout=httpx.Timeout(None, connect=settings.connect_s),
         )
 
@@ -172,8 +172,8 @@ class ModelEndpoint:
     ) -> AsyncGenerator[Event, None]:
         """The events of one response. Each is awaited no longer than the settings allow.
 
-        The caller keeps ``attempt`` up to date, which says how far the reply is. An error after the
-        end of the reply is ignored, since its words are complete. Raises `AttemptFailed`.
+        The caller updates ``attempt``, which says how much of the reply has arrived. An error after
+        the end of the reply is ignored, since its text is complete. Raises `AttemptFailed`.
         """
         begin_by = min(deadline, self._clock() + self._settings.first_token_s)
         try:

@@ -1,4 +1,5 @@
-"""Pictures and sound for a model: OpenAI-style parts, checked before they are sent.
+"""Text, pictures and sound for a model: reads OpenAI-style parts and checks them before they are
+sent.
 
 Source: the ``content`` array of the Chat Completions API (``text``, ``image_url``,
 ``input_audio``).
@@ -15,7 +16,7 @@ from nekro_core.system.errors import NekroError
 
 MAX_PARTS = 32
 MAX_MEDIUM_BYTES = 20 * 1024 * 1024
-"""Of one decoded picture or sound: what the large providers accept in one request."""
+"""Most bytes of one decoded picture or sound: what the large providers accept in one request."""
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?P<rest>[^,]*),", re.ASCII)
 _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
@@ -27,15 +28,15 @@ _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
 
 
 class ContentError(NekroError, ValueError):
-    """A part is not what models take. Says which part, what came and what was expected."""
+    """Models do not take a part. The text says which part, its value and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """Words.
+    """Text.
 
     Attributes:
-        text: The words.
+        text: The text.
     """
 
     text: str
@@ -73,7 +74,7 @@ Content = TextContent | ImageContent | AudioContent
 
 
 def contents(value: Any) -> tuple[Content, ...]:
-    """Read parts: a list of them, one alone, or a message object that holds them as ``content``.
+    """Read parts: a list, a single part, or a message object with ``content``.
 
     Raises `ContentError`.
     """

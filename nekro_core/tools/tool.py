@@ -1,4 +1,4 @@
-"""The description of a tool. Its stub, its schema and its validation are made from it."""
+"""Describes a tool. Its stub, its schema and its validation are made from the description."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +22,7 @@ class ToolKind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Whether the model is told of a tool: at once, when it searches, or never."""
+    """When the model sees a tool: at once, when it searches, or never."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"
@@ -40,12 +40,12 @@ REQUIRED: Any = _Required()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter as the model sees it; the context parameter is never among them.
+    """One parameter as the model sees it; the context parameter is left out.
 
-    ``annotation`` is the live type that arguments are converted to (`Any` where the author gave
-    none), ``type_text`` how it is written in the stub, ``schema`` its JSON Schema. ``convert``
-    makes a value of that type from what came, or raises `pydantic.ValidationError`. A
-    ``variadic`` parameter is ``*args``, or ``**kwargs`` where it is ``keyword_only`` too.
+    ``annotation`` is the type that arguments are converted to (`Any` where the author gave none),
+    ``type_text`` its text in the stub, ``schema`` its JSON Schema. ``convert`` converts an argument
+    to that type, or raises `pydantic.ValidationError`. A ``variadic`` parameter is ``*args``, or
+    ``**kwargs`` where it is ``keyword_only`` too.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Parameter:
 class Example:
     """A worked example from a tool's documentation: what a person says, and the code that answers.
 
-    ``language`` is ``en``, ``zh`` or ``ja``, told from the script of ``says``.
+    ``language`` is ``en``, ``zh`` or ``ja``, by the script of ``says``.
     """
 
     says: str
@@ -80,14 +80,14 @@ class Example:
 class Tool:
     """One function that the AI may call.
 
-    ``name`` is what the author calls it, ``python_name`` its function's own name, ``module`` the
-    plugin's short name (the tool is always reachable as ``module.python_name``), ``owner`` the
-    plugin's key. ``handler`` takes the context first, then the parameters. ``where`` is
-    ``file:line`` for messages to its author. ``timeout_s`` bounds one call. One that does without
-    ``needs_chat`` is also offered where there is no chat, one that is not ``for_small_models`` is
-    not offered to a model that cannot work with what a call gives back. ``adapters`` are those
-    in whose chats it is offered; none means all. ``sleep_brief`` says what its plugin is for,
-    where the plugin sleeps until one of its tools is searched for.
+    ``name`` is the author's name for it, ``python_name`` the name of its function, ``module`` the
+    plugin's short name (``module.python_name`` always works), ``owner`` the plugin's key.
+    ``handler`` takes the context first, then the parameters. ``where`` is ``file:line`` for
+    messages to its author. ``timeout_s`` bounds one call. A tool without ``needs_chat`` is also
+    offered where there is no chat. One without ``for_small_models`` is not offered to a model that
+    cannot work with the results of calls. ``adapters`` are those in whose chats it is offered; none
+    means all. ``sleep_brief`` says what its plugin is for, if the plugin sleeps until a search
+    finds one of its tools.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Which tools fit a wish, and how a model is told that there are more.
+"""Searches for the tools that fit a request, and lists the tools that a prompt does not show.
 
 ::
 
@@ -11,8 +11,8 @@
     summaries.py  the lines by which a prompt tells of deferred tools
     search.py     the deferred tools of a set, and the search over them
 
-Nothing here is particular to a tool: what ranks one is its name, its description, and the lexicon,
-which is about the world that chats talk of.
+The code knows no particular tool. A tool is ranked by its name, its description and the lexicon,
+which covers the topics of chats.
 """
 
 from nekro_core.tools.discovery.index import SearchHit, ToolIndex

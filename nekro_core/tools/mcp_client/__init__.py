@@ -1,4 +1,5 @@
-"""MCP servers whose tools the bot uses: ``data/mcp.json``, in the form that other programs read.
+"""Uses the tools of the MCP servers in ``data/mcp.json``, a file in the form that other programs
+use.
 
 ::
 
@@ -13,10 +14,10 @@
     depth_limit.py    messages that are nested too deeply, cut
     results.py        what a call gave
 
-What a server sends is data of a stranger: bounded in length and number, told to the model as a
-result and never as an instruction. Its secrets stay in the bot: neither tools nor results nor the
-log hold them. The package ``mcp`` takes a second to import, so only `connection` and what is below
-it do, when there is a server.
+A server's data is untrusted. It is bounded in length and number, and the model gets it as a result
+and never as an instruction. A server's secrets stay in the bot: tools, results and the log do not
+contain them. The package ``mcp`` takes a second to import. So only `connection` and the modules
+below it import it, when there is a server.
 """
 
 from nekro_core.tools.mcp_client.servers import McpServers, read_states, server_status_lines
