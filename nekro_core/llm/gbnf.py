@@ -1,7 +1,7 @@
 """Builds grammars for constrained decoding from a small tree of rules, and writes them as GBNF.
 
-GBNF is the notation of llama.cpp (its ``grammars/README.md``). Rules are values, so that a test can
-walk a grammar as well as a model's server get its text.
+GBNF is the notation of llama.cpp (its ``grammars/README.md``). Rules are values: a test can walk
+them, and `render` writes them as text for a model's server.
 """
 
 import re

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ToolKind(StrEnum):
-    """What a call does to the turn (ARCHITECTURE: what each kind of tool does to the turn)."""
+    """What a call does to the turn (docs/plugins.md describes the four kinds)."""
 
     TOOL = "tool"
     AGENT = "agent"
