@@ -207,7 +207,7 @@ class Host(Protocol):
             message: The message.
 
         Raises:
-            StoreUnavailable: Nothing was kept.
+            StoreUnavailable: Nothing was stored.
         """
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
@@ -234,7 +234,7 @@ class Host(Protocol):
             said: The new words.
 
         Raises:
-            StoreUnavailable: Nothing was kept.
+            StoreUnavailable: Nothing was stored.
         """
 
     async def instance_of(self, adapter: str, account: str) -> str:

@@ -25,7 +25,7 @@ class MediaKeeper(Protocol):
             expect: The kind that it must have; empty for the kind that its name claims.
 
         Returns:
-            The kept medium, or one with a ``problem``.
+            The stored medium, or one with a ``problem``.
         """
 
     async def keep_url(
@@ -40,7 +40,7 @@ class MediaKeeper(Protocol):
             expect: As for `keep_bytes`.
 
         Returns:
-            The kept medium, or one with a ``problem``.
+            The stored medium, or one with a ``problem``.
         """
 
 

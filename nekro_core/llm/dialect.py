@@ -21,7 +21,7 @@ from nekro_core.llm.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Which optional fields an endpoint takes. It is learned from refusals and then kept."""
+    """Which optional fields an endpoint takes. It is learned from refusals and then remembered."""
 
     asks_usage: bool = True
     limit_field: str = "max_tokens"
@@ -122,5 +122,6 @@ def _encode_part(part: Part) -> dict[str, Any]:
 
 
 def _sendable(text: str) -> str:
-    # Lone surrogates come from chats and are not UTF-8. One such character must not cost a reply.
+    # Lone surrogates come from chats and are not UTF-8. One such character must not make a request
+    # fail.
     return text.encode("utf-8", "replace").decode()

@@ -15,7 +15,7 @@ from nekro_core.llm.function_calls import FunctionCallDelta
 from nekro_core.system.errors import NekroError
 
 MAX_LINE = 4_000_000
-"""Longest line in characters. A reply of 1 MB fits; an endless line does not fill the memory."""
+"""Longest line in characters. A reply of 1 MB fits, and an endless line cannot fill the memory."""
 
 
 class StreamDecodeError(NekroError):
@@ -24,21 +24,21 @@ class StreamDecodeError(NekroError):
 
 @dataclass(frozen=True, slots=True)
 class ContentEvent:
-    """More of the reply."""
+    """The next text of the reply."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningEvent:
-    """More of the model's thoughts before its reply."""
+    """The next text of the model's thoughts before its reply."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalEvent:
-    """The model says that it declines."""
+    """The next text of the model's refusal."""
 
     text: str
 
@@ -84,7 +84,8 @@ Event = (
 
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
-    """Events from the bytes of a response, which is read to its end; nothing follows `DoneEvent`.
+    """Decode the bytes of a response into events. It is read to its end; no event follows
+    `DoneEvent`.
 
     Raises `StreamDecodeError`.
     """
@@ -92,7 +93,7 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
     async for line in _lines(chunks):
         field, _, value = line.partition(":")
         if field != "data":
-            continue  # comments keep a connection alive; other fields say nothing of use
+            continue  # comments only keep a connection alive; other fields are not needed
         data = value.strip()
         if data == "[DONE]":
             done = True
@@ -110,7 +111,7 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
 
 
 def parse_chunk(chunk: dict[str, Any]) -> list[Event]:
-    """The events of one chunk, in order: failure, words, calls, stop, cost."""
+    """The events of one chunk, in order: error, text, calls, finish, usage."""
     if error := chunk.get("error"):
         return [ErrorEvent(error)]
     events: list[Event] = []

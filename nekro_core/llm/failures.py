@@ -1,4 +1,4 @@
-"""Turns a provider's error into the error that says whose fault it is."""
+"""Turns a provider's error into a `ModelError`, whose class says whose fault it is."""
 
 import re
 from typing import Any
@@ -22,7 +22,7 @@ class Redactor:
     """Makes a provider's message fit for a log: one line, bounded, without the key."""
 
     def __init__(self, *secrets: str) -> None:
-        # A short "key" such as "none" would blank ordinary words.
+        # A short "key" such as "none" would remove ordinary words.
         self._secrets = tuple(secret for secret in secrets if len(secret) >= 8)
 
     def __call__(self, text: str) -> str:
@@ -116,7 +116,7 @@ def status_of(body: Any) -> int | None:
 
 def parse_retry_after(value: str | None) -> float | None:
     """Seconds from a ``Retry-After`` header."""
-    # A date is allowed too (RFC 9110, 10.2.3); nobody sends one to an API client.
+    # A date is allowed too (RFC 9110, 10.2.3), but providers do not send one to an API client.
     try:
         seconds = float(value) if value is not None else -1.0
     except ValueError:

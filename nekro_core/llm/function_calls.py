@@ -1,10 +1,10 @@
 """Assembles function calls from the pieces of a stream.
 
 Source: ``choices[].delta.tool_calls`` of the chat completion chunk object of the OpenAI API
-reference. Endpoints differ: pieces of several calls are mixed or not, the index is missing or the
-same for every call, the id or the name is repeated in every piece, arguments are a JSON object and
-not its text. All of that is read. Arguments that are not strict JSON are not guessed: their call
-gets a ``problem`` and is not carried out.
+reference. Endpoints differ: pieces of several calls may be mixed, the index may be missing or the
+same for every call, the id or the name may be repeated in every piece, and arguments may be a JSON
+object instead of its text. All of that is read. Arguments that are not strict JSON are not guessed:
+their call gets a ``problem`` and is not carried out.
 """
 
 import json
@@ -15,7 +15,7 @@ from nekro_core.llm.model import FunctionCall
 from nekro_core.system.errors import NekroError
 
 MAX_CALLS = 256
-"""Calls of one reply. A model that makes more repeats itself."""
+"""Most calls of one reply. A model that makes more is repeating itself."""
 _SHOWN = 200
 """Characters of unreadable arguments that the problem quotes."""
 
@@ -26,7 +26,7 @@ class TooManyFunctionCalls(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCallDelta:
-    """A piece of a call, as one chunk has it. A field that is missing is ``None`` or empty."""
+    """A piece of a call, from one chunk. A missing field is ``None`` or empty."""
 
     index: int | None = None
     call_id: str = ""
@@ -38,7 +38,7 @@ class FunctionCallDelta:
 
 @dataclass(slots=True)
 class _Begun:
-    """A call of which something has arrived."""
+    """A call that has begun to arrive."""
 
     index: int | None
     call_id: str
@@ -52,14 +52,14 @@ class _Begun:
 
 
 class FunctionCallAssembler:
-    """The calls of one reply."""
+    """Collects the calls of one reply."""
 
     def __init__(self) -> None:
         self._begun: list[_Begun] = []
         self._last: _Begun | None = None
 
     def feed(self, piece: FunctionCallDelta) -> None:
-        """Take a piece. Raises `TooManyFunctionCalls`."""
+        """Add a piece. Raises `TooManyFunctionCalls`."""
         call = self._call_of(piece)
         self._last = call
         call.call_id = call.call_id or piece.call_id
@@ -70,10 +70,11 @@ class FunctionCallAssembler:
         call.whole = call.whole or piece.whole
 
     def finish(self, *, cut: str = "") -> tuple[FunctionCall, ...]:
-        """All calls, in the order of their numbers, or else of their beginnings.
+        """Return all calls, in the order of their indexes; calls without one keep the order of
+        arrival.
 
-        ``cut`` says why the reply ended too early: its last call, and one without any arguments,
-        may then be half of what was meant.
+        ``cut`` says why the reply ended too early. Then its last call, and any without arguments,
+        may be incomplete and get a ``problem``.
         """
         ids: set[str] = set()
         calls = []
@@ -100,10 +101,10 @@ class FunctionCallAssembler:
         return tuple(calls)
 
     def _call_of(self, piece: FunctionCallDelta) -> _Begun:
-        """The call of a piece, a new one if it belongs to none yet."""
+        """The call that a piece belongs to, or a new one."""
         for call in self._begun:
             if piece.index is not None:
-                # Some number every call 0 and tell them apart only by their ids.
+                # Some endpoints give every call the index 0; only the ids differ.
                 same = call.index == piece.index and not (
                     piece.call_id and call.call_id and piece.call_id != call.call_id
                 )

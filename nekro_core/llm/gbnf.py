@@ -1,7 +1,7 @@
-"""Grammars for constrained decoding: a small tree of rules, written out as GBNF.
+"""Builds grammars for constrained decoding from a small tree of rules, and writes them as GBNF.
 
-GBNF is the notation of llama.cpp (its ``grammars/README.md``). Rules are values, so a grammar can
-be walked by a test as well as printed for a model's server.
+GBNF is the notation of llama.cpp (its ``grammars/README.md``). Rules are values: a test can walk
+them, and `render` writes them as text for a model's server.
 """
 
 import re
@@ -38,21 +38,21 @@ class CharacterRange:
 
 @dataclass(frozen=True, slots=True)
 class SequenceRule:
-    """One after another."""
+    """The parts one after another."""
 
     parts: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRule:
-    """One of these."""
+    """Any one of the options."""
 
     options: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatRule:
-    """The same again, ``least`` to ``most`` times."""
+    """A rule repeated ``least`` to ``most`` times."""
 
     rule: "Rule"
     least: int
@@ -61,7 +61,7 @@ class RepeatRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleRef:
-    """A rule by its name."""
+    """A reference to a named rule."""
 
     name: str
 
@@ -70,13 +70,13 @@ Rule = LiteralText | CharacterRange | SequenceRule | ChoiceRule | RepeatRule | R
 
 
 def seq(*parts: Rule | str) -> Rule:
-    """One after another; a plain string stands for itself."""
+    """The parts one after another; a plain string matches itself."""
     rules = tuple(LiteralText(part) if isinstance(part, str) else part for part in parts)
     return rules[0] if len(rules) == 1 else SequenceRule(rules)
 
 
 def choice(*options: Rule | str) -> Rule:
-    """One of these; a plain string stands for itself."""
+    """Any one of the options; a plain string matches itself."""
     rules = tuple(LiteralText(option) if isinstance(option, str) else option for option in options)
     return rules[0] if len(rules) == 1 else ChoiceRule(rules)
 
@@ -87,7 +87,7 @@ def optional(rule: Rule | str) -> Rule:
 
 
 def render(rules: Mapping[str, Rule]) -> str:
-    """The GBNF text of named rules, ``root`` among them. Raises `GrammarError`."""
+    """Write named rules, which include ``root``, as GBNF. Raises `GrammarError`."""
     if "root" not in rules:
         raise GrammarError("a grammar needs a rule named 'root'")
     for name in rules:

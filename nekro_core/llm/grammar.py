@@ -1,9 +1,9 @@
-"""A grammar from tools' signatures: whatever it lets a model write parses and calls real tools.
+"""Builds a grammar from tools' signatures. All text that it allows parses and calls existing tools.
 
-The language is a small part of Python: one to a few calls, a line each, with literals as
-arguments. Every required argument is there, none comes twice, each has the JSON type that its
-parameter's schema asks for. Bounds keep a small model that loses its thread from writing for
-ever; they are part of the grammar, so what is cut by them still parses.
+The language is a small part of Python: a few calls, a line each, with literals as arguments. Every
+required argument is present, none is repeated, and each has the JSON type of its parameter's
+schema. Bounds stop a confused small model that would write for ever. They are part of the grammar,
+so bounded text still parses.
 """
 
 import json
@@ -26,7 +26,7 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Parameter
 
 MAX_CALLS = 4
-"""Calls of one reply: more is a model repeating itself."""
+"""Most calls of one reply; a model that makes more is repeating itself."""
 MAX_TEXT = 400
 """Characters of one string literal."""
 MAX_INNER_TEXT = 60
@@ -58,12 +58,13 @@ _SHARED: Mapping[str, Rule] = {
 
 
 def call_grammar(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> str:
-    """GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` for none."""
+    """GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` without
+    tools."""
     return render(call_rules(tools, max_calls=max_calls))
 
 
 def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dict[str, Rule]:
-    """The same as rules."""
+    """The rules of `call_grammar`."""
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
     rules: dict[str, Rule] = {
@@ -78,17 +79,18 @@ def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dic
 
 
 class _Written(Enum):
-    """What stands in the parentheses so far, which decides how the next argument may begin."""
+    """What the argument list holds so far. It decides how the next argument may begin."""
 
     NOTHING = "n"
     POSITIONAL = "p"
     NAMED = "k"
     NOTHING_BUT_SKIPPED = "s"
-    """Nothing, yet an optional argument was left out: what comes must be named."""
+    """Nothing, but an optional argument was left out: the next one must be named."""
 
 
 class _Arguments:
-    """The rules of one argument list: one for each place in the signature and way to get there."""
+    """The rules of one argument list: one for each place in the signature and each state before
+    it."""
 
     def __init__(self, prefix: str, parameters: Sequence[Parameter]) -> None:
         self.rules: dict[str, Rule] = {}
@@ -120,22 +122,22 @@ class _Arguments:
 
 
 class _Values:
-    """Literals of one parameter's schema, whose ``$defs`` its references are looked up in.
+    """The rules for literals of one parameter's schema. References are looked up in its ``$defs``.
 
-    Each repetition gets a rule of its own: llama.cpp writes repetitions out, and nested in one
-    rule their bounds would multiply to more than it takes.
+    Each repetition becomes a separate rule: llama.cpp expands repetitions, and nested in one rule
+    their bounds would multiply beyond its limit.
     """
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self._name = name
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self.rules: dict[str, Rule] = {}
-        # Its name is taken first: those of its parts are counted from it.
+        # The name is taken first, since the names of its parts count the rules.
         self.rules[name] = LiteralText("")
         self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 
     def _rule(self, schema: Mapping[str, Any], depth: int, longest: int) -> Rule:
-        """Python literals of the values that a JSON Schema describes."""
+        """The rule for Python literals of the values that a JSON Schema describes."""
         if depth > MAX_DEPTH:
             return RuleRef("scalar")
         if "$ref" in schema:
@@ -156,7 +158,7 @@ class _Values:
         match schema.get("type"):
             case "string":
                 most = min(schema.get("maxLength", longest), longest)
-                # A small model that writes "" has lost its thread.
+                # An empty string is an error of a small model, so it is not offered.
                 return self._text(min(max(schema.get("minLength", 1), 1), most), most)
             case "integer":
                 return _POSITIVE if _least(schema) >= 1 else seq(_sign(schema), RuleRef("natural"))
@@ -184,7 +186,7 @@ class _Values:
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Rule:
         if properties := schema.get("properties"):
-            # In their order and all of them: a record of known fields is cheap to write in full.
+            # All properties, in order: a record of known fields is cheap to write in full.
             pairs = [
                 seq(f"{_literal(name)}: ", self._rule(each, depth + 1, MAX_INNER_TEXT))
                 for name, each in properties.items()
@@ -217,7 +219,7 @@ def _sign(schema: Mapping[str, Any]) -> Rule:
 
 
 def _least(schema: Mapping[str, Any]) -> float:
-    """What an integer of this schema is at least; the tool's own check knows the rest."""
+    """The lower bound of an integer, as far as the sign needs it; the tool checks the rest."""
     if "minimum" in schema:
         return float(schema["minimum"])
     return float(schema.get("exclusiveMinimum", -2)) + 1

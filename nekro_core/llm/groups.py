@@ -1,4 +1,5 @@
-"""Further models that an operator names for plugins (``NEKRO_MODELS__<name>__*``)."""
+"""The settings of further models that an operator names for plugins
+(``NEKRO_MODELS__<name>__*``)."""
 
 from typing import Literal
 
@@ -8,7 +9,7 @@ from nekro_core.llm.settings import LLMSettings
 
 
 class ModelGroupSettings(LLMSettings):
-    """One endpoint under a name that plugins ask for: ``NEKRO_MODELS__DRAW__BASE_URL``."""
+    """One endpoint with a name that plugins use: ``NEKRO_MODELS__DRAW__BASE_URL``."""
 
     type: Literal["chat", "embedding", "draw"] = "chat"
     """What the model is for."""

@@ -1,4 +1,4 @@
-"""Replaces pictures and sound in a prompt by notes, for models that cannot see or hear."""
+"""Replaces pictures and sound in a prompt by notes, for models that do not take them."""
 
 from dataclasses import replace
 

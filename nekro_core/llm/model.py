@@ -1,4 +1,4 @@
-"""The contract of a chat model: messages in, a stream of text and function calls out.
+"""Defines a chat model: it takes messages, and returns a stream of text and function calls.
 
 Errors (``retryable`` says whether the same request may succeed later)::
 
@@ -21,13 +21,13 @@ from nekro_core.system.errors import NekroError
 
 
 class ModelError(NekroError):
-    """The root of what a model raises; the message is for an operator and holds no secret."""
+    """The base class of a model's errors. The message is for an operator and holds no secret."""
 
     retryable = False
 
 
 class KeyRejected(ModelError):
-    """The provider does not take the key."""
+    """The provider refuses the key."""
 
 
 class QuotaExceeded(ModelError):
@@ -35,8 +35,8 @@ class QuotaExceeded(ModelError):
 
     Args:
         message: For an operator; without secrets.
-        retry_after_s: Seconds after which the provider says to ask again; None where it did not
-            say.
+        retry_after_s: Seconds after which the provider allows the next request; None where it did
+            not say.
     """
 
     retryable = True
@@ -66,7 +66,7 @@ class ReplyBroken(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Words."""
+    """Text."""
 
     text: str
 
@@ -103,11 +103,11 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCall:
-    """The model calls a function.
+    """A call of a function by the model.
 
-    ``call_id`` is the provider's, or made where it gave none; it is unique in its reply.
-    ``written`` are the arguments as they arrived, ``arguments`` what they mean. A call with a
-    ``problem`` must not be carried out: its arguments cannot be read, or it did not arrive whole.
+    ``call_id`` is the provider's, or made up where it gave none; it is unique in its reply.
+    ``written`` is the text of the arguments as it arrived, ``arguments`` the parsed values. A call
+    with a ``problem`` must not be carried out: its arguments cannot be parsed, or it is incomplete.
     """
 
     call_id: str
@@ -119,8 +119,8 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message of a prompt. ``calls`` are those that an assistant's message made; a message of
-    role ``tool`` answers the call with the id ``answers`` and holds words alone."""
+    """One message of a prompt. ``calls`` are the calls in an assistant's message. A message of role
+    ``tool`` answers the call with the id ``answers`` and holds only text."""
 
     role: Literal["system", "user", "assistant", "tool"]
     parts: tuple[Part, ...]
@@ -129,7 +129,7 @@ class PromptMessage:
 
     @classmethod
     def of(cls, role: Literal["system", "user", "assistant"], text: str) -> "PromptMessage":
-        """A message of words alone."""
+        """Make a message of text alone."""
         return cls(role, (TextPart(text),))
 
 
@@ -138,10 +138,9 @@ class ChatRequest:
     """One request. ``grammar`` is GBNF and reaches only models whose profile takes one.
 
     ``functions`` are offered to the model, which may call several of them in one reply; they are
-    for models whose profile takes functions.
-    Requests with the same ``cache_key`` begin alike; a model of our own keeps what it read for one
-    apart from what it read for another. ``chat`` is the key of the chat that a turn asks for, for
-    whoever hears of requests on the way; no model is told.
+    for models whose profile takes functions. Requests with the same ``cache_key`` begin alike; the
+    embedded model caches prompts by it. ``chat`` is the key of the turn's chat. It is for code that
+    observes requests and is not sent to a model.
     """
 
     messages: tuple[PromptMessage, ...]
@@ -153,19 +152,20 @@ class ChatRequest:
     functions: tuple[Function, ...] = ()
     chat: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the provider's own for this request alone; they go before everything else."""
+    """Provider-specific fields for this request alone; they override all other fields except
+    ``grammar``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """The next words of the reply."""
+    """The next text of the reply."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
-    """What the request cost, in tokens. ``estimated`` where the provider did not say."""
+    """The tokens of a request. ``estimated`` where the provider did not count them."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -174,21 +174,21 @@ class RequestUsage:
 
     @property
     def tokens(self) -> int:
-        """All of them."""
+        """Prompt and completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million tokens cost, in the operator's currency. ``cached`` are those of a prompt that
-    the provider had read before; None is the price of the others."""
+    """What a million tokens cost, in the operator's currency. ``cached`` is the price of prompt
+    tokens that the provider had cached; None for the price of the others."""
 
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
 
     def of(self, usage: RequestUsage) -> float:
-        """What a request cost."""
+        """The cost of a request."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         read = self.prompt if self.cached is None else self.cached
         whole = (usage.prompt_tokens - cached) * self.prompt + cached * read
@@ -209,7 +209,7 @@ Delta = TextDelta | FunctionCall | RequestUsage | ReplyFinished
 class ModelProfile:
     """What a model can do. ``prefers_examples`` marks a small model that wants the short prompt
     with worked examples and a grammar instead of the long one. ``functions`` says that it can call
-    functions natively. ``price`` is what it costs, as the operator says."""
+    functions natively. ``price`` comes from the operator's settings."""
 
     name: str
     vision: bool = False
@@ -222,25 +222,26 @@ class ModelProfile:
 
 
 class ChatModel(Protocol):
-    """A model that can be asked. Safe to use from many tasks at once."""
+    """A chat model. Many tasks may use it at the same time."""
 
     @property
     def profile(self) -> ModelProfile:
-        """What it can do."""
+        """What the model can do."""
 
     def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
-        """Ask; the reply arrives as deltas. Leaving the context closes the request at once.
+        """Send a request; the reply arrives as deltas. Leaving the context closes the request at
+        once.
 
-        Calls of functions arrive whole, after the words and before the `RequestUsage`, each once.
-        Those of a reply that was cut arrive too, the last of them with a ``problem``.
-        Retries happen inside and only before the first delta. Raises the tree above.
+        Function calls arrive whole and once each, after the text and before the `RequestUsage`.
+        Calls of a cut reply arrive too, the last one with a ``problem``. It retries by itself, but
+        only before the first delta. Raises the errors of this module.
         """
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Do now what the first requests would wait for; nobody has to call it.
+        """Do now what the first requests would wait for. Optional.
 
-        ``likely`` are beginnings of prompts to come: a model that keeps what it has read reads
-        them. Raises the tree above.
+        ``likely`` are beginnings of expected prompts; a model with its own prompt cache reads them
+        in advance. Raises the errors of this module.
         """
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""The further models of ``NEKRO_MODELS``, each made at its first use."""
+"""Makes the further models of ``NEKRO_MODELS``, each at its first use."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack

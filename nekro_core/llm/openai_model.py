@@ -1,4 +1,4 @@
-"""A chat model behind an OpenAI-compatible address, with its attempts and waits."""
+"""A chat model at an OpenAI-compatible address, with retries and backoff."""
 
 import random
 import time
@@ -41,7 +41,7 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.llm.thought_filter import ThoughtFilter
 
 _LONGEST_BACKOFF_S = 30.0
-"""Seconds. A provider that asks for a longer wait is reported, since a person waits too."""
+"""Seconds. If the provider asks for a longer wait, the request fails, since a person is waiting."""
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"})
@@ -51,14 +51,14 @@ class OpenAIChatModel:
     """A `ChatModel` over HTTP.
 
     The last deltas of a reply are its calls, `RequestUsage` and `ReplyFinished`. Where the provider
-    sends no usage (or refuses the field that asks for it) it is estimated and marked. A reply that
-    breaks off yields calls and `RequestUsage` before it raises `ReplyBroken`. Thoughts are counted
-    but are no part of the reply.
+    sends no usage (or refuses the field that asks for it), it is estimated and marked as such. A
+    reply that breaks off yields calls and `RequestUsage` before it raises `ReplyBroken`. Thoughts
+    are counted but are not part of the reply.
 
-    Tries follow one another with backoff and jitter, as long as nothing of the reply, a thought
-    included, has arrived: what has arrived was paid for. ``Retry-After`` is honoured up to 30 s;
-    beyond that `QuotaExceeded` says when to come back. ``socket`` is a Unix socket to connect to,
-    whatever the address says. ``clock``, ``sleep`` and ``jitter`` are passed in for tests.
+    It retries with backoff and jitter until any part of the reply, also a thought, has arrived:
+    that part was paid for. ``Retry-After`` is honoured up to 30 s; beyond that `QuotaExceeded` says
+    when to ask again. ``socket`` is a Unix socket that replaces the host of the address. ``clock``,
+    ``sleep`` and ``jitter`` are passed in for tests.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class OpenAIChatModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """What the model can do, as the operator says."""
+        """What the model can do, by the operator's settings."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
@@ -122,12 +122,12 @@ class OpenAIChatModel:
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
-        """Ask; see `ChatModel.stream`."""
+        """Send a request; see `ChatModel.stream`."""
         deltas = self._deltas(request)
         try:
             yield deltas
         finally:
-            # Even a cancelled caller must let go of the connection, but not wait for it.
+            # Even a cancelled caller must release the connection, but not wait long for it.
             with anyio.move_on_after(2, shield=True):
                 await deltas.aclose()
 
@@ -204,7 +204,7 @@ class OpenAIChatModel:
                     pass  # a body read to its end leaves its connection for the next request
 
     def _take(self, event: Event, attempt: RequestAttempt, thoughts: ThoughtFilter) -> str:
-        """Note an event; the words of the reply that it brings."""
+        """Store an event in ``attempt``, and return the text of the reply that it brings."""
         match event:
             case ContentEvent(words):
                 text = thoughts.feed(words)[: attempt.room]
@@ -237,7 +237,8 @@ class OpenAIChatModel:
             raise AttemptFailed(ReplyBroken(str(error)), begun=True) from error
 
     def _require_finish_reason(self, attempt: RequestAttempt) -> None:
-        """A reply must say that it is over; one that merely ceases was cut somewhere on the way."""
+        """Raise unless the reply said that it is over; a stream that just ends was cut on the
+        way."""
         if attempt.reason != "error" and (attempt.reason or attempt.done):
             return
         if attempt.begun:

@@ -1,4 +1,4 @@
-"""A chat model with scripted replies, for tests and for trying things without a model."""
+"""A chat model with scripted replies, for tests and for work without a model."""
 
 from collections import deque
 from collections.abc import (
@@ -34,10 +34,9 @@ _PIECE = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedAnswer:
-    """A reply in full detail. ``chunks`` are its words as they arrive; a number among them is a
-    pause in seconds, a `ModelError` is raised at its place. ``calls`` follow the words. Without a
-    ``usage`` one is estimated.
-    """
+    """A reply in full detail. ``chunks`` are its texts in the order of arrival. A number among them
+    is a pause in seconds; a `ModelError` is raised in its place. ``calls`` follow the text. Without
+    a ``usage`` one is estimated."""
 
     chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError] = ()
     calls: Sequence[FunctionCall] = ()
@@ -46,8 +45,8 @@ class ScriptedAnswer:
 
 
 ScriptedReply = str | ModelError | AsyncIterable[str] | ScriptedAnswer
-"""A whole text (which arrives in pieces of 12 characters), an error, chunks as they come (an async
-generator may wait for events of the test between them), or every detail."""
+"""A whole text (which arrives in pieces of 12 characters), an error, a stream of chunks (an async
+generator may wait for the test between them), or every detail."""
 
 Script = Iterable[ScriptedReply] | Callable[[ChatRequest], ScriptedReply]
 
@@ -55,9 +54,9 @@ Script = Iterable[ScriptedReply] | Callable[[ChatRequest], ScriptedReply]
 class ScriptedModel:
     """A `ChatModel` in this process.
 
-    Replies are taken in turn, or made for each request by a function. ``requests`` keeps what was
-    asked, as a model with this profile would see it; ``open_streams`` counts replies under way.
-    A request beyond the script raises `RequestRejected`.
+    It uses one reply after another, or a function that makes a reply for each request. ``requests``
+    records the requests as a model with this profile would see them. ``open_streams`` counts
+    replies under way. A request after the last reply raises `RequestRejected`.
     """
 
     def __init__(self, script: Script, *, profile: ModelProfile | None = None) -> None:
@@ -70,18 +69,18 @@ class ScriptedModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """What it claims to do."""
+        """The profile that it was given."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """There is nothing to do."""
+        """Do nothing."""
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds no resources."""
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
-        """Say the next reply; see `ChatModel.stream`."""
+        """Stream the next reply; see `ChatModel.stream`."""
         messages = tuple(
             drop_unsupported_parts(message, self._profile) for message in request.messages
         )

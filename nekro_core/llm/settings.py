@@ -1,4 +1,4 @@
-"""How the operator names a model (``NEKRO_LLM__*``)."""
+"""The settings of a model (``NEKRO_LLM__*``)."""
 
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from nekro_core.llm.model import Price
 
 
 class LLMSettings(BaseModel):
-    """One OpenAI-compatible endpoint; without a ``base_url`` the embedded model answers.
+    """One OpenAI-compatible endpoint. Without a ``base_url`` the embedded model answers.
 
     Times are seconds. ``api_key`` may stay empty for an endpoint of your own that asks for none.
     """
@@ -22,31 +22,32 @@ class LLMSettings(BaseModel):
     model: str = ""
     """Model name as the provider writes it."""
     vision: bool = False
-    """Whether the model takes pictures; without it they become a note in words."""
+    """Whether the model takes pictures; otherwise they are replaced by a note."""
     audio: bool = False
     """Whether the model takes sound."""
     grammar: bool = False
     """Whether the endpoint takes a GBNF ``grammar`` field (llama.cpp's server does)."""
     context_tokens: int = Field(default=32_768, ge=1024)
-    """How long prompt and reply may be together."""
+    """Most tokens of prompt and reply together."""
     prompt_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """What a million tokens of prompts cost, in your currency; for quotas of money."""
+    """Price of a million prompt tokens, in your currency; for quotas in money."""
     cached_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """The same of those that the provider had read before; unset is the price above."""
+    """Price of a million prompt tokens that the provider had cached; unset for the price above."""
     completion_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """What a million tokens of replies cost."""
+    """Price of a million tokens of replies."""
     proxy: str = ""
-    """HTTP or SOCKS proxy for this endpoint alone; empty leaves it to the environment."""
+    """HTTP or SOCKS proxy for this endpoint alone; empty uses the environment's proxy."""
     connect_s: float = Field(default=10.0, gt=0)
     first_token_s: float = Field(default=90.0, gt=0)
-    """Large models think before they speak; a thought counts as a token here."""
+    """Longest wait for the first token. Large models think first; a thought counts as a token
+    here."""
     between_tokens_s: float = Field(default=45.0, gt=0)
     total_s: float = Field(default=300.0, gt=0)
-    """Bound of one whole reply, retries included."""
+    """Longest time for one whole reply, retries included."""
     retries: int = Field(default=2, ge=0, le=10)
-    """Further tries when nothing of the reply has arrived yet."""
+    """Further attempts while no part of the reply has arrived."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    """Fields of the provider's own, sent with every request."""
+    """Provider-specific fields, sent with every request."""
 
     @field_validator("base_url")
     @classmethod
@@ -88,5 +89,5 @@ class LLMSettings(BaseModel):
 
     @property
     def configured(self) -> bool:
-        """Whether an endpoint is named at all."""
+        """Whether the settings name an endpoint."""
         return bool(self.base_url)

@@ -1,4 +1,4 @@
-"""Token counts where the provider gives none: estimates, always marked as such."""
+"""Estimates token counts where the provider gives none."""
 
 import json
 import math
@@ -12,15 +12,15 @@ _OTHER = re.compile(r"[^\x00-\x7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\
                     r"\uff00-\uffef\U00020000-\U0003ffff]")  # fmt: skip
 
 _PER_MESSAGE = 4
-"""What chat templates put around each message."""
+"""Tokens that chat templates add to each message."""
 _PER_IMAGE = 800
-"""Near what the large providers charge for a picture of 1024 x 1024."""
+"""About what the large providers count for a picture of 1024 x 1024."""
 _AUDIO_BYTES_PER_TOKEN = 3_200
-"""A tenth of a second of 16 kHz PCM: providers charge about ten tokens a second."""
+"""A tenth of a second of 16 kHz PCM: providers count about ten tokens a second."""
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens ``text`` is; rather too many than too few.
+    """Estimate the tokens of ``text``, rather too high than too low.
 
     Common vocabularies take 3 to 4 characters of English or code, 1 to 1.6 of Chinese, Japanese or
     Korean, about 2 of Cyrillic, Arabic and the rest.
@@ -33,12 +33,12 @@ def estimate_tokens(text: str) -> int:
 
 
 def function_text(function: Function) -> str:
-    """A function as about as many characters as providers show the model of it."""
+    """A text of about the length that providers show the model for a function."""
     return f"{function.name} {function.description} {json.dumps(dict(function.parameters))}"
 
 
 def estimate_prompt(request: ChatRequest) -> int:
-    """About how many tokens the prompt of ``request`` is."""
+    """Estimate the tokens of a request's prompt."""
     total = sum(estimate_tokens(function_text(each)) for each in request.functions)
     for message in request.messages:
         total += _PER_MESSAGE
@@ -55,7 +55,7 @@ def estimate_prompt(request: ChatRequest) -> int:
 
 
 def estimate_usage(request: ChatRequest, reply: str) -> RequestUsage:
-    """What ``request`` and the ``reply`` so far cost, as an estimate."""
+    """Estimate the tokens of a request and its reply so far."""
     return RequestUsage(
         prompt_tokens=estimate_prompt(request),
         completion_tokens=estimate_tokens(reply),

@@ -5,7 +5,7 @@ What becomes of each table (docs/erasing.md says the same for people):
 - ``messages``: theirs are deleted, and what the bot sent in turns that they woke. In others their
   id and name are replaced (`nekro_core.chat.redact`).
 - ``users``: deleted. ``chats``: their private chats are deleted, with everything in them.
-- ``turns``: belong to nobody. ``steps`` and ``model_uses``: the costs stay, without words or
+- ``turns``: lose their person. ``steps`` and ``model_uses``: the costs stay, without words or
   person.
 - ``runs``, ``tool_calls``, ``deliveries`` of their turns: deleted; in others the id is blacked out.
 - ``plugin_data``: values under their id are deleted, and entries about them inside other values.
@@ -77,7 +77,7 @@ class PersonEraser:
         return await self._redacting.redact(person, forgotten)
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
-        """Whether a message of somebody else has this file of the chat."""
+        """Whether another person's message has this file of the chat."""
         name = media.path.replace("\\", "/").rpartition("/")[2]
         for table in ("messages", "deliveries"):
             if await self._database.read(

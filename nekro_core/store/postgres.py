@@ -185,7 +185,7 @@ class PostgresEngine:
             await self.read("VACUUM", ())
 
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
-        """Ask the next connection. Since it has the lock, the earlier session has ended."""
+        """Ask the next connection. It has the lock, so the earlier session has ended."""
         connection = await self._connected()
         try:
             return await transaction.was_committed(connection)

@@ -98,7 +98,8 @@ class RowRedactor:
         return len(statements)
 
     async def _redact_plugins(self, person: Person, forgotten: RedactionTarget) -> int:
-        """Rewrite values of plugins that belong to others, or to nobody, and mention the person."""
+        """Rewrite values of plugins that belong to others, or to no person, and mention this
+        one."""
         there, beginnings = chat_key_in(person.instances)
         rows = await self._database.read(
             "SELECT id, store_key, value FROM plugin_data WHERE "

@@ -35,7 +35,7 @@ class StoreSettings(BaseModel):
     """How long to wait for another program that holds the SQLite file (a backup, a shell)."""
 
     copies: int = Field(default=3, ge=1, le=50)
-    """How many copies of the file from before a migration are kept."""
+    """How many copies of the file from before migrations are stored."""
 
     keep: RetentionSettings = RetentionSettings()
 

@@ -53,7 +53,7 @@ def configuration(engine: str, credentials: dict[str, Any]) -> dict[str, Any]:
 
 
 async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -> None:
-    """Make or migrate a SQLite file. ``copies`` is how many older ones are kept beside it.
+    """Make or migrate a SQLite file. ``copies`` is how many older copies are stored.
 
     Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`; the file is then as it was.
     """

@@ -152,7 +152,7 @@ class LoggedTurn:
 
     Attributes:
         turn: The turn's row.
-        asked: The record that woke it; None where it is erased or no longer kept.
+        asked: The record that woke it; None where it was erased or deleted.
         usage: The sum of its replies.
         model: The model that was asked; empty where none was.
     """

@@ -1,1 +1,2 @@
-"""Turns a function into a tool that a model can call, and a call into one of the function."""
+"""Turns a function into a tool that a model can call, and a model's call into a call of the
+function."""

@@ -18,13 +18,13 @@ _MAX_DETAIL = 300
 
 
 class ArgumentError(NekroError, ValueError):
-    """A call does not fit the signature. Names the argument, what came, what was expected, and
-    gives the signature."""
+    """A call does not fit the signature. The text names the argument, its value, what was expected,
+    and the signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundArguments:
-    """What the handler gets after its context."""
+    """The arguments that the handler gets after its context."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class BoundArguments:
 def bind_arguments(
     tool: Tool, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> BoundArguments:
-    """Put values to parameters as Python would, then convert each. Raises `ArgumentError`."""
+    """Bind values to parameters as Python does, and convert each. Raises `ArgumentError`."""
     try:
         return _bound(tool.parameters, args, kwargs or {})
     except ArgumentError as error:
@@ -68,7 +68,7 @@ def _bound(
     missing = [name for name in missing if name not in by_name]
     if missing:
         raise ArgumentError(f"missing {', '.join(map(repr, missing))}")
-    # A parameter that Python takes by position only is documented like any other.
+    # A model may name a positional-only parameter, since the stub does not mark it as one.
     for parameter in places[len(positional) :]:
         if parameter.name not in by_name:
             break

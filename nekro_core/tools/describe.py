@@ -1,7 +1,7 @@
 """Builds a `Tool` from a function's signature, types and docstring, once when it is loaded.
 
-A function that cannot be a tool is refused, one that could be documented better is taken with a
-warning; both say file, line and what to write.
+A function that cannot be a tool is refused. One that could be documented better is accepted with a
+warning. Both messages say file, line and what to write.
 """
 
 import inspect
@@ -34,7 +34,7 @@ _MAX_KEYS = 12
 
 @dataclass(frozen=True, slots=True)
 class ToolDescription:
-    """A tool and what its author should know, or no tool where the function was refused."""
+    """A tool with the problems for its author. There is no tool if the function was refused."""
 
     tool: Tool | None
     problems: tuple[PluginProblem, ...] = ()
@@ -53,7 +53,8 @@ def describe(
     needs_chat: bool = True,
     for_small_models: bool = True,
 ) -> ToolDescription:
-    """Read a handler ``async def function(_ctx: AgentCtx, ...)``. Never raises for a bad one."""
+    """Read a handler ``async def function(_ctx: AgentCtx, ...)``. Does not raise for a faulty
+    one."""
     where = place_of(function)
     python_name = _python_name(function)
     refusal = _refusal(function, python_name, where)
@@ -99,7 +100,7 @@ def describe(
 
 
 def place_of(function: object) -> str:
-    """``file:line`` of a function's definition, or the nearest thing to it."""
+    """``file:line`` of a function's definition, or the closest known place."""
     plain = inspect.unwrap(function) if callable(function) else function
     code = getattr(plain, "__code__", None)
     if code is None:
@@ -146,7 +147,7 @@ def _is_context(parameter: inspect.Parameter) -> bool:
 def _annotations(
     function: Handler, name: str, where: str
 ) -> tuple[dict[str, Any], list[PluginProblem]]:
-    """The live types by parameter; one that cannot be resolved is left out with a warning."""
+    """The types by parameter; one that cannot be resolved is left out with a warning."""
     plain = inspect.unwrap(function)
     try:
         return typing.get_type_hints(plain, include_extras=True), []
@@ -196,12 +197,13 @@ def _parameter(
 def _optional(annotation: Any) -> Any:
     try:
         return annotation | None
-    except TypeError:  # it is no type at all, which is told when it cannot be checked
+    except TypeError:  # not a type: reported where it cannot be checked
         return annotation
 
 
 def _keys(schema: dict[str, Any]) -> str:
-    """What a dict for a class of the plugin must hold, for a box cannot import the class."""
+    """The keys of a dict that stands for a class of the plugin, since a box cannot import the
+    class."""
     if "properties" not in schema:
         return ""
     keys = list(schema["properties"].items())
@@ -264,7 +266,7 @@ def _missing(
 
 
 def _host_path(name: str, parameter: str, where: str) -> PluginProblem:
-    """A `Path` is a file of the host to everything that a context does with it."""
+    """The problem of a `Path` parameter: a context would take the path as a file of the host."""
     return PluginProblem(
         severity=ProblemSeverity.ERROR,
         message=f"{name}: {parameter!r} would be a path of the host, written by the model",

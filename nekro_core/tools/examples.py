@@ -1,7 +1,7 @@
 """Reads worked examples from a docstring's ``Example:`` section.
 
-The convention: a line ``# User: what a person says``, then the code that answers it, up to the
-next such line. What stands before the first one is an example for readers only.
+The convention: a line ``# User: what a person says``, then the code that answers it, up to the next
+such line. Code before the first such line is an example for readers only.
 """
 
 import ast
@@ -29,7 +29,8 @@ def first_examples(code: str, most: int) -> str:
 
 
 def worked_examples(code: str) -> tuple[Example, ...]:
-    """The examples of a section's code. One whose code is empty or does not parse is left out."""
+    """The worked examples in a section's code. One whose code is empty or does not parse is left
+    out."""
     found: list[Example] = []
     says, lines = "", list[str]()
     for line in [*code.splitlines(), "# User: end"]:

@@ -1,7 +1,8 @@
-"""Pictures and other media in what a tool returned: an index for the words, and what to show.
+"""Handles pictures and other media in a tool's result: an index for the text, and parts for the
+model.
 
-No answer to a call can hold a picture, so it is told of by an index
-(``tool_result:<call>:<place>``) and shown in a message that names the same index.
+The answer to a call cannot hold a picture. So its text names an index
+(``tool_result:<call>:<place>``), and a later message shows the picture with the same index.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,8 @@ from nekro_core.tools.content import Content, TextContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultMedia:
-    """One medium. ``place`` counts all items of the result from 1, words included. ``content`` is
-    what can be shown of it, if anything; ``note`` is told in words."""
+    """One medium. ``place`` counts all items of the result from 1, including texts. ``content`` is
+    the part for the model, if there is one; ``note`` describes the medium in text."""
 
     place: int
     type: str
@@ -24,25 +25,25 @@ class ResultMedia:
     content: Content | None = None
 
     def index(self, call: str) -> str:
-        """How it is named from now on."""
+        """The index that names the medium."""
         return f"tool_result:{call}:{self.place}"
 
     def tag(self, element: str, call: str) -> str:
-        """The element that stands for it in a text."""
+        """The XML-like element that stands for the medium in a text."""
         known = {"type": self.type, "mime": self.mime, "name": self.name}
         shown = "".join(f' {key}="{escape(text)}"' for key, text in known.items() if text)
         return f'<{element} msg_id="{self.index(call)}"{shown} />'
 
 
 def indexed_text(text: str, media: Sequence[ResultMedia], call: str) -> str:
-    """The words of a result, with the list of its media below."""
+    """The text of a result, followed by the list of its media."""
     tags = "\n".join(f"  {each.tag('media', call)}" for each in media)
     listed = f"<tool_result_media_list>\n{tags}\n</tool_result_media_list>"
     return f"{text}\n\n{listed}" if text else listed
 
 
 def media_content(media: Sequence[ResultMedia], call: str) -> tuple[Content, ...]:
-    """What the model sees or hears, each behind the name that the words use for it."""
+    """The parts for the model, each after the index that the text uses for it."""
     shown: list[Content] = []
     for each in media:
         lines = [each.tag("tool_result_media", call), each.note]

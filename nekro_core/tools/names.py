@@ -1,4 +1,4 @@
-"""The names by which the model's code finds a tool, and what happens if two want the same one."""
+"""Gives tools the names that the model's code uses, and resolves conflicts."""
 
 import builtins
 import difflib
@@ -17,10 +17,11 @@ _TAKEN_BY_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 
 @dataclass(frozen=True, slots=True)
 class NameConflict:
-    """Several tools want one bare name. ``winner`` is the dotted name of who has it, or empty.
+    """Several tools claim one bare name. ``winner`` is the dotted name of the tool that gets it, or
+    empty.
 
-    ``claims`` are the dotted names of all who want it, ``owners`` their plugins' keys; ``message``
-    says it in words, with remedy.
+    ``claims`` are the dotted names of all tools that claim it, ``owners`` their plugins' keys.
+    ``message`` describes the conflict and a remedy.
     """
 
     name: str
@@ -66,7 +67,8 @@ class ToolSet:
         return tuple(each.tool for each in self.named)
 
     def once(self, make: Callable[["ToolSet"], _Made]) -> _Made:
-        """What a function makes of this set, kept with it: the set outlives many turns."""
+        """Return what a function makes of this set. The result is cached, since the set lives for
+        many turns."""
         if make not in self._made:
             self._made[make] = make(self)
         made: _Made = self._made[make]
@@ -78,7 +80,8 @@ class ToolSet:
         return found.tool if found else None
 
     def name_of(self, tool: Tool) -> str:
-        """The name under which the model is shown a tool. Raises `KeyError` for a stranger."""
+        """The name of a tool that the model sees. Raises `KeyError` for a tool that is not in the
+        set."""
         return next((each.name for each in self.named if each.tool is tool), "") or _stranger(tool)
 
     def similar_names(self, name: str) -> list[str]:
@@ -92,11 +95,11 @@ def tool_set(
     """Give every tool its names.
 
     ``module.python_name`` always works. The bare ``name`` (where it is an identifier) and the bare
-    Python name work where nobody else has them: an installed plugin goes before a built-in one
-    (whose keys are ``builtin``); of two installed ones the earlier in ``order`` (plugin keys, as
-    the operator ranks them), else neither. Inside one plugin ``name`` goes before a Python name,
-    and a later definition before an earlier one, as in Python. What Python itself owns (``print``,
-    ``for``) stays Python's.
+    Python name work unless another tool gets them. An installed plugin wins over a built-in one
+    (whose keys are ``builtin``). Of two installed ones the earlier in ``order`` wins (plugin keys,
+    as the operator ranks them); if neither is listed, neither gets the name. Within one plugin
+    ``name`` wins over a Python name, and a later definition over an earlier one, as in Python.
+    Python's own names (``print``, ``for``) are never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
@@ -113,15 +116,16 @@ def tool_set(
         if len(rivals) > 1:
             clashes.append(_clash(name, rivals, winner))
     named = [NamedTool(tool, _names(tool, owners, offered)) for tool in offered]
-    # A function that shares a plugin's name is bound first: it then carries the plugin's others.
+    # A function with a plugin's name is bound first: the plugin's other tools become its
+    # attributes.
     modules = {tool.module for tool in offered}
     named.sort(key=lambda each: not modules.intersection(each.names))
     return ToolSet(tuple(named), tuple(clashes))
 
 
 def short_name_candidates(tool: Tool) -> tuple[str, ...]:
-    """The bare names that a tool may have, best first, if nobody else claims them. An author who
-    names a tool ``module.python_name`` wants no other: ``glob`` alone would read as Python's own
+    """The bare names that a tool may get, best first, if no other tool claims them. A tool whose
+    author names it ``module.python_name`` gets none: ``glob`` alone would look like Python's
     module."""
     if tool.name == dotted_name(tool):
         return ()
@@ -130,7 +134,7 @@ def short_name_candidates(tool: Tool) -> tuple[str, ...]:
 
 
 def is_free_name(name: str) -> bool:
-    """Whether a name can stand for a tool without hiding something of Python's own."""
+    """Whether a tool can have a name without hiding one of Python's."""
     return name.isidentifier() and name not in _TAKEN_BY_PYTHON and not name.startswith("__")
 
 
@@ -179,7 +183,7 @@ def _names(tool: Tool, owners: dict[str, Tool], offered: Sequence[Tool]) -> tupl
     bare = [name for name in short_name_candidates(tool) if owners.get(name) is tool]
     dotted = dotted_name(tool)
     twins = [each for each in offered if dotted_name(each) == dotted]
-    # Two authors may call their plugin the same: only the whole key tells their tools apart.
+    # Two plugins may have the same name: only the whole key tells their tools apart.
     if len(twins) > 1:
         dotted = f"{tool.owner}.{tool.python_name}"
     return (*bare, dotted)

@@ -1,4 +1,4 @@
-"""Tools that programs outside of the bot may call, and the results of such calls."""
+"""The values for tools that external programs may call, and for the results of such calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
-    """What a call gave. ``is_error`` marks one that could not do what was asked.
+    """The result of a call.
 
     Attributes:
-        content: Words, pictures and sounds, in order.
+        content: Texts, pictures and sounds, in order.
         is_error: Whether the call could not do what was asked.
     """
 

@@ -1,4 +1,5 @@
-"""The outcome of a call: the value that a handler returned, checked against its tool's kind."""
+"""Checks the value that a handler returned against its tool's kind, and makes the call's
+outcome."""
 
 import inspect
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from nekro_core.tools.tool import Tool, ToolKind
 
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
-    """A ``TOOL`` worked: the calling code gets the value, the turn is untouched. ``text`` is what a
-    model that calls natively is told, where that is not the value as text. ``ends``: the tool has
-    answered the chat, and such a model need not be asked again."""
+    """A ``TOOL`` succeeded: the calling code gets the value, and the turn goes on. ``text`` is for
+    a model that calls natively, where it differs from the value as text. ``ends`` says that the
+    tool has answered the chat, so such a model need not be asked again."""
 
     value: Any
     text: str = ""
@@ -23,8 +24,8 @@ class ToolReturn:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturnMedia:
-    """A ``TOOL`` worked and has something to show: the calling code gets the words, with an index
-    of the media, and goes on; the model sees the media in the next step."""
+    """A ``TOOL`` succeeded and returned media: the calling code gets the text, with an index of the
+    media, and goes on. The model sees the media in the next step."""
 
     text: str
     media: tuple[ResultMedia, ...]
@@ -32,29 +33,29 @@ class ToolReturnMedia:
 
 @dataclass(frozen=True, slots=True)
 class BehaviorReturn:
-    """A ``BEHAVIOR`` worked: the code gets the text, and the chat's record too."""
+    """A ``BEHAVIOR`` succeeded: the code gets the text, and it is added to the chat's history."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An ``AGENT`` worked: the run ends and the text opens a new step."""
+    """An ``AGENT`` succeeded: the run ends, and the text begins a new step."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RichObservation:
-    """A ``MULTIMODAL_AGENT`` worked: the run ends and the parts open a new step."""
+    """A ``MULTIMODAL_AGENT`` succeeded: the run ends, and the parts begin a new step."""
 
     parts: tuple[Content, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallFailed:
-    """The call did not work. The code gets a ``ToolError`` with this message, and the record says
-    so. It never holds anything of the host that its plugin did not mean to tell."""
+    """The call failed. The code gets a ``ToolError`` with this message, and the log of the call has
+    it. It contains no text of the host that the plugin did not mean to show."""
 
     message: str
 
@@ -67,13 +68,13 @@ Outcome = (
 class ToolFailure(NekroError):
     """Raised by a handler to tell the calling code why it cannot do what was asked.
 
-    Its message reaches the model as it stands. Other exceptions are reported by their type, for
-    their text may hold paths and keys of the host (see `public_error_text`).
+    Its message reaches the model as it stands. Other exceptions are reported only by their type,
+    since their text may contain paths and keys of the host (see `public_error_text`).
     """
 
 
 class InvalidValue(NekroError, ValueError):
-    """What our own code raises for a value that a tool passed on: its text may be told."""
+    """The bot's own error for a value that a tool passed on. Its text may be shown to the model."""
 
 
 _OURS = __name__.partition(".")[0]
@@ -81,20 +82,20 @@ _OF_VALUES = (ValueError, LookupError, ArithmeticError)
 
 
 def public_error_text(error: BaseException) -> str:
-    """What the code in a box, or a model, may read of an exception that came out of a tool.
+    """The text of a tool's exception that the code in a box, or a model, may read; else empty.
 
-    The text of a `ToolFailure`, and of what our own checks of values raise (`InvalidValue`,
-    `ChatKeyError`): we wrote it for whoever gave the value. Nothing of any other, of Python's own
-    errors of values neither: ``tokens[name]`` raises a `KeyError` whose text is what was looked up,
-    and ``int(key)`` a `ValueError` that holds the key.
+    It returns the text of a `ToolFailure`, and of errors that the bot's own checks of values raise
+    (`InvalidValue`, `ChatKeyError`), which is written for the caller. All other texts are withheld,
+    even of Python's value errors: ``tokens[name]`` raises a `KeyError` with the key in its text,
+    and ``int(key)`` a `ValueError` with the value.
     """
     ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
     return str(error) if ours or isinstance(error, ToolFailure) else ""
 
 
 def outcome_of(tool: Tool, value: Any) -> Outcome:
-    """What a handler's return value means for its tool's kind; `ToolCallFailed` where it must not
-    be."""
+    """Make the outcome of a handler's return value, by its tool's kind; `ToolCallFailed` for a
+    value that the kind does not allow."""
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         if inspect.iscoroutine(value):
             value.close()
@@ -104,7 +105,7 @@ def outcome_of(tool: Tool, value: Any) -> Outcome:
         )
     match tool.kind:
         case ToolKind.TOOL:
-            # A handler that stands for one of another host says itself what its value means.
+            # A handler that wraps a tool of another host returns its outcome itself.
             return value if isinstance(value, ToolReturn | ToolReturnMedia) else ToolReturn(value)
         case ToolKind.BEHAVIOR | ToolKind.AGENT if not isinstance(value, str):
             return ToolCallFailed(

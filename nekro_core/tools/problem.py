@@ -1,11 +1,11 @@
-"""A fault of a plugin, with a message for its operator and its author."""
+"""The value for a fault of a plugin, with a message for its operator and its author."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class ProblemSeverity(StrEnum):
-    """Whether something does not work, or works and could be better."""
+    """Whether something fails, or works but could be better."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -13,7 +13,7 @@ class ProblemSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginProblem:
-    """One finding. ``where`` is ``file:line``, ``remedy`` what to do."""
+    """One problem. ``where`` is ``file:line``; ``remedy`` says what to do."""
 
     severity: ProblemSeverity
     message: str

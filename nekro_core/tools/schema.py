@@ -1,4 +1,5 @@
-"""Types for machines: JSON Schema of a parameter, the function of tool mode, and types as text."""
+"""Turns types into JSON Schema, converters and text, and a tool into a function of the Chat
+Completions API."""
 
 import types
 import typing
@@ -13,10 +14,10 @@ from pydantic.warnings import ArbitraryTypeWarning
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.tool import Tool
 
-# A model that writes an id or a number without quotes means the text.
+# A model that writes an id or a number without quotes means its text.
 _LENIENT = ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
 _PATH_FORMATS = ("path", "file-path", "directory-path")
-"""What pydantic calls `Path`, `FilePath` and `DirectoryPath`."""
+"""Pydantic's formats of `Path`, `FilePath` and `DirectoryPath`."""
 
 
 class UnsupportedType(NekroError, TypeError):
@@ -24,12 +25,13 @@ class UnsupportedType(NekroError, TypeError):
 
 
 def converter(annotation: Any) -> Callable[[Any], Any]:
-    """What makes a value of the type from what a box sent. Raises `UnsupportedType`."""
+    """Make a function that converts a box's value to the type. Raises `UnsupportedType`."""
     return _adapter(annotation).validate_python
 
 
 def type_schema(annotation: Any) -> dict[str, Any]:
-    """The JSON Schema of a type; empty, which allows anything, where it has none."""
+    """The JSON Schema of a type. A type without one gets the empty schema, which allows
+    anything."""
     try:
         return _adapter(annotation).json_schema()
     except (PydanticInvalidForJsonSchema, UnsupportedType):
@@ -37,7 +39,7 @@ def type_schema(annotation: Any) -> dict[str, Any]:
 
 
 def names_host_path(schema: Any) -> bool:
-    """Whether a value of this schema holds a `pathlib` path anywhere."""
+    """Whether a value of this schema contains a `pathlib` path at any level."""
     if isinstance(schema, Mapping):
         if schema.get("format") in _PATH_FORMATS:
             return True
@@ -46,7 +48,7 @@ def names_host_path(schema: Any) -> bool:
 
 
 def function_schema(tool: Tool, name: str = "") -> dict[str, Any]:
-    """The tool as a function of the Chat Completions API, which knows no variadic parameters."""
+    """The tool as a function of the Chat Completions API, which has no variadic parameters."""
     parameters = [each for each in tool.parameters if not each.variadic]
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {}
@@ -105,7 +107,7 @@ def _argument_text(argument: Any) -> str:
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     with warnings.catch_warnings():
-        # What is no type at all is taken by pydantic with a warning, and then never checked.
+        # Pydantic accepts a non-type with a warning, and then never checks values against it.
         warnings.simplefilter("error", ArbitraryTypeWarning)
         try:
             return _lenient_adapter(annotation)
@@ -125,7 +127,7 @@ def _lenient_adapter(annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(annotation, config=_LENIENT)
     except PydanticUserError as error:
-        # A model, a dataclass and a TypedDict bring their own configuration.
+        # A model, a dataclass and a TypedDict have their own configuration.
         if error.code != "type-adapter-config-unused":
             raise
         return TypeAdapter(annotation)

@@ -9,7 +9,7 @@ from nekro_core.tools.tool import Parameter, Tool
 
 _INDENT = "    "
 _EXAMPLES = 2
-"""Worked examples that a docstring shows: a small model is given the others in its own way."""
+"""Most worked examples in a stub's docstring; a small model gets the others separately."""
 
 
 def signature_text(tool: Tool, name: str = "") -> str:
@@ -27,7 +27,8 @@ def parameters_text(tool: Tool) -> str:
 def stub(tool: Tool, name: str = "") -> str:
     """The tool as a Python function whose body is its documentation.
 
-    ``name`` is the bare name it is bound to, where that is not its own. The text always parses.
+    ``name`` is the name that the tool is bound to, where it differs from its own. The text always
+    parses.
     """
     signature = signature_text(tool, name.rpartition(".")[2])
     return f"def {signature}:\n{_INDENT}{_quoted(doc(tool))}"
@@ -66,7 +67,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def default_text(value: object) -> str:
-    """A default as Python source; ``...`` for what has no literal."""
+    """A default as Python source; ``...`` for a value without a literal."""
     plain = value.value if isinstance(value, Enum) else value
     text = repr(plain)
     try:

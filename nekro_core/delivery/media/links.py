@@ -25,7 +25,7 @@ _FILE = re.compile(r"[0-9a-z%._~-]{1,121}/[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 
 
 class MediaLinks:
-    """Makes links to kept media and answers them (a `WebApplication`, mounted at ``/media``).
+    """Makes links to stored media and answers them (a `WebApplication`, mounted at ``/media``).
 
     Anyone with a link can get the file, for ``seconds`` and while it is stored. So a link goes only
     to the chat that the file was sent to. ``secret`` is called for each link that is made or

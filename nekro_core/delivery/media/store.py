@@ -202,7 +202,7 @@ class MediaStore:
         return gone
 
     def _let_go(self, paths: list[Path], before: float) -> int:
-        self._used.clear()  # counted anew with each chat's next medium
+        self._used.clear()  # counted again with each chat's next medium
         return delete_expired(paths, before=before)
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:

@@ -1,7 +1,7 @@
 """Fits bundles of messages to the platform, or quotes them as text. Does no I/O.
 
-Messages in a bundle act on nobody: a mention becomes the person's name and does not notify them,
-and a reply quotes the message that it answers.
+Messages in a bundle notify no person: a mention becomes the person's name, and a reply quotes the
+message that it answers.
 """
 
 from collections.abc import Iterable, Iterator

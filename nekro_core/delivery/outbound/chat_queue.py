@@ -104,7 +104,7 @@ class ChatQueues:
         return [queue for queue in self._queues.values() if queue.parked and not queue.flushing]
 
     def find_parked(self, delivery_id: str) -> tuple[ChatQueue, OutgoingCall] | None:
-        """The parked call of this id, and the queue that it stands in."""
+        """The parked call of this id, and its queue."""
         for queue in self._queues.values():
             for entry in queue.parked:
                 if entry.row.delivery_id == delivery_id:

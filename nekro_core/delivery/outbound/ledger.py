@@ -38,9 +38,10 @@ at most 100."""
 class OutgoingCall:
     """One platform call. ``receipt`` is set once the call is decided or parked.
 
-    ``parked`` is when it was parked and ``doubted`` when its call began, on the event loop's clock,
-    which nobody can set. ``age`` is how old the call was when it was parked, in seconds. It is only
-    set for calls of an earlier process, whose age the wall clock tells.
+    ``parked`` is when it was parked and ``doubted`` when its call began (for a loaded row: when it
+    was loaded), on the event loop's clock, which cannot be set. ``age`` is how old the call was
+    when it was parked, in seconds. It is only set for calls of an earlier process, whose age the
+    wall clock tells.
     """
 
     row: DeliveryRow

@@ -24,7 +24,8 @@ CLOCKS_S = 120.0
 def match_delivery(
     doubt: UncertainDelivery, shown: Sequence[PlatformMessage], *, faithful: bool = True
 ) -> Receipt:
-    """Decide for `SupportsConfirmation.confirm`, from a gapless piece of the chat's history.
+    """Search a gapless piece of the chat's history for a delivery, for
+    `SupportsConfirmation.confirm`.
 
     The delivery's message is the first own one after all earlier messages that has the same text
     and the same kinds of media, and whose id is not known as another message's. ``rejected`` needs

@@ -101,8 +101,9 @@ class Outbox:
         offline, or that the outcome of an earlier message is unknown. It is sent when that is over,
         within 10 minutes. With ``record`` false it is left out of the chat's history.
 
-        Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`. If the caller is
-        cancelled, a call under way becomes ``unknown`` and the rest ``dropped``.
+        Raises `NothingToSend` and `TooManySends` (8 a run): nothing was sent then. Raises
+        `StoreUnavailable`: earlier pieces may have been sent. If the caller is cancelled, a call
+        under way becomes ``unknown`` and the rest ``dropped``.
         """
         clean = clean_segments(tuple(segments))
         if self._media is not None:

@@ -1,4 +1,4 @@
-"""A model that comes with the bot: its weights, its process, and the `ChatModel` over both."""
+"""Downloads and runs a small model, which the bot uses when the settings name none."""
 
 from nekro_core.llm.embedded.fetch import ensure_weights, find_weights
 from nekro_core.llm.embedded.model import EmbeddedModel

@@ -33,9 +33,9 @@ _LOCK_POLL_S = 0.5
 async def find_weights(
     settings: EmbeddedSettings, folder: Path, known: Sequence[Weights] | None = None
 ) -> Path | None:
-    """The best file that is here already, without any network.
+    """The best file on this machine. Uses no network.
 
-    Raises `WeightsError` where the operator's own file is missing or no GGUF file.
+    Raises `WeightsError` where the operator's own file is missing or is not a GGUF file.
     """
     if settings.model_file is not None:
         return await anyio.to_thread.run_sync(require_gguf, settings.model_file)
@@ -53,8 +53,8 @@ async def ensure_weights(
 ) -> Path:
     """The file to load, downloaded into ``folder`` where it is missing. Raises `WeightsError`.
 
-    Two processes do not download at once: the second waits and finds what the first one brought.
-    What was downloaded before a break is kept and continued from.
+    Two processes do not download at the same time: the second waits and then finds the file of the
+    first. An interrupted download is continued.
     """
     known = known_weights() if known is None else known
     if settings.model_file is not None or not settings.download:

@@ -1,8 +1,8 @@
-"""The official file from the model hub.
+"""Downloads the official file from the model hub.
 
-The hub answers for a large file with a redirect to its storage and says of it ``X-Linked-ETag``
+For a large file the hub answers with a redirect to its storage, and the headers ``X-Linked-ETag``
 (the SHA-256) and ``X-Linked-Size`` (huggingface_hub, ``file_download.py``). The storage takes
-ranges, so a break costs only what was on its way.
+ranges, so an interrupted download continues where it stopped.
 """
 
 import re
@@ -24,7 +24,7 @@ from nekro_core.llm.embedded.weights import (
 
 _TIMES = httpx.Timeout(30.0, connect=6.0)
 _TRIES = 4
-"""Breaks in a row without a byte between them."""
+"""Attempts in a row that may bring no byte."""
 _PAUSE_S = 1.0
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _MAX_HOPS = 5
@@ -37,7 +37,7 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
     try:
         async with httpx.AsyncClient(timeout=_TIMES) as client:
             sha256, size = await _ask(client, address)
-            # The name holds the hash: what was begun of another version is not continued.
+            # The name holds the hash, so that a partial file of another version is not continued.
             partial = path.with_name(f".{path.name}.{sha256[:16]}.part")
             require_space(path.parent, size - _size(partial))
             await _download(
@@ -50,7 +50,7 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
 
 
 async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
-    """Hash and size of the file, as the hub itself says (its storage is not asked)."""
+    """Hash and size of the file, from the hub itself and not from its storage."""
     for _ in range(_MAX_HOPS):
         answer = await client.head(address)
         digest = answer.headers.get("x-linked-etag", "").strip('"')
@@ -60,7 +60,7 @@ async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
         onward = answer.next_request
         if onward is None or onward.url.host != answer.url.host:
             break
-        address = str(onward.url)  # a repository that was renamed
+        address = str(onward.url)  # the repository was renamed
     raise WeightsSourceError(
         f"{urlsplit(address).netloc} answers {answer.status_code} without the file's hash"
     )
@@ -98,7 +98,7 @@ async def _continue(
             if not answer.headers.get("content-range", "").startswith(f"bytes {begun}-"):
                 raise WeightsSourceError("the hub's storage answers another range than asked for")
         elif answer.status_code == 200:
-            begun = 0  # it does not do ranges
+            begun = 0  # the server ignores ranges
         else:
             raise WeightsSourceError(f"the hub's storage answers {answer.status_code}")
         async with await anyio.open_file(partial, "ab" if begun else "wb") as file:

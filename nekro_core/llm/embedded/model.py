@@ -1,4 +1,4 @@
-"""The embedded chat model: small weights in a process of their own, without key and network."""
+"""The embedded chat model: runs small weights in a child process, without key and network."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,16 +25,16 @@ from nekro_core.llm.settings import LLMSettings
 _NAME = "embedded"
 _MOMENT_S = 2.0
 _FIRST_TOKEN_S = 300.0
-"""A prompt that is in no cache takes 30 s on two slow cores, and others may be before it."""
+"""A prompt that is not cached takes 30 s on two slow cores, and other requests may come first."""
 
 
 class EmbeddedModel:
-    """A `ChatModel` whose weights lie in ``folder``; its process starts with the first request.
+    """A `ChatModel` with its weights in ``folder``. Its process starts with the first request.
 
-    What was read of a prompt is kept in one of a few slots, by the request's ``cache_key``;
-    requests for the same slot wait in the process for one another. A process that died is started
-    again by the next request, and a request that it died under, before its first words, is asked
-    once more. ``report`` is told of downloads.
+    The process caches prompts in a few slots, chosen by the request's ``cache_key``. Requests for
+    the same slot wait in the process for one another. If the process died, the next request starts
+    it again. A request during which it died is repeated once if no part of the reply had arrived.
+    ``report`` is called with the progress of downloads.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class EmbeddedModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """It takes a grammar and wants the short prompt; it neither sees nor hears."""
+        """It takes a grammar and the short prompt, but no pictures or sound."""
         return self._profile
 
     @property
     def process_id(self) -> int | None:
-        """Of the model's process while it is up."""
+        """The id of the model's process while it runs."""
         return self._server.process_id
 
     async def start(self) -> None:
@@ -95,10 +95,10 @@ class EmbeddedModel:
         await self._server.ensure(self._file)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Load the weights, and read these or load what was read of them at an earlier start.
+        """Load the weights. Then read the given prompts, or load their caches of an earlier start.
 
-        Reading gives way: a request that comes meanwhile is computed alone, and the reading goes
-        on from where it was when nothing has been asked for a moment.
+        A request that comes meanwhile interrupts the reading. It continues where it was once no
+        request is under way.
         """
         await self.start()
         assert self._file is not None
@@ -111,7 +111,7 @@ class EmbeddedModel:
                 await self._readings.save(slot, name)
 
     async def _read(self, request: ChatRequest) -> bool:
-        """Read a beginning of prompts into its slot. False where a request came in between."""
+        """Read a beginning of prompts into its slot. False if a request interrupted it."""
         if self._asked:
             return False
         with anyio.CancelScope() as self._reading:
@@ -149,7 +149,7 @@ class EmbeddedModel:
                 return
 
     def _slot(self, cache_key: str) -> int:
-        """The place in the process where prompts of this key were read; else the longest unused."""
+        """The slot of this key; for a new key a free one, or else the least recently used."""
         slot = self._slots.pop(cache_key, None)
         if slot is None:
             unused = set(range(SLOTS)) - set(self._slots.values())

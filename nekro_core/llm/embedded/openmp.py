@@ -1,8 +1,8 @@
-"""The OpenMP library that xllamacpp needs and a minimal system does not have.
+"""Finds the OpenMP library that xllamacpp needs and a minimal system does not have.
 
-xllamacpp's wheel takes ``libgomp.so.1`` from the system; Debian's minimal one has none. The wheel
-of pykdtree (0.5 MB, a dependency for this alone) carries GCC's own libgomp, under a name with a
-hash in it. The loader looks for the plain name in ``LD_LIBRARY_PATH``.
+xllamacpp's wheel loads ``libgomp.so.1`` from the system; a minimal Debian has none. The wheel of
+pykdtree (0.5 MB, a dependency for this alone) contains GCC's libgomp, with a hash in its file name.
+The loader looks for the plain name in ``LD_LIBRARY_PATH``.
 """
 
 import ctypes

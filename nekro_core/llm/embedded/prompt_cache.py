@@ -1,8 +1,8 @@
-"""Keeps what the model has read of prompts on disk between starts.
+"""Saves the model's prompt caches on disk, for the next start.
 
 Reading the fixed part of a prompt takes a small machine half a minute; loading it back takes a
-tenth of a second. The file is llama.cpp's own state of one slot. It only saves time: the server
-compares it with each prompt and reads anew what differs, so a stale one is slow and never wrong.
+tenth of a second. The file is llama.cpp's state of one slot. It only saves time: the server
+compares it with each prompt and reads again what differs, so a stale file is slow but never wrong.
 """
 
 import hashlib
@@ -16,13 +16,13 @@ from loguru import logger
 from nekro_core.llm.model import ChatRequest
 
 _KEPT = 6
-"""Files kept: two generations of the three languages; one takes 30 MB."""
+"""Most files on disk: two generations of the three languages; one takes 30 MB."""
 _ANSWER_S = 30.0
 _READABLE = 0o600
 
 
 class PromptCache:
-    """Saves and loads slots of the server behind ``socket``; files lie in ``folder``."""
+    """Saves and loads slots of the server at ``socket``, as files in ``folder``."""
 
     def __init__(self, folder: Path, socket: Path, key: str) -> None:
         self.folder = folder
@@ -37,7 +37,7 @@ class PromptCache:
         return f"{digest.hexdigest()[:32]}.reading"
 
     async def load(self, slot: int, name: str) -> bool:
-        """Put it into the slot. False where there is none that the server takes."""
+        """Load a file into the slot. False if there is none, or the server refuses it."""
         path = anyio.Path(self.folder / name)
         if not await path.exists():
             return False
@@ -48,7 +48,7 @@ class PromptCache:
         return False
 
     async def save(self, slot: int, name: str) -> None:
-        """Write what the slot has read, under that name, and let the oldest go."""
+        """Save the slot's state under this name, and delete the oldest files."""
         part = f"{name}.part"
         if await self._do(slot, "save", part):
             await anyio.to_thread.run_sync(self._keep, part, name)

@@ -1,4 +1,4 @@
-"""Starts the process of the embedded model when it is needed, and again when it died."""
+"""Starts the process of the embedded model when it is needed, and again after it died."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from nekro_core.system.child_processes import tolerate_exit
 from nekro_core.system.locked_temp_folder import LockedTempFolder
 
 SLOTS = 3
-"""Prompts that stay read at the same time: one for each language of the examples."""
+"""Prompts that are cached at the same time: one for each language of the examples."""
 _LOG_TAIL = 2000
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
 _GRACE_S = 2.0
@@ -36,7 +36,7 @@ class ModelServer:
     def __init__(self, settings: EmbeddedSettings, readings: Path) -> None:
         self._settings = settings
         self._readings = readings
-        # A socket is in it, whose path must be short.
+        # The folder holds a socket, whose path must be short.
         self._folder = LockedTempFolder(Path(tempfile.gettempdir()), "nekro-model-")
         self._lock = anyio.Lock()
         self._process: Process | None = None
@@ -50,11 +50,12 @@ class ModelServer:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that is up, for a look at its memory."""
+        """The id of the running process, to measure its memory."""
         return self._process.pid if self._process and self.running else None
 
     async def died(self) -> bool:
-        """Whether the process is gone: a broken connection is noticed before its end is."""
+        """Whether the process has ended. Waits a moment, since a broken connection is noticed
+        first."""
         if self._process is None:
             return True
         with anyio.move_on_after(_NOTICE_S):
@@ -62,7 +63,7 @@ class ModelServer:
         return not self.running
 
     async def ensure(self, model: Path) -> None:
-        """Come back when the process is up and listens."""
+        """Start the process if needed, and return when it listens."""
         async with self._lock:
             if self.running:
                 return
@@ -101,8 +102,8 @@ class ModelServer:
 
     def _environment(self) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # Threads that spin while they wait for one another collapse as soon as somebody else
-        # computes: with one busy core of two, 100 tokens took 83 s, with waiting threads 5 to 12.
+        # Spinning threads become very slow when another program computes: with one busy core of
+        # two, 100 tokens took 83 s, but 5 to 12 s with threads that sleep while they wait.
         environment["OMP_WAIT_POLICY"] = "passive"
         if folder := library_path(self._folder.path):
             before = environment.get("LD_LIBRARY_PATH")
@@ -119,7 +120,7 @@ class ModelServer:
             "threads": self._settings.threads or _cores(),
             "slots": SLOTS,
             "context_tokens": SLOTS * self._settings.context_tokens,
-            # The server joins this and a file's name without a slash between.
+            # The server appends a file's name without a slash.
             "readings": f"{self._readings}/",
             "idle_unload_s": self._settings.idle_unload_s,
         }
@@ -148,7 +149,7 @@ class ModelServer:
 
 
 async def _end(process: Process) -> None:
-    """Let it end by itself, then make it."""
+    """Ask the process to end, and kill it if it does not."""
     if process.stdin is not None:
         await process.stdin.aclose()
     with anyio.move_on_after(_GRACE_S):

@@ -1,4 +1,4 @@
-"""How the operator tunes the embedded model (``NEKRO_EMBEDDED__*``)."""
+"""The settings of the embedded model (``NEKRO_EMBEDDED__*``)."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,19 +12,20 @@ class EmbeddedSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model_file: Path | None = None
-    """A GGUF file of your own; it is used as it is, and nothing is downloaded."""
+    """Your own GGUF file. Its hash is not checked, and nothing is downloaded."""
     download: bool = True
-    """Whether missing weights may be fetched at all."""
+    """Whether missing weights may be downloaded."""
     hub_url: str = "https://huggingface.co"
     """Address of the model hub or of a mirror that speaks its protocol; empty skips the hub."""
     threads: int = Field(default=0, ge=0)
-    """Threads that compute; 0 takes as many as there are cores for this process."""
+    """Threads that compute; 0 for the number of cores that this process may use."""
     context_tokens: int = Field(default=6144, ge=2048)
-    """How long prompt and reply may be together; 1,000 tokens cost 36 MB of memory."""
+    """Most tokens of prompt and reply together; 1,000 tokens take 36 MB of memory."""
     start_s: float = Field(default=180.0, gt=0)
     """How long loading the model may take."""
     idle_unload_s: int = Field(default=0, ge=0)
-    """After how long without a request the weights leave memory until the next; 0 keeps them."""
+    """Idle time after which the weights are unloaded until the next request; 0 never unloads
+    them."""
 
     @field_validator("hub_url")
     @classmethod

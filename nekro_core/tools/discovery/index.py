@@ -1,15 +1,16 @@
-"""Which tools fit a wish: by their names, the words of their descriptions, and what both mean.
+"""Ranks tools for a query: by their names, the words of their descriptions, and the meaning of
+both.
 
-A score is the sum over the terms of the query that a tool has, each weighed by how few tools have
-it (the idf of BM25) and where (a name says more than a description, that more than a parameter).
-Terms are stems of English words and each three letters of them (compounds, and words that are
-misspelt), pairs of neighbouring Chinese or Japanese characters, and concepts of the trilingual
-lexicon, by which a query finds a description in another language, and what a word of katakana or of
-English sounds like, by which one finds the other. A tool that has something of
-every part of a query goes before one that has much of a single part.
+A score is the sum over the terms of the query that a tool has. Each term is weighed by how few
+tools have it (the idf of BM25) and by its place (a name counts more than a description, and that
+more than a parameter). Terms are: stems of English words; their groups of three letters, for
+compounds and misspelt words; pairs of neighbouring Chinese or Japanese characters; concepts of the
+trilingual lexicon, by which a query finds a description in another language; and the sounds of
+katakana and English words, by which one finds the other. A tool that matches every part of a query
+ranks before one that matches a single part well.
 
-Where it is known how near the query is to each tool in meaning, that is the score, and the words
-add to it: as much, for a tool that has all that matters, as lies between a far tool and a near one.
+Where the nearness in meaning between the query and each tool is known, it is the score, and the
+words add to it. For a full match they add about the difference between a far tool and a near one.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -34,39 +35,42 @@ _NAME = 2.0
 _BRIEF = 1.0
 _PLUGIN = 0.3
 _REST = 0.5
-"""Weights of the places in which a term may stand."""
+"""Weights of the places of a term."""
 _WORD = 0.4
 _PAIR = 0.4
 _CONCEPT = 1.0
 _STRANGE = 0.6
 _LETTERS = 0.2
-"""Weights of the kinds of terms; a word of Chinese is about two pairs, and an English one that the
-lexicon does not know is likely a name. The last is that of all of a word's letters together."""
+"""Weights of the kinds of terms. A Chinese word is about two pairs. An English word that the
+lexicon does not know (``_STRANGE``) is likely a name. ``_LETTERS`` is for all groups of three
+letters of a word together."""
 _SOUND = 0.5
 """Weight of a word that sounds like one of the other script."""
 _AGAIN = 0.25
-"""How much it adds that a word is met in a second way: as it stands and by what it means."""
+"""Factor for further matches of one word, such as by its concept besides its stem."""
 _COVERS = 0.5
-"""The power of how much of a query a tool covers, by which its score is multiplied."""
+"""Exponent of the covered share of a query, which multiplies the score."""
 _WORDS = 0.45
-"""What the words of a query add to its nearness, at most: for as much as its rarest term says."""
+"""The most that matching words add to the nearness; reached at the weight of the rarest possible
+term."""
 _NEAR = 0.26
-"""How near the nearest tool must be where none has a word of the query: what asks for nothing, such
-as "ok thanks", comes to 0.25."""
+"""How near the nearest tool must be where no tool has a word of the query. A query that asks for
+nothing, such as "ok thanks", reaches 0.25."""
 _FAR = 0.1
-"""How near each must be that has no word of it, once something fits."""
+"""How near a tool without a word of the query must be, once any tool fits."""
 _EXACT = 100.0
-"""For the name itself: nobody who knows it wants another tool."""
+"""For a query that is a tool's name: it wants this tool."""
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
-"""Characters that are looked at; a query of a model's is a few words."""
+"""Most characters that are read of a query and of a place; a model's query is a few words."""
 _MAX_SENTENCE = 240
 _MAX_SENTENCES = 2000
-"""Characters of a tool's sentence, and tools that have one: two seconds of a core a thousand."""
+"""Most characters of a tool's sentence, and most tools with one: a thousand take two seconds of a
+core."""
 
 _Term = str | int
 _Wanted = tuple[tuple[tuple[_Term, float], ...], float]
-"""A part of a query: what it may be met by, each with what that counts, and the most of these."""
+"""A part of a query: the terms that match it, each with its weight, and the largest weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class SearchHit:
 
 
 class ToolIndex:
-    """Tools, ready to be searched. Making one takes some tenths of a millisecond a tool."""
+    """A search index of tools. Making it takes some tenths of a millisecond for each tool."""
 
     def __init__(self, tools: Iterable[NamedTool], known: ConceptLexicon | None = None) -> None:
         self._lexicon = known or lexicon()
@@ -87,10 +91,10 @@ class ToolIndex:
         self._having = Counter(term for terms in self._terms for term in terms)
         self._rarest = math.log(1 + (len(self._tools) + 0.5) / 1.5)
         self.sentences = tuple(_sentence(each.tool) for each in self._tools[:_MAX_SENTENCES])
-        """What to compare a query with, a sentence a tool: see `search`."""
+        """One sentence for each tool, to compare a query with: see `search`."""
 
     def search(self, query: str, limit: int = 5, near: Sequence[float] = ()) -> list[SearchHit]:
-        """The tools that fit best, best first; none that has nothing of the query.
+        """The tools that fit best, best first; tools without any match are left out.
 
         ``near``: how near the query is to each of the ``sentences``, from -1 to 1.
         """
@@ -106,7 +110,7 @@ class ToolIndex:
             )
             if (score := self._fused(said, nearness, fits=fits) + _named(named, exact)) > 0
         ]
-        # Of equals the one that is about least else.
+        # Of equal scores the tool with the fewest other terms comes first.
         hits.sort(key=lambda hit: (*hit[:2], hit[2].name))
         return [SearchHit(named, -score) for score, _, named in hits[:limit]]
 
@@ -131,8 +135,8 @@ class ToolIndex:
             yield ((sound, counts),), counts
 
     def _strange_sounds(self, plain: str) -> Iterator[str]:
-        """Of the words that the lexicon does not have. Only those that a tool has: no word is
-        missed for having no like in the other script."""
+        """The sounds of the words that the lexicon does not have. Only sounds that a tool has: a
+        word without a match in the other script must not lower the covered share."""
         katakana = [run for run in runs_of_katakana(plain) if not self._known(run)]
         english = [word for word in content_words(plain) if not self._known(word)]
         for sound in _sounds(katakana, english, katakana="~e", english="~k"):

@@ -1,4 +1,4 @@
-"""What tools of chat bots are about, in English, Chinese and Japanese."""
+"""Finds the concepts of texts in English, Chinese and Japanese, by a list of chat bots' topics."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -13,15 +13,15 @@ from nekro_core.tools.discovery.words import (
 )
 
 Part = tuple[tuple[str, ...], Mapping[int, float]]
-"""The stems or pairs of characters of a word, and the concepts that it may mean."""
+"""The stems or character pairs of a word, and its possible concepts with their weights."""
 _INSIDE = 0.5
-"""How surely a word is meant that is only a part of a longer one."""
+"""Weight of a word that is only a part of a longer one."""
 _SINGLE = 0.5
-"""And one of a single Chinese or Japanese character, which may be a part of an unknown one."""
+"""Weight of a single Chinese or Japanese character, which may be a part of an unknown word."""
 
 
 class ConceptLexicon:
-    """Concepts, each with the words that people have for it. Made by `lexicon`."""
+    """Concepts, each with its words. Made by `lexicon`."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._english: dict[tuple[str, ...], list[int]] = {}
@@ -39,11 +39,11 @@ class ConceptLexicon:
         self._widest = max(map(len, self._eastern), default=0)
 
     def parts(self, plain: str) -> Iterator[Part]:
-        """A folded text in parts: what stands there, and the concepts that it may mean with how
-        much each counts.
+        """Split a folded text into parts, each with its stems or pairs and the weighted concepts
+        that it may mean.
 
-        A longer form comes before the shorter ones that it is made of: "local time" is a little
-        about time, but a character of a Chinese word alone is about nothing.
+        A longer form wins over the shorter ones in it: "local time" is a little about time, but a
+        single character of a Chinese word means nothing.
         """
         stems = all_words(plain)
         at = 0
@@ -67,8 +67,8 @@ class ConceptLexicon:
                 at += length
 
     def _note_english(self, stems: Sequence[str], at: int, found: dict[int, float]) -> int:
-        """Note the longest form that stands there, and say how many words it takes. What says
-        nothing may stand between its words: "identify the song"."""
+        """Add the concepts of the longest form at this place, and return how many words it takes.
+        Stop words may be between its words: "identify the song"."""
         for length in range(min(self._longest, len(stems) - at), 0, -1):
             known = self._english.get(tuple(stems[at : at + length]))
             if known and (length > 1 or not is_stop_word(stems[at])):
@@ -101,7 +101,7 @@ class ConceptLexicon:
             known.append(number)
 
     def _note(self, known: Sequence[int], found: dict[int, float], sure: float = 1.0) -> None:
-        # A word of several concepts says less of each.
+        # A word of several concepts counts less for each.
         for number in known:
             counts = sure * self._weights[number] * len(known) ** -0.5
             found[number] = max(found.get(number, 0.0), counts)
@@ -109,6 +109,6 @@ class ConceptLexicon:
 
 @cache
 def lexicon() -> ConceptLexicon:
-    """The one that comes with the program, read when something is first searched for."""
+    """The lexicon of ``concepts.txt``, read at the first search."""
     text = (files("nekro_core.tools.discovery") / "concepts.txt").read_text("utf-8")
     return ConceptLexicon(line for line in text.splitlines() if line and not line.startswith("#"))

@@ -1,4 +1,5 @@
-"""What a set of tools has beyond what a prompt shows, and the search over it."""
+"""Finds the deferred tools of a set, which a prompt does not show in full, and makes their
+index."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,20 +10,20 @@ from nekro_core.tools.tool import Tool, Visibility
 
 SEARCH = "tool_search"
 SEARCH_OWNER = "nekro.discovery"
-"""Whose tool it is: no plugin's."""
+"""The owner of the search tool, which belongs to no plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredTools:
-    """``single`` tools are deferred by themselves; those in ``asleep`` with their whole plugin, by
-    its key."""
+    """``single`` are tools that are deferred individually. ``asleep`` has, by plugin key, the tools
+    that are deferred with their whole plugin."""
 
     single: tuple[NamedTool, ...]
     asleep: Mapping[str, tuple[NamedTool, ...]]
 
     @property
     def deferred(self) -> tuple[NamedTool, ...]:
-        """All of them."""
+        """All deferred tools."""
         return (*self.single, *(each for tools in self.asleep.values() for each in tools))
 
     @property
@@ -46,7 +47,7 @@ def deferred_tools_of(tools: ToolSet) -> DeferredTools:
 
 
 def search_index_of(tools: ToolSet) -> ToolIndex:
-    """The deferred tools of a set, ready to be searched; use it with `ToolSet.once`."""
+    """A search index of the deferred tools of a set; use it with `ToolSet.once`."""
     return ToolIndex(tools.once(deferred_tools_of).deferred)
 
 

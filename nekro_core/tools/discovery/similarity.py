@@ -1,4 +1,5 @@
-"""How near a wish is to each tool in meaning, which no list of words can say of every wording."""
+"""Measures how near a query is to each tool in meaning, for wordings that no list of words
+covers."""
 
 from array import array
 from collections.abc import Sequence
@@ -9,26 +10,27 @@ from loguru import logger
 from nekro_core.system.workers.worker import WorkerLost, WorkerProcess
 
 _TIMEOUT_S = 60.0
-"""Of a search, the first of which also starts the process and reads every tool: three seconds of a
-core, and half a minute on one that a dozen programs want. Given up sooner, the next begins anew."""
+"""Time-out of a search. The first one also starts the process and encodes every tool: three seconds
+of a core, or half a minute on a core that a dozen programs share. If it were given up sooner, the
+next search would begin again."""
 _MAX_QUERY = 400
-"""Characters; a query of a model's is a few words."""
+"""Most characters of a query; a model's query is a few words."""
 _MOST_LOSSES = 3
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """The matrices are small: more threads only wait for each other."""
 
 
 class TextSimilarity(Protocol):
-    """Who can tell."""
+    """Measures how near texts are in meaning."""
 
     async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """For each text how near it is, from -1 to 1; nothing where that cannot be told."""
+        """For each text its nearness, from -1 to 1; empty where it cannot be measured."""
 
 
 class SentenceVectors:
-    """`TextSimilarity` by a sentence encoder, in a process that lives while people search.
+    """`TextSimilarity` by a sentence encoder, in a child process that ends when it is idle.
 
-    A search never fails for its sake: what is missing is logged, and words alone decide.
+    If it fails, the search goes by words alone, and the log says what is missing.
     """
 
     def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:

@@ -1,4 +1,4 @@
-"""Tools that a model is told of in a line each: as short as it can be, and never out of bounds."""
+"""Writes one short line for each deferred tool, within bounds."""
 
 import re
 from collections import Counter
@@ -8,13 +8,13 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool
 
 LINE_TOKENS = 11.8
-"""Of one line, as estimated, which is a sixth too many: less than 12 a tool, whatever introduces
-them."""
+"""Most estimated tokens of one line; the estimate is a sixth too high. So a tool costs less than
+12, including the introduction of the list."""
 MAX_LINES = 400
-"""Tools that have a line of their own. Of thousands only the plugins are named."""
+"""Most tools with their own line; of the others only the plugins are named."""
 
 _LONGEST_WORD = 24
-"""Letters of a word; a stranger's server can describe a tool by thousands without a blank."""
+"""Most letters of a word; a third-party server can send thousands without a blank."""
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,3}|[^\sA-Za-z0-9_]|_(?![A-Za-z])|\n")
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD_ENDS = re.compile(r"(?<=[\w)])(?=[\s，、；：,;:（(])|(?<=[\u3041-\u9fff])")
@@ -26,8 +26,8 @@ _FILLING = re.compile(
 def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINES) -> list[str]:
     """A line for each tool, given with the name that it is called by: ``name: brief``.
 
-    A name that alone is too long has no line, nor has any tool beyond ``limit``: of these a line
-    for each plugin says how many more it has, and a search finds them all the same.
+    A tool whose name alone is too long gets no line, and neither does any tool beyond ``limit``. A
+    line for each plugin says how many more of them it has; a search still finds them.
     """
     lines: list[str] = []
     more: Counter[str] = Counter()
@@ -40,13 +40,13 @@ def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINE
 
 
 def estimate_tool_tokens(text: str, *, name: bool = False) -> float:
-    """About how many tokens of o200k_base a short text takes. Words inside of a name take more,
-    for no space stands before them."""
+    """Estimate the o200k_base tokens of a short text. Words inside a name take more, since there is
+    no space before them."""
     total = 0.0
     for piece in _PIECE.findall(text):
         if piece.isascii() and piece.isalpha():
             long, longer = (4, 8) if name else (8, 12)
-            # Longer than any word: no language's, and cut by the tokenizer wherever it can be.
+            # Longer than any real word: the tokenizer cuts it into many pieces.
             most = 2.2 if len(piece) <= _LONGEST_WORD else len(piece) / 2
             total += 1.0 if len(piece) <= long else 1.5 if len(piece) <= longer else most
         elif "\u3041" <= piece <= "\u30ff":
@@ -59,7 +59,7 @@ def estimate_tool_tokens(text: str, *, name: bool = False) -> float:
 
 
 def brief_of(tool: Tool) -> str:
-    """What it does, in one sentence."""
+    """What a tool does, in one sentence."""
     told = " ".join((tool.description or tool.summary).split())
     first = _END_OF_SENTENCE.split(told, maxsplit=1)[0]
     return _FILLING.sub("", first).rstrip(" .。")
@@ -69,7 +69,7 @@ def _line(name: str, tool: Tool) -> str:
     brief = brief_of(tool)
     room = LINE_TOKENS - estimate_tool_tokens(name, name=True) - estimate_tool_tokens(":\n")
     if estimate_tool_tokens(brief) > room:
-        brief = _cut(brief, room - 1.0)  # a token for the mark that something is missing
+        brief = _cut(brief, room - 1.0)  # one token for the ellipsis
     return f"{name}: {brief}" if brief else name
 
 

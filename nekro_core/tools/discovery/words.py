@@ -1,4 +1,4 @@
-"""Words of a text as a search compares them, whatever language and characters they are in."""
+"""Splits texts into words that a search can compare, in English, Chinese, Japanese and Korean."""
 
 import re
 import unicodedata
@@ -31,25 +31,25 @@ _ENDINGS = (
 
 
 def folded(text: str) -> str:
-    """The text in one form: compatible characters unified, accents left off, words of names parted,
-    lower case, simplified characters for traditional and Japanese ones."""
+    """Normalize a text: unify compatible characters, remove accents, split names into words, use
+    lower case, and simplified characters for traditional and Japanese ones."""
     plain = _ACCENTED.sub(_bare, unicodedata.normalize("NFKC", text))
     return _HUMP.sub(" ", plain).lower().translate(_simplified())
 
 
 def all_words(plain: str) -> list[str]:
-    """The stems of the English words of a folded text, in their order, and those words as they are
-    that say nothing alone, such as "the": in a phrase they do."""
+    """The stems of the English words of a folded text, in order. Stop words such as "the" stay as
+    they are, since phrases may need them."""
     return [word if word in _STOP else stem(word) for word in _WORD.findall(plain)]
 
 
 def content_words(plain: str) -> list[str]:
-    """The English words that say something, as they stand."""
+    """The English words without stop words, not stemmed."""
     return [word for word in _WORD.findall(plain) if word not in _STOP]
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether a word alone tells nothing of what somebody wants."""
+    """Whether a word alone says nothing about a request."""
     return word in _STOP
 
 
@@ -59,8 +59,8 @@ def cjk_runs(plain: str) -> list[str]:
 
 
 def character_bigrams(run: str) -> Iterator[str]:
-    """Each two neighbours, since nothing parts words there; those of hiragana are mostly endings,
-    and left out."""
+    """Each pair of neighbouring characters, since there are no spaces between words. Pairs of
+    hiragana are left out, since most are endings."""
     for start in range(len(run) - 1):
         pair = run[start : start + 2]
         if not _KANA_ONLY.match(pair):
@@ -68,7 +68,7 @@ def character_bigrams(run: str) -> Iterator[str]:
 
 
 def character_trigrams(word: str) -> list[str]:
-    """Each three neighbours of a longer English word, marked as such; none of a Chinese one."""
+    """Each group of three letters of a longer English word, with a mark; none of a Chinese one."""
     if not word.isascii():
         return []
     return ["#" + word[start : start + 3] for start in range(len(word) - 2) if len(word) > 3]
@@ -76,9 +76,9 @@ def character_trigrams(word: str) -> list[str]:
 
 @cache
 def stem(word: str) -> str:
-    """A word without its ending, so that ``translate``, ``translated`` and ``translation`` are one.
+    """Remove a word's ending, so that ``translate``, ``translated`` and ``translation`` are equal.
 
-    Rough on purpose: both sides of a comparison are cut alike, and a stem is never shown.
+    It is rough on purpose: both sides of a comparison are stemmed alike, and a stem is never shown.
     """
     bare = word.partition("'")[0]
     if bare in _WHOLE:

@@ -1,22 +1,23 @@
-"""MCP servers whose tools the bot uses: ``data/mcp.json``, in the form that other programs read.
+"""Uses the tools of the MCP servers in ``data/mcp.json``, a file in the form that other programs
+use.
 
 ::
 
     settings.py       bounds
-    configuration.py  the file: servers, one by one, each good or with what is wrong with it
-    servers.py        all of them: started, stopped and replaced as the file says
-    state.py          how it stands with each
-    connection.py     one server: connected, listed, called, connected again
-    child.py          its messages over stdin and stdout of a process of its own
-    remote.py         its messages over streamable HTTP
-    conversion.py     its tools as tools of ours
-    depth_limit.py    messages that are nested too deeply, cut
-    results.py        what a call gave
+    configuration.py  reads the file: the servers, and the faults of those that cannot be used
+    servers.py        starts, stops and replaces servers as the file says
+    state.py          the state of a server
+    connection.py     connects to one server, lists and calls its tools, reconnects
+    child.py          exchanges messages with a child process over stdin and stdout
+    remote.py         exchanges messages over streamable HTTP
+    conversion.py     turns its tools into tools of the bot
+    depth_limit.py    cuts messages that are nested too deeply
+    results.py        turns the result of a call into a result of the bot
 
-What a server sends is data of a stranger: bounded in length and number, told to the model as a
-result and never as an instruction. Its secrets stay in the bot: neither tools nor results nor the
-log hold them. The package ``mcp`` takes a second to import, so only `connection` and what is below
-it do, when there is a server.
+A server's data is untrusted. It is bounded in length and number, and the model gets it as a result
+and never as an instruction. A server's secrets stay in the bot: tools, results and the log do not
+contain them. The package ``mcp`` takes a second to import. So only `connection` and the modules
+below it import it, when there is a server.
 """
 
 from nekro_core.tools.mcp_client.servers import McpServers, read_states, server_status_lines

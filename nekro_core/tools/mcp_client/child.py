@@ -1,7 +1,8 @@
-"""A server in a process of its own: a line of JSON each way over its stdin and stdout.
+"""Runs a server as a child process, and exchanges lines of JSON over its stdin and stdout.
 
-As `mcp.client.stdio`, with bounds: a line that never ends would fill the memory there. The server
-gets the few variables of the environment that every program needs, and its own.
+It does the same as `mcp.client.stdio`, where an endless line would fill the memory, but with
+bounds. The server gets the few environment variables that every program needs, and those of its
+configuration.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
@@ -25,7 +26,7 @@ from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.depth_limit import limit_depth
 
 _END_S = 0.5
-"""How long a server has to end after its stdin was closed, and again after SIGTERM."""
+"""Seconds for a server to end after its stdin was closed, and again after SIGTERM."""
 _LOGGED_LINES = 200
 _LOGGED_CHARS = 500
 
@@ -38,8 +39,9 @@ Streams = tuple[
 async def child_process(
     server: McpServerConfig, max_bytes: int, ended: Callable[[], None]
 ) -> AsyncIterator[Streams]:
-    """Start it; leaving ends it with all that it started. When it dies, or writes a line of more
-    than ``max_bytes``, its messages end and ``ended`` is called. Raises `OSError`."""
+    """Start the server; leaving the block ends it and all processes that it started. When it dies,
+    or writes a line of more than ``max_bytes``, its messages end and ``ended`` is called. Raises
+    `OSError`."""
     process = await anyio.open_process(
         [server.command, *server.args],
         stdin=subprocess.PIPE,
@@ -96,7 +98,7 @@ async def _read(
 
 
 def _message(line: bytes, name: str) -> SessionMessage | None:
-    """The message of a line. Servers print other things too: those are passed over."""
+    """The message of a line. Servers print other lines too; those are skipped."""
     if not line.strip():
         return None
     try:
@@ -120,12 +122,12 @@ async def _write(
                 text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{text}\n".encode())
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            # It reads no more: whoever waits for an answer must not wait for ever.
+            # It reads no more: callers must not wait for an answer for ever.
             await incoming.aclose()
 
 
 async def _log(process: Process, server: McpServerConfig) -> None:
-    """What it says on stderr is for the operator; a server that says too much is heard no more."""
+    """Log the server's stderr for the operator, up to a limit."""
     assert process.stderr is not None
     lines = 0
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -147,13 +149,13 @@ async def _end(process: Process) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
     await _gone(process)
-    # What it started and left behind goes too.
+    # End the processes that it started, too.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _gone(process: Process) -> bool:
-    # Not process.wait(): that waits for pipes too, which a grandchild may hold open.
+    # Not process.wait(): it also waits for pipes, which a grandchild may hold open.
     with anyio.move_on_after(_END_S):
         while process.returncode is None:  # noqa: ASYNC110 - its pipes tell nothing of it
             await anyio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""``mcp.json``: which servers there are, in the form of ``{"mcpServers": {name: {...}}}``."""
+"""Reads ``mcp.json``, which lists the servers as ``{"mcpServers": {name: {...}}}``."""
 
 import json
 import re
@@ -13,22 +13,22 @@ from nekro_core.tools.tool import Visibility
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
 _SECRET = re.compile(r"token|key|secret|password|passwd|auth|credential|cookie", re.IGNORECASE)
 _LEAST_SECRET = 8
-"""Shorter values are words like ``true``, which no result could do without."""
+"""Fewest characters of a secret. Shorter values are words like ``true``, which results need."""
 _SSE = "sse"
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _MAX_FILE = 1024 * 1024
 
 
 class McpConfigError(NekroError, ValueError):
-    """The file, or one server of it, is not what is expected. Never holds a value of it that may be
-    secret."""
+    """The file, or one server in it, is not as expected. The text never contains a value that may
+    be secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
-    """One server: a command to start, or a URL to ask, with ``sse`` as servers before 2025 want to
-    be asked. ``secrets`` are values that nobody may see. ``timeout_s`` bounds a call; 0 is the
-    usual."""
+    """One server: a command to start, or a URL. ``sse`` selects the protocol of servers before
+    2025. ``secrets`` are values that must not be shown. ``timeout_s`` bounds a call; 0 for the
+    default."""
 
     name: str
     command: str = ""
@@ -44,14 +44,14 @@ class McpServerConfig:
 
     @property
     def place(self) -> str:
-        """Where it is, without anything secret."""
+        """The server's command or URL, without secrets."""
         if self.command:
             return self.command
         parts = urlsplit(self.url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     def without_secrets(self, text: str) -> str:
-        """The text with the server's secrets blacked out."""
+        """The text with the server's secrets replaced."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "[secret]")
         return text
@@ -59,15 +59,15 @@ class McpServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """What a file says. ``wrong`` says of other servers, by name, why they cannot be used."""
+    """The content of the file. ``wrong`` says, by server name, why a server cannot be used."""
 
     servers: tuple[McpServerConfig, ...] = ()
     wrong: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_configuration(text: str, environment: Mapping[str, str]) -> McpConfig:
-    """Read a file's text. ``${NAME}`` and ``${NAME:-default}`` are filled from the environment.
-    A server with a fault does not keep the others out. Raises `McpConfigError`."""
+    """Read a file's text. ``${NAME}`` and ``${NAME:-default}`` are filled from the environment. A
+    faulty server does not affect the others. Raises `McpConfigError`."""
     if len(text) > _MAX_FILE:
         raise McpConfigError(f"it is over {_MAX_FILE // 1024} KiB long")
     try:
@@ -180,7 +180,7 @@ def _visibility(entry: Mapping[str, Any]) -> Visibility:
 
 def _secrets(named: Mapping[str, str], filled: set[str], url: str) -> frozenset[str]:
     found = {value for name, value in named.items() if _SECRET.search(name)} | filled
-    # "Bearer abc": what counts is the second word.
+    # "Bearer abc": the second word is the secret.
     found |= {word for value in found for word in value.split()}
     parts = urlsplit(url)
     found |= {part for part in (parts.password or "", *re.split("[=&]", parts.query)) if part}

@@ -1,4 +1,4 @@
-"""One MCP server: connected, its tools listed and called, and connected again when it is lost."""
+"""Connects to one MCP server, lists and calls its tools, and reconnects when it is lost."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,21 +23,21 @@ from nekro_core.tools.outcome import ToolFailure
 from nekro_core.tools.tool import Tool
 
 _LONGEST_RETRY = 60
-"""Times the first wait."""
+"""The longest wait, as a multiple of the first."""
 _MAX_PAGES = 50
 _FLOOD_WINDOW_S = 10.0
 _RELIST_S = 1.0
-"""A server that changes its tools all the time is listed so often at most."""
+"""Fewest seconds between two listings of a server that keeps changing its tools."""
 _MAX_REASON = 300
 
 
 class McpConnectionLost(NekroError):
-    """The server is there no more, or behaves so that it is not wanted; says why."""
+    """The server is lost, or was dropped for its behaviour; the text says why."""
 
 
 class McpConnection:
-    """A server, for as long as `run` runs. ``offer`` is given its tools whenever they are known
-    anew, ``tell`` every change of its state."""
+    """The connection to a server while `run` runs. ``offer`` is called with its tools whenever they
+    were listed again, ``tell`` with every change of its state."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class McpConnection:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - a stranger's process and wire: anything comes
                 self._reason = self._server.without_secrets(_reason(error))
-                # Our own words only: those of others name the host's programs and folders.
+                # Show only our own texts: others may name the host's programs and folders.
                 ours = isinstance(_first_error(error), McpConnectionLost)
                 self._told = self._reason if ours else "the operator finds why in the log"
             self._client = None
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
-                wait_s = self._settings.retry_s  # It was well for a while.
+                wait_s = self._settings.retry_s  # It worked for a while.
             logger.warning(
                 "MCP server {}: {}; it is tried again in {:g} s",
                 self._server.name, self._reason, wait_s,
@@ -90,7 +90,7 @@ class McpConnection:
             wait_s = min(wait_s * 2, self._settings.retry_s * _LONGEST_RETRY)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool. Raises `ToolFailure`, also where it is not known what became of the call."""
+        """Call a tool. Raises `ToolFailure`, also where the outcome of the call is unknown."""
         client = self._client
         if client is None:
             raise ToolFailure(
@@ -123,7 +123,8 @@ class McpConnection:
         )
 
     async def _live(self) -> None:
-        """Connect, and stay until it is lost. Raises whatever the wire does."""
+        """Connect, and stay connected until the server is lost. Raises any error of the
+        connection."""
         self._news, self._ended = anyio.Event(), False
         self._changed = self._flooded = self._doubted = False
         limit_s = self._settings.connect_s
@@ -141,7 +142,7 @@ class McpConnection:
                     self._client = client
                     await self._watch(client)
             except MCPError:
-                # One that knows no handshake is asked as newer servers are, the next time.
+                # If the handshake fails, the next attempt uses the newer protocol.
                 self._legacy = self._client is not None or not self._legacy
                 raise
             finally:
@@ -157,7 +158,7 @@ class McpConnection:
         return remote_server(self._server, connect_s=limit_s, max_bytes=max_bytes)
 
     async def _list(self, client: Client) -> None:
-        """Learn what tools it has, and offer them."""
+        """List the server's tools, and offer them."""
         found: list[types.Tool] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
@@ -216,7 +217,7 @@ class McpConnection:
         self._news.set()
 
     def _ping_soon(self) -> None:
-        """Find out soon whether it is still there."""
+        """Ping the server soon, to see whether it still answers."""
         self._doubted = True
         self._news.set()
 
@@ -226,14 +227,14 @@ class McpConnection:
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """Of errors in a group the first."""
+    """The first error of a group, at any depth."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in a line."""
+    """The error as one line."""
     match error := _first_error(error):
         case McpConnectionLost() | MCPError():
             text = str(error)

@@ -1,4 +1,4 @@
-"""A server's tools as tools of ours."""
+"""Turns a server's tools into tools of the bot."""
 
 import json
 import keyword
@@ -21,11 +21,11 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Calls a tool of the server by its own name."""
 
 _MAX_TEXT = 4000
-"""Characters of a description; longer ones are manuals."""
+"""Most characters of a description; longer ones are manuals."""
 _LEAST_TEXT = 80
-"""Characters of each parameter's description, however many there are."""
+"""Characters that each parameter's description may always have."""
 _MAX_SCHEMA = 16_000
-"""Characters of a tool's schema; of a longer one the parameters are taken without theirs."""
+"""Most characters of a tool's schema; with a longer one the parameters have no schema."""
 _MAX_NAME = 64
 _MAX_PARAMETERS = 64
 _MAX_CHOICES = 12
@@ -42,7 +42,7 @@ _PLAIN: Mapping[str, tuple[str, Any]] = {
 
 
 def module_of(name: str, taken: Collection[str] = ()) -> str:
-    """The short name under which a server's tools are called: an identifier that hides nothing."""
+    """The short name of a server's tools in code: an identifier that hides no other name."""
     module = _identifier(name, "server")
     if not is_free_name(module) or module in sys.stdlib_module_names:
         module = f"mcp_{module}"
@@ -52,9 +52,9 @@ def module_of(name: str, taken: Collection[str] = ()) -> str:
 def tools_of(
     remote: Sequence[RemoteTool], server: McpServerConfig, module: str, call: Call, timeout_s: float
 ) -> list[Tool]:
-    """The tools, in the server's order; of two with one name the first.
+    """Convert the tools, in the server's order; of two with the same name only the first.
 
-    They are called ``module.name`` and never by a bare name, so that no server takes the name of a
+    Their names are ``module.name`` and never bare, so that a server cannot take the name of a
     plugin's tool.
     """
     found: dict[str, Tool] = {}
@@ -119,7 +119,7 @@ def _tool(
 def _parameters(
     schema: Mapping[str, Any],
 ) -> tuple[tuple[Parameter, ...], Mapping[str, str]]:
-    """What Python sees, required ones first, and the server's own name of each."""
+    """The parameters as Python sees them, required ones first, and the server's name of each."""
     properties = _object(schema.get("properties"))
     wanted = schema.get("required")
     required = set(map(str, wanted)) if isinstance(wanted, list) else set()
@@ -168,8 +168,8 @@ def _convert(annotation: Any, *, required: bool) -> Callable[[Any], Any] | None:
 
 
 def _type(schema: Mapping[str, Any], depth: int = 0) -> tuple[str, Any]:
-    """A JSON Schema as Python: how it is written, and what is checked here. The server checks the
-    rest."""
+    """The Python type of a JSON Schema: its text, and the annotation that is checked here. The
+    server checks the rest."""
     if depth > _MAX_DEPTH:
         return "Any", Any
     choices = schema.get("enum")
@@ -194,7 +194,7 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _identifier(name: str, instead: str) -> str:
-    # Python reads names in this form: another one would be bound to what nobody can write.
+    # Python normalizes names to this form; code could not reach any other one.
     clean = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", name)).strip("_")[:_MAX_NAME]
     for fitting in (clean, f"{instead}_{clean}"):
         if fitting.isidentifier():

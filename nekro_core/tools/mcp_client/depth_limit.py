@@ -1,6 +1,7 @@
-"""Messages that are nested so deeply that no reader takes them, made readable.
+"""Cuts messages that are nested too deeply for the JSON reader.
 
-One tool with such a schema would else hide all others of its server: they come in one message.
+Without it one tool with such a schema would hide all others of its server, since they come in one
+message.
 """
 
 import re
@@ -8,16 +9,16 @@ import re
 from pydantic_core import from_json
 
 MAX_DEPTH = 100
-"""Levels that are kept; the reader of messages gives up at 200."""
+"""Levels that stay; the JSON reader gives up at 200."""
 INSTEAD = b'"nested too deeply"'
-# Single signs, not whole strings: a quote that nothing closes would be looked for to the end again
-# from each later one (64 kB of \\" took 10 s).
+# Single signs, not whole strings: with an unclosed quote, each later one would search to the end
+# again (64 kB of \\" took 10 s).
 _SIGN = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
 
 
 def limit_depth(message: bytes) -> bytes:
-    """A message of JSON in which each value below `MAX_DEPTH` levels is a text that says so; one
-    that can be read, or is no JSON, is as it was."""
+    """Replace each value below `MAX_DEPTH` levels of a JSON message by a text that says so. A
+    message that can be read, or is not JSON, is returned unchanged."""
     if message.count(b"[") + message.count(b"{") <= MAX_DEPTH:
         return message
     try:

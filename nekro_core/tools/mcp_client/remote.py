@@ -1,4 +1,4 @@
-"""A server over streamable HTTP, or over the stream of events that servers before 2025 had."""
+"""Connects to a server over streamable HTTP, or over the event stream of servers before 2025."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,18 +12,18 @@ from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.depth_limit import limit_depth
 
 _ANSWER_S = 300.0
-"""Longest silence within an answer; a call has its own limit."""
+"""Longest silence within an answer, in seconds; a call has its own limit."""
 
 
 @asynccontextmanager
 async def remote_server(
     server: McpServerConfig, *, connect_s: float, max_bytes: int
 ) -> AsyncIterator[Any]:
-    """The two streams of a session. An answer of more than ``max_bytes`` breaks off. No redirect is
-    followed: the headers are for this server alone."""
+    """The two streams of a session. An answer of more than ``max_bytes`` is cut off. No redirect is
+    followed, since the headers are for this server alone."""
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
-        del headers, timeout, auth  # what the package would have
+        del headers, timeout, auth  # the package's own values
         return httpx2.AsyncClient(
             headers={**server.headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(connect_s, read=_ANSWER_S),
@@ -45,8 +45,8 @@ async def remote_server(
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Answers of which no more than so many bytes are read; a stream of events has no end of its
-    own and is bounded line by line. In both what is nested too deeply is made readable."""
+    """Bounds the bytes of each answer. An event stream has no end, so each of its lines is bounded.
+    In both, values that are nested too deeply are cut."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, max_bytes: int) -> None:
         self._inner = inner
@@ -69,7 +69,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _Lines(httpx2.AsyncByteStream):
-    """A stream of events, line by line: one is a message."""
+    """An event stream, line by line; each line is a message."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""What a call of a server's tool gave, as a result of ours."""
+"""Turns the result of a server's tool into a result of the bot."""
 
 import base64
 import binascii
@@ -38,8 +38,9 @@ _SOUNDS = {
 def outcome_of_result(
     result: CallToolResult, server: McpServerConfig
 ) -> ToolReturn | ToolReturnMedia:
-    """The words, with the media that models can see and hear. Structured content goes to the code
-    as it is. The server's secrets are in none of it. Raises `ToolFailure` for an error."""
+    """Convert a result: its text, and the media that models can see and hear. The code gets
+    structured content unchanged. The server's secrets are removed from all of it. Raises
+    `ToolFailure` for an error."""
     words, media = _read(result.content)
     text = server.without_secrets("\n".join(words))
     if result.is_error:
@@ -51,7 +52,7 @@ def outcome_of_result(
     structured: Any = result.structured_content
     if structured is None:
         return ToolReturn(text)
-    # A list or a number has to stand in an object there, under this name.
+    # The protocol wraps a list or a number in an object with this key.
     value = structured["result"] if set(structured) == {"result"} else structured
     return ToolReturn(_clean(value, server), text)
 

@@ -1,4 +1,4 @@
-"""All MCP servers of the file: started, replaced and ended as it says, while the bot runs."""
+"""Starts, replaces and ends MCP servers as ``mcp.json`` says, while the bot runs."""
 
 import json
 import os
@@ -28,14 +28,14 @@ from nekro_core.tools.tool import Tool
 
 CONFIG_FILE = "mcp.json"
 STATE_FILE = "mcp_state.json"
-"""Below the data folder; the second is written by the bot, for `nekro mcp servers`."""
+"""Both are in the data folder. The bot writes the second for `nekro mcp servers`."""
 
 Offer = Callable[[str, Iterable[Tool]], Callable[[], None]]
 """`PluginRegistry.offer`."""
 
 
 class McpServers:
-    """Made by `open`."""
+    """The servers of the file. Use `open`."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class McpServers:
         settings: McpSettings | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> AsyncIterator[Self]:
-        """Follow ``mcp.json`` of the folder, whose ``${NAME}`` are filled from ``environment``.
-        Nobody waits for a server; leaving ends them all. What is wrong with one is logged and in
-        its state."""
+        """Follow ``mcp.json`` of the folder, whose ``${NAME}`` are filled from ``environment``. It
+        does not wait for servers to start. Leaving the block ends them all. A server's problem is
+        logged and in its state."""
         async with background_tasks() as tasks:
             servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")
             yield servers
 
     def states(self) -> tuple[McpServerState, ...]:
-        """Every server of the file."""
+        """The states of all servers of the file."""
         return tuple(self._states.values())
 
     async def follow(self) -> None:
-        """Do what the file says, whenever somebody writes it. Runs until cancelled."""
+        """Apply the file whenever it changes. Runs until cancelled."""
         while True:
             stamp = _stamp(self._file)  # microseconds
             if stamp != self._seen:
@@ -160,7 +160,7 @@ class McpServers:
 
 
 class _Running:
-    """A server's task, and what it has on offer."""
+    """A server's task, and its offered tools."""
 
     def __init__(self, server: McpServerConfig, module: str) -> None:
         self.server = server
@@ -170,11 +170,11 @@ class _Running:
         self._withdraw: Callable[[], None] = lambda: None
 
     def offered(self, withdraw: Callable[[], None]) -> None:
-        """Its tools are on offer until this is called."""
+        """Store the function that withdraws the offered tools."""
         self._withdraw = withdraw
 
     async def run(self, connect: Callable[[], Any]) -> None:
-        """Until `end`."""
+        """Run the connection until `end`."""
         try:
             with self._scope:
                 await connect()
@@ -183,13 +183,13 @@ class _Running:
             self._over.set()
 
     async def end(self) -> None:
-        """End it, and wait until its process is gone."""
+        """End the task, and wait until its process has ended."""
         self._scope.cancel()
         await self._over.wait()
 
 
 def read_states(data_dir: Path) -> list[Mapping[str, Any]]:
-    """What the bot of this folder wrote last."""
+    """Read the states that the bot of this folder wrote last."""
     try:
         found: list[Mapping[str, Any]] = json.loads((data_dir / STATE_FILE).read_text("utf-8"))
     except FileNotFoundError:

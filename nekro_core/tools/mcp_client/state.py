@@ -1,11 +1,11 @@
-"""How it stands with a server, for the operator."""
+"""The state of a server, for the operator."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class McpServerPhase(StrEnum):
-    """Where a server stands."""
+    """The phases of a server."""
 
     CONNECTING = "connecting"
     READY = "ready"
