@@ -1,4 +1,4 @@
-"""What an operator says of a chat, an account or the whole bot; the narrowest word is in force.
+"""The operator's overrides for a chat, an account or the whole bot. The narrowest one counts.
 
 ::
 

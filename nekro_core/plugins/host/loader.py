@@ -54,7 +54,7 @@ class DiscoveredPlugin:
     name: str
     path: Path
     in_folder: bool = False
-    """Its module is a package of its own whatever its file is called."""
+    """Whether its module is a package, whatever its file is called."""
 
     @property
     def folder(self) -> Path | None:
@@ -203,7 +203,7 @@ def without_bytecode_cache() -> Iterator[None]:
 
 
 class _Hanging(NekroError, TimeoutError):
-    """With the frames in which the thread hangs."""
+    """An import took too long. ``frames`` is where its thread hangs."""
 
     def __init__(self, frames: list[traceback.FrameSummary]) -> None:
         super().__init__()
