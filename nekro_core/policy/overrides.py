@@ -79,7 +79,7 @@ class ChatOverrides(BaseModel):
     person_quota: Quota = Quota()
     """What each person may use, in all chats of the account together."""
     commands: dict[str, Permission] = Field(default_factory=dict)
-    """By command, the permission that it requires here; ``off`` is nobody."""
+    """By command, the permission that it requires here; with ``off`` nobody can run it."""
     operators: frozenset[str] = frozenset()
     """Platform ids of people who have the permission `advanced` here."""
     ignore: frozenset[str] = frozenset()

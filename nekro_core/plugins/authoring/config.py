@@ -133,7 +133,7 @@ class ConfigBase(BaseModel):
             text = json.dumps(values, ensure_ascii=False, indent=2)
         else:
             text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=100)
-        # It may hold keys of other services: nobody else may read it.
+        # It may contain keys of other services, so only its owner may read it.
         write_whole(path, text.encode())
 
     load_yaml = load_config

@@ -246,7 +246,7 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and where it is no picture or cannot be had.
+            ToolFailure: As of `send`, and if it is no picture or cannot be read or fetched.
         """
         medium = await self.medium(file_path, expect="image")
         return await self.send((*_reply(reply_to), Image(medium)), chat_key=chat_key)
@@ -269,7 +269,7 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and where the file cannot be had.
+            ToolFailure: As of `send`, and if the file cannot be read or fetched.
         """
         medium = await self.medium(file_path, name=name)
         return await self.send((File(medium),), chat_key=chat_key)
@@ -393,7 +393,7 @@ class AgentCtx:
             ``{"type": "image_url", "image_url": {"url": "data:..."}}``.
 
         Raises:
-            ToolFailure: It is no picture that can be shown, or pictures cannot be looked at here.
+            ToolFailure: It is no picture that can be shown, or the bot cannot convert pictures.
         """
         copies = self.services.pictures
         if copies is None:
@@ -459,7 +459,7 @@ class AgentCtx:
             A mention of the person.
 
         Raises:
-            ToolFailure: There is nobody of that name; the text names some of those there are.
+            ToolFailure: No person has that id or name; the text names some known people.
         """
         records = await self.recent_records(_MAX_RECORDS)
         return find_person(records, wanted, Mention(self.from_user_id, self.from_user_name))

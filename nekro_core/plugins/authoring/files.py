@@ -170,7 +170,7 @@ class BoxFileSystem:
 
     @property
     def shared_path(self) -> Path:
-        """A folder of the host that stands for the box's ``/app/shared``.
+        """The folder of the host that corresponds to the box's ``/app/shared``.
 
         Files that are put there during a call are in the box after the call, or at once with
         `forward_file`. Of the box's own files it has those that `get_file` copied. Raises

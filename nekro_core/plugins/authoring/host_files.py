@@ -93,7 +93,7 @@ def _entries(folder: Path) -> Iterator[_Entry]:
 def _removed(entry: _Entry) -> bool:
     try:
         entry.path.rmdir() if entry.is_folder else entry.path.unlink()
-    except OSError:  # a folder that still holds something, or somebody was faster
+    except OSError:  # a folder that is not empty, or another process was faster
         return not entry.path.exists()
     return True
 

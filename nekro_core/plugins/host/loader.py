@@ -237,7 +237,8 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
     """Take a module and its submodules out of ``sys.modules``. The returned function does it again
     and puts back what was there before.
 
-    For a plugin with a folder this includes what it imported through a path of its own.
+    For a plugin with a folder this includes modules that it imported through its own ``sys.path``
+    entries.
     """
     paths = [*sys.path]
 
