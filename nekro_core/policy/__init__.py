@@ -1,4 +1,4 @@
-"""How the bot behaves in a chat, and what people may use there."""
+"""Decides how the bot behaves in a chat, and what people may use there."""
 
 from nekro_core.policy.overrides import (
     ChatOverrides,

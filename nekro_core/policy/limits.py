@@ -1,4 +1,4 @@
-"""What one turn, and one run of it, may use. All limits raise the same error.
+"""Limits on what one turn, and one run of it, may use. All raise the same error.
 
 A quota of 24 hours bounds a turn as a limit that counts what was used before it: see
 `nekro_core.policy.quotas`.
@@ -103,10 +103,10 @@ class TimeLimit:
             raise LimitExceeded("seconds", passed, self.limit)
 
     def spend(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
-        """A reply takes no time but what passes."""
+        """Do nothing: the clock counts the time."""
 
     def spend_extra(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
-        """The same."""
+        """Do nothing."""
 
 
 class Limits:

@@ -1,4 +1,4 @@
-"""What an operator says of a chat, an account or the whole bot; the narrowest word is in force.
+"""The operator's overrides for a chat, an account or the whole bot. The narrowest one counts.
 
 ::
 
@@ -79,7 +79,7 @@ class ChatOverrides(BaseModel):
     person_quota: Quota = Quota()
     """What each person may use, in all chats of all the bot's accounts on the platform together."""
     commands: dict[str, Permission] = Field(default_factory=dict)
-    """By command, the permission that it requires here; ``off`` is nobody."""
+    """By command, the permission that it requires here; with ``off`` nobody can run it."""
     operators: frozenset[str] = frozenset()
     """Platform ids of people who have the permission `advanced` here."""
     ignore: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ from nekro_core.system.errors import NekroError
 
 FILE_NAME = "conduct.toml"
 POLL_S = 1.0
-"""Seconds between two looks at the file."""
+"""Seconds between two checks of the file."""
 _MOST_CACHED = 10_000
 _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
 
@@ -66,7 +66,7 @@ class PolicyFile:
         self._followers.append(follower)
 
     async def follow(self) -> None:
-        """Look at the file every `POLL_S` seconds until cancelled."""
+        """Check the file every `POLL_S` seconds until cancelled."""
         while True:
             await anyio.sleep(POLL_S)
             self.look()

@@ -1,7 +1,7 @@
 """Who may run which command in which chat.
 
-What the operator says decides, with the ids and roles that the platform vouches for. A person's
-name never decides: people choose it themselves. The names of commands are compared here as well.
+The operator's settings decide, together with ids and roles that the platform guarantees. A person's
+name never decides, since people choose it. The names of commands are compared here as well.
 """
 
 import re

@@ -100,7 +100,7 @@ class SendRateSettings(BaseModel):
 
 
 class PolicyDefaults(Protocol):
-    """What counts in a chat of which the operator says nothing (`AgentSettings` has it)."""
+    """The settings of a chat without overrides (`AgentSettings` has them)."""
 
     @property
     def names(self) -> tuple[str, ...]:

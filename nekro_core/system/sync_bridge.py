@@ -118,7 +118,7 @@ class _Bridge(Generic[T]):
         return result
 
     def run(self) -> T:
-        """Drive the coroutine, in the greenlet: what it awaits goes to the waiter."""
+        """Drive the coroutine in the greenlet. The waiter awaits what the coroutine awaits."""
         waiter = getcurrent().parent
         assert waiter is not None, "a greenlet has one"
         steps = self._coroutine.__await__()

@@ -74,10 +74,11 @@ class ChatBoxSource(BoxSource, Protocol):
 
 
 class ChatBoxes:
-    """The boxes of all chats, whose keys own them. Files lie under ``folder`` while they sleep.
+    """The boxes of all chats. A chat's key is the owner of its boxes. The files of sleeping boxes
+    are under ``folder``.
 
-    ``preview`` is where servers of boxes are shown, ``equip`` gets each box as it starts. Whoever
-    makes it runs `watch` and awaits `aclose`.
+    ``preview`` shows servers of boxes. ``equip`` is called with each box that starts. The code that
+    makes this object runs `watch` and awaits `aclose`.
     """
 
     def __init__(

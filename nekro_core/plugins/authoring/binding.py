@@ -1,4 +1,4 @@
-"""What ties a plugin object to the bot that loads it.
+"""Ties a plugin object to the bot that loads it.
 
 A plugin's module makes its object while it is imported, and may read its configuration on the next
 line. So the loader names the bot in a context variable while it imports the module, and everything
@@ -41,7 +41,7 @@ class PluginBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginOwner:
-    """One place where a plugin lies, for the life of a bot. It outlives reloads of the plugin.
+    """One place of a plugin's files, for the life of a bot. It outlives reloads of the plugin.
 
     ``item`` is ``local/weather``. Tasks of the bot that began in a plugin's call carry this object
     for as long as they live, so nothing in it leads to a plugin object or its modules.

@@ -1,7 +1,7 @@
 """Fetches for plugins, with the network rules of a chat.
 
-A host that stands in what the chat's code wrote counts as the code's choice: it is reached as the
-chat's boxes reach it, or not at all. Any other host is the plugin's choice and must be on the
+If the text that the chat's code wrote contains a host, the code chose it: the host is reached as
+the chat's boxes reach it, or not at all. The plugin chose any other host, and it must be on the
 public internet. What a plugin fetches with its own HTTP client is not checked here.
 """
 
@@ -49,7 +49,7 @@ _asked: ContextVar[_Asked | None] = ContextVar("nekro_fetching_for", default=Non
 
 @contextmanager
 def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
-    """Fetch in here on behalf of this call, also where the tool itself runs no more."""
+    """Make fetches in the block count as those of this call, also after its tool has ended."""
     token = _asked.set(_Asked(chat, call))
     try:
         yield
@@ -73,8 +73,8 @@ class ChatNetwork:
     spend: Callable[[ChatKey], Spend]
 
     def reach(self, url: str, chat: ChatKey | None = None) -> ChatFetchPolicy:
-        """Get the rules for a fetch that begins at this address, for the call that runs now; where
-        none runs, for ``chat``."""
+        """Get the rules for a fetch that begins at this address, for the call that runs now. If
+        none runs, they are those of ``chat``."""
         asks = [*_who_asks()]
         home = asks[0].chat if asks else chat
         if home is None:
@@ -146,7 +146,7 @@ def _hosts_of(url: str) -> list[str]:
         written = urlsplit(url).netloc.rpartition("@")[2]
         return [name for name in (written, read.host, read.raw_host.decode()) if name]
     except (httpx.InvalidURL, ValueError):
-        return [""]  # Nothing is fetched from it; whoever wrote it is told so.
+        return [""]  # The fetch will fail with an error, and nothing is reached.
 
 
 class PluginMediaKeeper:

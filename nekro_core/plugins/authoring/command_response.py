@@ -23,10 +23,10 @@ class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         type: Whether it is a text, a picture or a file.
         text: The words.
-        file_path: A file of the plugin's own on the host, never made of what somebody wrote.
+        file_path: A file of the plugin on the host. Never make it from what a person wrote.
         file_name: What people see.
         mime_type: The media type.
-        web_url: The address that is fetched where there is no ``file_path``.
+        web_url: The address that is fetched if there is no ``file_path``.
     """
 
     type: CommandOutputType | str = CommandOutputType.TEXT
@@ -51,8 +51,8 @@ class CommandStatus(StrEnum):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command waits for: the person's next message goes to ``callback_cmd``, or after
-    ``timeout`` seconds ``on_timeout_message`` to the chat."""
+    """A question of a command. The person's next message goes to ``callback_cmd``. If none comes in
+    ``timeout`` seconds, ``on_timeout_message`` is sent to the chat."""
 
     callback_cmd: str
     options: tuple[str, ...] = ()
@@ -67,9 +67,9 @@ class CommandResponse(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         status: What became of the command.
         message: The text, or one by BCP 47 tag.
-        output_segments: The pieces, where it is not a text alone.
-        data: For whoever called the command by program.
-        question: What it waits for, where it waits.
+        output_segments: The pieces, if it is not only a text.
+        data: For a program that called the command.
+        question: The question, if it waits for an answer.
     """
 
     status: CommandStatus = CommandStatus.MESSAGE
@@ -84,7 +84,7 @@ class CmdCtl:
 
     @staticmethod
     def message(content: Content, *, data: Any = None) -> CommandResponse:
-        """Say something, in the midst of the work for example.
+        """Say something, for example during the work.
 
         Args:
             content: A text, a text by BCP 47 tag, or pieces.
@@ -145,10 +145,10 @@ class CmdCtl:
         Args:
             message: The question: a text, a text by BCP 47 tag, or pieces.
             callback_cmd: The command that gets the message as its arguments.
-            options: Shown with numbers; who answers with a number has chosen that option.
+            options: Shown with numbers. A number as answer chooses that option.
             timeout: Seconds to wait.
-            on_timeout_message: What the chat is told where nobody answers in time.
-            context_data: ``callback_cmd`` gets of it what has the name of one of its parameters.
+            on_timeout_message: What the chat is told if no answer comes in time.
+            context_data: ``callback_cmd`` gets the values whose names are those of its parameters.
 
         Returns:
             The answer.

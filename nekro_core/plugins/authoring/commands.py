@@ -1,4 +1,4 @@
-"""A command as its plugin describes it, how it is mounted, and what its handler is given."""
+"""Commands: their declarations, how they are mounted, and the context of their handlers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -16,8 +16,8 @@ Handler = Callable[..., Awaitable[Any] | Any]
 
 
 class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Who runs a command, and where. The bot fills it in; only ``username`` and ``text`` are words
-    of a person.
+    """Who runs a command in which chat. The bot fills it in; people choose only ``username`` and
+    ``text``.
 
     Attributes:
         user_id: The platform's id of the person.
@@ -28,9 +28,9 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
         is_advanced_user: Whether the operator named the person as an advanced user.
         is_chat_admin: Whether the person may administer this chat.
         lang: The language of answers, a BCP 47 tag.
-        text: What stands behind the command's name.
+        text: The text after the command's name.
         context_data: What `CmdCtl.wait` was given; only in the command that gets the answer.
-        ctx: The way to the chat; None in a plugin's own test.
+        ctx: The context that acts in the chat; None in a plugin's own test.
         record: The whole message, pictures included; None in a plugin's own test.
     """
 
@@ -60,8 +60,8 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One command, as `NekroPlugin.mount_command` declares it. An ``internal`` one is nobody's to
-    type: it gets the answers that another one waits for."""
+    """One command, as `NekroPlugin.mount_command` declares it. An ``internal`` one cannot be typed:
+    it gets the answers that another command waits for."""
 
     name: str
     handler: Handler
@@ -81,7 +81,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return get_text(self.i18n_description, self.description, lang)
 
     def usage_in(self, lang: str) -> str:
-        """How its author says it is used, in a language; mostly nothing."""
+        """Its author's usage text, in a language; most often empty."""
         return get_text(self.i18n_usage, self.usage, lang)
 
 

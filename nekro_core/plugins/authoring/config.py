@@ -1,4 +1,4 @@
-"""A plugin's configuration: a pydantic model kept as YAML or JSON under the data folder."""
+"""A plugin's configuration: a pydantic model, stored as YAML or JSON below the data folder."""
 
 import json
 import os
@@ -20,12 +20,12 @@ FILE_NAME = "config.yaml"
 
 
 class ConfigError(NekroError):
-    """A configuration file cannot be used. Names the file, the line or key, and what to do; the
-    file is left as it is."""
+    """A configuration file cannot be used. The message names the file, the line or key, and what to
+    do. The file is not changed."""
 
 
 class ExtraField(BaseModel):
-    """Hints on a field of a configuration, for a page that shows it and for the loader:
+    """Hints on a field of a configuration, for pages that show it and for the loader:
     ``Field(json_schema_extra=ExtraField(is_secret=True).model_dump())``.
 
     Attributes:
@@ -37,7 +37,7 @@ class ExtraField(BaseModel):
         ref_email_accounts_send_enabled: Whether the value is a mail account that can send.
         model_type: Which kind of model group is meant; empty for any.
         required: Whether the field must be filled in.
-        overridable: Whether a chat may have a value of its own.
+        overridable: Whether a chat may have a separate value.
         sub_item_name: What a form calls one item of a list.
         load_to_sysenv: Whether the value is in the process's environment while the plugin is
             loaded.
@@ -80,7 +80,7 @@ class ExtraField(BaseModel):
 
 
 class ConfigBase(BaseModel):
-    """What a plugin's configuration class derives from. Every field needs a default.
+    """The base class of plugins' configurations. Every field needs a default.
 
     ``.json`` files are JSON, all others YAML.
     """
@@ -133,7 +133,7 @@ class ConfigBase(BaseModel):
             text = json.dumps(values, ensure_ascii=False, indent=2)
         else:
             text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=100)
-        # It may hold keys of other services: nobody else may read it.
+        # It may contain keys of other services, so only its owner may read it.
         write_whole(path, text.encode())
 
     load_yaml = load_config
@@ -224,7 +224,7 @@ class ConfigBase(BaseModel):
 
 
 def environment_of(config: ConfigBase) -> Iterator[tuple[str, str]]:
-    """What fields of it belong into the process's environment: name and value."""
+    """Yield the variables that a configuration sets in the process's environment: name, value."""
     for name in type(config).model_fields:
         extra = config.get_field_extra(name)
         if extra.load_to_sysenv or extra.load_sysenv_as:
@@ -233,7 +233,7 @@ def environment_of(config: ConfigBase) -> Iterator[tuple[str, str]]:
 
 
 def nonebot_values(config: ConfigBase) -> Iterator[tuple[str, Any]]:
-    """What fields of it belong into NoneBot's configuration: name and value."""
+    """Yield the values that a configuration sets in NoneBot's configuration: name, value."""
     for name in type(config).model_fields:
         extra = config.get_field_extra(name)
         if extra.load_to_nonebot_env or extra.load_nbenv_as:
@@ -243,8 +243,8 @@ def nonebot_values(config: ConfigBase) -> Iterator[tuple[str, Any]]:
 def put_in_environment(
     variables: dict[str, str], attributes: dict[str, tuple[Any, Any]]
 ) -> Callable[[], None]:
-    """Set variables of the process, and attributes: each by its name with its object and value. The
-    function that is given back restores what was there."""
+    """Set environment variables, and attributes, given by name as object and value. The returned
+    function restores the earlier values."""
     before = {name: os.environ.get(name) for name in variables}
     had = {name: getattr(target, name, None) for name, (target, _) in attributes.items()}
     os.environ.update(variables)
@@ -292,9 +292,10 @@ Config = TypeVar("Config", bound=ConfigBase)
 
 
 class Configured(ABC):
-    """What `NekroPlugin` knows of its configuration. One class, one object, one file.
+    """The part of `NekroPlugin` that has its configuration: one class, one object, one file.
 
-    The object stays the same when the operator edits the file: plugins keep hold of it.
+    When the operator edits the file, the object stays the same and gets the new values, since
+    plugins keep references to it.
     """
 
     def __init__(self) -> None:
@@ -304,8 +305,8 @@ class Configured(ABC):
         self._in_environment: Callable[[], None] | None = None
 
     def mount_config(self) -> Callable[[type[Config]], type[Config]]:
-        """Class decorator: this is the plugin's configuration. Its file is read, and written with
-        the defaults where there is none.
+        """Class decorator that makes a class the plugin's configuration. Its file is read. If there
+        is none, it is written with the defaults.
 
         Returns:
             A decorator that gives the class back.
@@ -331,8 +332,8 @@ class Configured(ABC):
     @overload
     def get_config(self, config_cls: type[Config]) -> Config: ...
     def get_config(self, config_cls: type[ConfigBase] | None = None) -> Any:
-        """Get the configuration, always the same object; the defaults where no bot has loaded the
-        plugin.
+        """Get the configuration, always the same object. It has the defaults if no bot has loaded
+        the plugin.
 
         Args:
             config_cls: The class that is expected; None for the mounted one.
@@ -352,7 +353,7 @@ class Configured(ABC):
         return self._config
 
     def save_config(self, config: ConfigBase) -> None:
-        """Write the configuration; it is in force at once.
+        """Write the configuration. It takes effect at once.
 
         Args:
             config: The new values.
@@ -365,8 +366,8 @@ class Configured(ABC):
         self._took(config)
 
     def look_at_config(self) -> None:
-        """Take over what somebody wrote into the file since it was read. A file that cannot be used
-        is told of once, and changes nothing."""
+        """Take the values of the file if it changed since it was read. A file that cannot be used
+        is logged once and changes nothing."""
         if self._config is None or self._bot() is None:
             return
         path = self._config_path()
@@ -382,7 +383,8 @@ class Configured(ABC):
             self._took(self._config)
 
     def _took(self, config: ConfigBase) -> None:
-        """The values are in force: where the process is to have some, it gets them."""
+        """Put the values into effect: set those that belong into the environment or NoneBot's
+        configuration."""
         self._config_stamp = _stamp(self._config_path())
         owner = self._bot()
         if owner is None:
@@ -400,11 +402,11 @@ class Configured(ABC):
 
     @abstractmethod
     def _bot(self) -> PluginOwner | None:
-        """Whose plugin it is."""
+        """The owner of the plugin; None if no bot has loaded it."""
 
     @abstractmethod
     def _folder(self) -> Path:
-        """Where its files lie. Raises `NotLoaded`."""
+        """The folder of the plugin's files. Raises `NotLoaded`."""
 
     def _config_path(self) -> Path:
         return self._folder() / FILE_NAME
@@ -414,14 +416,14 @@ _GONE = (0, 0)
 
 
 def _nonebot(config: ConfigBase) -> dict[str, tuple[Any, Any]]:
-    """NoneBot's configuration and the value, by name; nothing where NoneBot does not run."""
+    """NoneBot's configuration and the value, by name; empty if NoneBot does not run."""
     values = dict(nonebot_values(config))
     nonebot = sys.modules.get("nonebot")
     if not values or nonebot is None:
         return {}
     try:
         target = nonebot.get_driver().config
-    except ValueError:  # It is imported, and was not begun.
+    except ValueError:  # It is imported but not initialized.
         return {}
     return {name: (target, value) for name, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""`AgentCtx`: says to a handler who asks and where, and lets it act there."""
+"""`AgentCtx`: tells a handler who asks in which chat, and lets it act there."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -47,21 +47,22 @@ from nekro_core.tools.outcome import (
 )
 
 LONGER_SIDE = 1568
-"""Pixels. Providers scale down what is larger, and it costs more on the way."""
+"""Pixels. Providers scale larger pictures down, and sending these costs more."""
 
 _MAX_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCtx:
-    """Who asks and where, and what a handler can do there. The host makes it for each run; nothing
-    in it is the model's word.
+    """Who asks in which chat, and what a handler can do there. The host makes it for each run. The
+    model chooses nothing in it.
 
     Attributes:
         services: What the host gives to the context; for its own methods.
         chat: The chat where it happens.
-        from_user_id: The platform's id of who asked; empty where nobody did, for a timer.
-        from_user_name: The name of who asked; may be empty.
+        from_user_id: The platform's id of the person who asked; empty if there is none, as for a
+            timer.
+        from_user_name: The name of that person; may be empty.
         channel_name: The chat's name; may be empty.
         run_id: The run whose code calls; may be empty.
         owner: The key of the plugin that is called.
@@ -81,11 +82,11 @@ class AgentCtx:
     webhook_request: Any = field(default=None, repr=False, compare=False)
     """The request that a webhook was called with; None elsewhere."""
     files: CallFiles = field(default_factory=CallFiles, repr=False, compare=False)
-    """What this call has to do with files."""
+    """What the file functions know of this call."""
     asked_in: ChatKey | None = None
-    """The chat whose run made this context, where a run did."""
+    """The chat whose run made this context; None if no run did."""
     meter: UsageMeter | None = field(default=None, repr=False, compare=False)
-    """What the turn may use of models, where one asks."""
+    """Counts what the turn uses of models; None without a turn."""
 
     @property
     def chat_key(self) -> str:
@@ -118,14 +119,14 @@ class AgentCtx:
 
     @classmethod
     async def create_by_chat_key(cls, chat_key: str, *, webhook_request: Any = None) -> "AgentCtx":
-        """Make a context for a chat in which nobody asks: for timers, routes and tasks.
+        """Make a context for a chat without a person who asks: for timers, routes and tasks.
 
         Args:
             chat_key: The text form of the chat's key.
             webhook_request: The request, where a webhook is called.
 
         Returns:
-            The context. What the running call may not do elsewhere, it may not do either.
+            The context. It has the same limits on other chats as the running call.
 
         Raises:
             ChatKeyError: The text is no chat key.
@@ -167,13 +168,14 @@ class AgentCtx:
         )
 
     def called_for(self, owner: str, given: object = (), *, by_code: bool = False) -> "AgentCtx":
-        """Make the same context for one plugin's call.
+        """Copy the context for one plugin's call.
 
         Args:
             owner: The plugin's key.
-            given: What the model wrote, or who typed a command. None of it is a path of the host.
-            by_code: Whether the chat's code wrote ``given``: then no host in it is reached that the
-                chat's boxes may not reach.
+            given: What the model wrote, or the person who typed a command. No text in it may name a
+                path of the host.
+            by_code: Whether the chat's code wrote ``given``. Then hosts in it are reached only if
+                the chat's boxes may reach them.
 
         Returns:
             A copy; this context stays as it is.
@@ -187,7 +189,7 @@ class AgentCtx:
 
         Args:
             segments: What to send, in order; it may be split into several platform calls.
-            chat_key: The chat; None for the one that asks. Another one needs the operator's
+            chat_key: The chat; None for the current one. Another one needs the operator's
                 permission.
 
         Returns:
@@ -253,7 +255,7 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and where it is no picture or cannot be had.
+            ToolFailure: As of `send`, and if it is no picture or cannot be read or fetched.
         """
         medium = await self.medium(file_path, expect="image")
         return await self.send((*_reply(reply_to), Image(medium)), chat_key=chat_key)
@@ -276,7 +278,7 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and where the file cannot be had.
+            ToolFailure: As of `send`, and if the file cannot be read or fetched.
         """
         medium = await self.medium(file_path, name=name)
         return await self.send((File(medium),), chat_key=chat_key)
@@ -301,15 +303,16 @@ class AgentCtx:
     async def show(
         self, value: FollowableValue, *, render: Render | None = None
     ) -> tuple[Receipt, ...]:
-        """Post a cell's or a computed value to the chat that asks, and follow it until it is final.
+        """Post a cell's or a computed value to the current chat, and follow it until it is final.
 
-        Where the platform lets messages be edited, one message changes with the value, as often as
-        the platform allows. Elsewhere one message is sent at the end. If this call is cancelled,
-        the message stays as it is.
+        If the platform can edit messages, one message changes with the value, as often as the
+        platform allows. Else one message is sent at the end. If this call is cancelled, the message
+        stays as it is.
 
         Args:
             value: The value to follow.
-            render: Makes a text or segments of the value; None and what is empty is not shown.
+            render: Makes a text or segments from the value. A value that is None or an empty
+                result is not shown.
 
         Returns:
             The receipts of what was sent.
@@ -322,19 +325,19 @@ class AgentCtx:
     async def medium(
         self, source: str | bytes | Path, *, name: str = "", expect: Expected = "file"
     ) -> Media:
-        """Make our own kept copy of a picture, sound or file.
+        """Store a copy of a picture, sound or file in the media store.
 
         Args:
             source: A box path or URL (``str``), bytes, or the plugin's own file (`pathlib.Path`).
             name: What people see; empty for the last part of the path.
-            expect: What it must turn out to be: ``image``, ``audio``, ``video``; ``file`` is
-                anything.
+            expect: The type that it must have: ``image``, ``audio``, ``video``; ``file`` accepts
+                any.
 
         Returns:
             The copy, with its path on the host.
 
         Raises:
-            ToolFailure: It cannot be had or is something else; the text says why.
+            ToolFailure: It cannot be read or fetched, or has another type; the text says why.
         """
         keeper = self.services.media
         if is_url(source):
@@ -350,17 +353,17 @@ class AgentCtx:
         return medium
 
     async def shown(self, outcome: Outcome) -> Outcome:
-        """Copy the pictures in a tool's outcome whose addresses the chat's code wrote. Otherwise
-        the model's provider would fetch them for the code.
+        """Replace pictures in a tool's outcome by copies if the chat's code wrote their addresses.
+        Otherwise the model's provider would fetch these addresses for the code.
 
         Args:
-            outcome: What the tool made.
+            outcome: The tool's outcome.
 
         Returns:
-            The outcome with the copies; one without pictures as it is.
+            The outcome with the copies; an outcome without pictures as it is.
 
         Raises:
-            ToolFailure: A picture cannot be had or shown.
+            ToolFailure: A picture cannot be fetched or shown.
         """
         match outcome:
             case RichObservation(parts):
@@ -391,8 +394,8 @@ class AgentCtx:
     async def picture_part(
         self, picture: bytes, *, longer_side: int = LONGER_SIDE
     ) -> dict[str, Any]:
-        """Make an ``image_url`` part of a picture. The picture is decoded and encoded again in a
-        process of its own.
+        """Make an ``image_url`` part from a picture. The picture is decoded and encoded again in a
+        child process.
 
         Args:
             picture: The picture's bytes.
@@ -402,7 +405,7 @@ class AgentCtx:
             ``{"type": "image_url", "image_url": {"url": "data:..."}}``.
 
         Raises:
-            ToolFailure: It is no picture that can be shown, or pictures cannot be looked at here.
+            ToolFailure: It is no picture that can be shown, or the bot cannot convert pictures.
         """
         copies = self.services.pictures
         if copies is None:
@@ -444,7 +447,7 @@ class AgentCtx:
             **given: Its arguments.
 
         Returns:
-            What the tool's result holds. A command that failed is a result with its ``exit_code``.
+            The value of the tool's result. A failed command is a result with its ``exit_code``.
 
         Raises:
             ToolFailure: The tool could not do what was asked (code and reason), or there are no
@@ -468,7 +471,7 @@ class AgentCtx:
             A mention of the person.
 
         Raises:
-            ToolFailure: There is nobody of that name; the text names some of those there are.
+            ToolFailure: No person has that id or name; the text names some known people.
         """
         records = await self.recent_records(_MAX_RECORDS)
         return find_person(records, wanted, Mention(self.from_user_id, self.from_user_name))
@@ -491,7 +494,7 @@ class AgentCtx:
         """Get the newest records of the chat, back to the last reset of its conversation.
 
         Args:
-            limit: How many: 1 to 500; what is outside is taken for the nearest bound.
+            limit: How many: 1 to 500. A number outside counts as the nearest bound.
 
         Returns:
             The records, oldest first.

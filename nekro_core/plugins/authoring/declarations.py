@@ -1,4 +1,4 @@
-"""What a plugin declares on its plugin object: hooks, tools by the chat, kinds of tasks and web
+"""Declarations of a plugin: hooks, tools that it chooses by the chat, types of tasks and web
 routes; and the signals that a hook returns."""
 
 import inspect
@@ -54,7 +54,7 @@ class MsgSignal(IntEnum):
     CONTINUE = 0
     """The plugin has no opinion."""
     BLOCK_TRIGGER = 1
-    """The message is recorded, but wakes nobody."""
+    """The message is stored but does not wake the agent."""
     BLOCK_ALL = 2
     """The message is not shown to the model at all."""
 
@@ -112,7 +112,7 @@ class Mounting:
     """The hooks that `NekroPlugin`'s decorators set. For a hook of which there is one, the last
     function counts.
 
-    Every hook has a time limit. A hook that fails or is late counts as one that said nothing
+    Every hook has a time limit. A hook that fails or is late counts as one without an answer
     (`nekro_core.plugins.host.hooks`).
     """
 

@@ -1,4 +1,4 @@
-"""What a plugin has changed in its bot and the tasks it has started, and how both end with it."""
+"""Undoes what a plugin changed in its bot, and ends the tasks that it started."""
 
 import asyncio
 import inspect
@@ -12,7 +12,7 @@ from loguru import logger
 from nekro_core.plugins.authoring.faults import is_cancellation
 
 Undo = Callable[[], Awaitable[object] | None]
-"""Takes one thing back. What it gives is awaited where it can be."""
+"""Undoes one change. If it returns an awaitable, that is awaited."""
 
 
 class UndoStack:

@@ -1,4 +1,4 @@
-"""Files between a handler and the box of the run that called it."""
+"""Moves files between a handler and the box of the run that called it."""
 
 import hashlib
 import mimetypes
@@ -19,7 +19,7 @@ from nekro_core.system.sync_bridge import wait_for
 from nekro_core.tools.outcome import ToolFailure
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
-"""Largest file that passes in either direction: what the media store keeps."""
+"""Largest file in either direction. The media store has the same limit."""
 
 Source = TypeVar("Source", str | Path, str | bytes | Path)
 _URL_STARTS = ("http://", "https://", "data:", "base64://")
@@ -32,11 +32,10 @@ def is_url(source: object) -> TypeGuard[str]:
 
 
 class BoxFileSystem:
-    """The files of a box, as a handler sees them. Paths as text are the box's own and are resolved
-    inside it.
+    """The files of a box, as a handler sees them. A path that is a text is resolved inside the box.
 
-    A text may also name a file that the plugin itself has on the host. `HostFiles.own_file` says
-    which ones; what the model wrote never names a file of the host.
+    A text may also name a file that the plugin itself has on the host; `HostFiles.own_file` says
+    which ones. Text that the model wrote never names a file of the host.
 
     Args:
         box: The box; None where there is none: in a hook or a timer.
@@ -85,7 +84,7 @@ class BoxFileSystem:
         return await self._read_box(source)
 
     async def write(self, path: str, data: bytes) -> str:
-        """Write a file of the box, in the place of one that is there.
+        """Write a file of the box. It replaces an existing one.
 
         Args:
             path: The path in the box.
@@ -106,11 +105,11 @@ class BoxFileSystem:
         return path
 
     async def mixed_forward_file(self, file: str | bytes | Path, file_name: str = "") -> str:
-        """Put a file into the box. Where there is no box (a hook, a timer) the file is kept for
+        """Put a file into the box. If there is no box (in a hook, a timer), the file is stored for
         sending, under the same path.
 
         Args:
-            file: A URL, a data URL, bytes or the plugin's own `Path`. Any other text is taken for a
+            file: A URL, a data URL, bytes or the plugin's own `Path`. Any other text counts as a
                 path of the box.
             file_name: The name in the box; empty for the file's own, or one made of its bytes.
 
@@ -140,14 +139,14 @@ class BoxFileSystem:
         return await self._put(f"{HOME}/{plain or 'file'}", data)
 
     def meant(self, source: Source) -> Source:
-        """Read a `Path` that a plugin made of nothing but the model's words as a path of the box,
-        because the model names no file of the host.
+        """Turn a `Path` that a plugin made only from text of the model into a path of the box: the
+        model must not name files of the host.
 
         Args:
             source: A path, text or bytes.
 
         Returns:
-            The path as text where that is so, else the source as it is.
+            Such a path as text; any other source as it is.
         """
         told = isinstance(source, Path) and self._mirror.is_given_path(source)
         return str(source) if told else source
@@ -171,11 +170,11 @@ class BoxFileSystem:
 
     @property
     def shared_path(self) -> Path:
-        """A folder of the host that stands for the box's ``/app/shared``.
+        """The folder of the host that corresponds to the box's ``/app/shared``.
 
-        What is put there during a call is in the box once the call is over, or at once with
-        `forward_file`. Of the box's own files it holds those that `get_file` was asked for. Raises
-        `ToolFailure` where it is full of what was just written.
+        Files that are put there during a call are in the box after the call, or at once with
+        `forward_file`. Of the box's own files it has those that `get_file` copied. Raises
+        `ToolFailure` if it is full of recent files, which must not be deleted.
         """
         self._mirror.shared.mkdir(parents=True, exist_ok=True)
         if not self._mirror.call.shared_used:
@@ -185,13 +184,13 @@ class BoxFileSystem:
 
     @property
     def upload_path(self) -> Path:
-        """The folder of the host with what the chat received."""
+        """The folder of the host with the files that the chat received."""
         self._mirror.uploads.mkdir(parents=True, exist_ok=True)
         return self._mirror.uploads
 
     @property
     def file_utils(self) -> "BoxFileSystem":
-        """The same: the functions of files."""
+        """This object: existing plugins look for the functions here."""
         return self
 
     def get_file(self, path: str | Path) -> Path:
@@ -201,7 +200,7 @@ class BoxFileSystem:
             path: The path, resolved inside the box.
 
         Returns:
-            The copy's path on the host. Where the box has no such file, nothing is there.
+            The copy's path on the host. If the box has no such file, there is no copy.
 
         Raises:
             ValueError: The path is outside of the box's folders.
@@ -243,9 +242,10 @@ class BoxFileSystem:
         return wait_for(self.mixed_forward_file(path))
 
     async def hand_in(self) -> None:
-        """Put into the box what the plugin left in `shared_path`. The bot calls it after a call.
+        """Put the files that the plugin left in `shared_path` into the box. The bot calls it after
+        a call.
 
-        Raises `ToolFailure` where that is more than the folder may hold, and removes it.
+        If they are more than the folder may hold, they are deleted and `ToolFailure` is raised.
         """
         if not self._mirror.call.shared_used:
             return
@@ -258,7 +258,7 @@ class BoxFileSystem:
             await self._pushed(path, mirror.box_path(path))
 
     async def _pushed(self, path: Path, inside: str) -> str:
-        """Have the box hold a file of the mirror."""
+        """Copy a file of the mirror into the box."""
         if self._box is None:
             return inside
         size = (await anyio.Path(path).stat()).st_size
@@ -269,7 +269,7 @@ class BoxFileSystem:
             try:
                 await self._box.write_file(inside, data, read_only=True)
             except BoxFileError as error:
-                # It may be there already, and nobody can change it.
+                # It may be there already, read-only.
                 if error.code != "permission_denied":
                     raise ToolFailure(f"{inside!r}: {error}") from None
             return inside
@@ -296,7 +296,7 @@ class BoxFileSystem:
             await to_thread.run_sync(lambda: copy.unlink(missing_ok=True))
             return
         await to_thread.run_sync(self._written, copy, data)
-        # It is the box's already: only what the plugin itself writes there goes back.
+        # The box has it already. Only files that the plugin writes are copied back.
         self._mirror.call.handed_in.add(copy)
 
     def _written(self, copy: Path, data: bytes) -> None:
@@ -314,8 +314,8 @@ class BoxFileSystem:
             raise ToolFailure(f"{path!r}: {error}") from None
 
     def _on_the_host(self, path: str) -> Path | None:
-        """The mirror's copy of a box path: of what the chat received, and of anything where there
-        is no box."""
+        """The mirror's copy of a box path: for received files, and for any file if there is no
+        box."""
         received = path.startswith(f"{UPLOADS}/")
         if not received and (self._box is not None or not path.startswith(_BOX_STARTS)):
             return None
@@ -339,6 +339,6 @@ class BoxFileSystem:
 
 
 def _name_of(data: bytes) -> str:
-    """A name for bytes that have none, so that two of them do not meet."""
+    """A name for bytes that have none. Different bytes get different names."""
     _, ending = sniff(data[:HEAD])
     return f"{hashlib.sha256(data).hexdigest()[:16]}.{ending}"

@@ -14,8 +14,8 @@ _SHOWN = 40
 
 
 def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Mention:
-    """Find the person with this id or name: somebody who spoke or was mentioned in the records
-    (oldest first), the ``asker``, or an id that stands in a person's message. Raises `ToolFailure`,
+    """Find the person with this id or name: a person who spoke or was mentioned in the records
+    (oldest first), the ``asker``, or an id that a person's message contains. Raises `ToolFailure`,
     which names known people."""
     people = _people(records)
     people.setdefault(asker.user_id, asker.name)
@@ -76,7 +76,7 @@ def _people(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _is_written(records: Sequence[Record], wanted: str) -> bool:
-    """Whether a person's message has this id as a word of its own."""
+    """Whether a person's message contains this id as a separate word."""
     if not re.fullmatch(r"[\w.:@=/+-]{1,120}", wanted):
         return False
     whole = re.compile(rf"(?<![\w-]){re.escape(wanted)}(?![\w-])")

@@ -1,9 +1,9 @@
-"""The host's side of a chat's files, for plugins that work with paths of the host.
+"""A chat's files on the host, for plugins that work with paths of the host.
 
-``shared`` under ``data/plugin_files/<chat>`` holds copies of files of the box: what a plugin asked
-for (`BoxFileSystem.get_file`) and what it put there to hand it in. The box never writes there, so
-no link or race of its making is ever followed on the host; `SharedFolderQuota` bounds it.
-``uploads`` is where the chat's received files lie anyway.
+``shared`` below ``data/plugin_files/<chat>`` has copies of the box's files that a plugin asked for
+(`BoxFileSystem.get_file`), and files that it put there for the box. The box never writes there, so
+the host never follows a link that a box made. `SharedFolderQuota` bounds the folder. ``uploads`` is
+the folder of the chat's received files.
 """
 
 import os
@@ -22,9 +22,9 @@ from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
 MOST_ENTRIES = 4096
-"""Files and folders: as many are looked through in about 10 ms."""
+"""Files and folders. Listing as many takes about 10 ms."""
 IN_USE_S = 600.0
-"""What is younger may belong to a call under way: none takes longer unless the operator says so."""
+"""Seconds. Younger files may belong to a running call; by default no call takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _entries(folder: Path) -> Iterator[_Entry]:
 def _removed(entry: _Entry) -> bool:
     try:
         entry.path.rmdir() if entry.is_folder else entry.path.unlink()
-    except OSError:  # a folder that still holds something, or somebody was faster
+    except OSError:  # a folder that is not empty, or another process was faster
         return not entry.path.exists()
     return True
 
@@ -107,7 +107,7 @@ _KEPT_BACK = ("config.yaml", "config.json", ".env")
 _KEPT_BACK_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 _CLOCK_S = 0.01
-"""How much earlier a new file may be dated: by the kernel's last tick."""
+"""Seconds by which a new file's time may be too early: it is that of the kernel's last tick."""
 
 
 class HostFiles:
@@ -169,12 +169,12 @@ class HostFiles:
                     yield path
 
     def own_file(self, text: str) -> Path | None:
-        """Get the plugin's own file that a text names; None where it names none.
+        """Get the plugin's own file that a text names; None if it names none.
 
-        A text that stands in what the model wrote never names a file of the host. A plugin may join
-        its folder and a name that the model chose. So beyond the chat's folders, these files count:
-        the plugin's data without its configuration and databases, its package, and what it made
-        below the temporary folder during this call.
+        A text that occurs in what the model wrote never names a file of the host. But a plugin may
+        join its folder with a name that the model chose. So only these files count: those in the
+        chat's folders, the plugin's data and package without configuration and databases, and what
+        it made below the temporary folder during this call.
         """
         if not text.startswith("/") or "\0" in text or len(text) > 4096:
             return None
@@ -192,8 +192,8 @@ class HostFiles:
         return real if self._is_own(real) else None
 
     def is_given_path(self, path: Path) -> bool:
-        """Whether a path was made of nothing but what the model or a person wrote, and is none of
-        this chat's files: then it means one of the box."""
+        """Whether a path was made only from text of the model or a person, and is no file of this
+        chat's folders. Then it means a path of the box."""
         if self.box_path(path):
             return False
         text = str(path)

@@ -11,29 +11,29 @@ from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text, plai
 from nekro_core.plugins.authoring.services import MessageEditor
 
 _PREVIEW = 1000
-"""Characters shown of a text that still grows: it has to fit into one message everywhere."""
+"""Characters that are shown of a growing text: it must fit into one message on all platforms."""
 _FAILED = " ⚠"
-"""In any language: what stands here was not finished."""
+"""Says in any language that the text before it was not finished."""
 
 Render = Callable[[Any], str | Segment | Sequence[Segment]]
 Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
 
 
 class ValueSnapshot(Protocol):
-    """A value at one moment, or the error that it failed with. It is final if nothing runs any more
-    that it depends on."""
+    """A value at one moment, or the error that it failed with. It is final if nothing that it
+    depends on still runs."""
 
     @property
     def value(self) -> Any:
-        """None where there is nothing to show yet."""
+        """The value; None if there is nothing to show yet."""
 
     @property
     def error(self) -> Exception | None:
-        """What it failed with."""
+        """The error that it failed with; None if it did not fail."""
 
     @property
     def final(self) -> bool:
-        """Whether this is the last of it."""
+        """Whether no further snapshot follows."""
 
 
 class FollowableValue(Protocol):
@@ -80,12 +80,12 @@ class LiveMessage:
         else:
             receipts = await self._send(segments)
             if len(receipts) != 1 or not receipts[0].ok or not receipts[0].message_id:
-                # Nothing that could be found again: the rest comes as one message at the end.
+                # It cannot be edited, so the value is sent as one message at the end.
                 self._every_s = None
                 return
             self._message_id, self._receipts = receipts[0].message_id, receipts
         self._shown = segments
-        # What changes meanwhile is seen afterwards, as it is then.
+        # Changes during the wait are shown after it, with the value of that time.
         await anyio.sleep(self._every_s or 0)
 
     async def _show_for_good(self, segments: Sequence[Segment]) -> tuple[Receipt, ...]:
@@ -95,7 +95,7 @@ class LiveMessage:
             if segments == self._shown:
                 return self._receipts
             receipt = await self._edit(segments)
-            # An edit whose outcome is unknown may have been seen: the same again would be twice.
+            # An edit whose outcome is unknown may be visible. Sending would show the text twice.
             if receipt.state in (DeliveryState.SENT, DeliveryState.UNKNOWN):
                 return (receipt,)
         return await self._send(segments)

@@ -29,7 +29,7 @@ from nekro_core.tools.tool import Tool, Visibility
 
 
 class PluginStore:
-    """Texts that a plugin keeps, by chat, person and key; an empty chat or person means all.
+    """Stores texts of a plugin, by chat, person and key. An empty chat or person means all.
 
     Args:
         keeper: Where texts are kept.
@@ -64,10 +64,10 @@ class PluginStore:
             chat_key: The chat; empty for all.
             user_key: The person; empty for all.
             store_key: The name of the text.
-            value: The text. Encode what is none, as JSON for example.
+            value: The text. Encode other values, for example as JSON.
 
         Returns:
-            0 where it is new, 1 where it replaced one.
+            0 if it is new, 1 if it replaced one.
 
         Raises:
             TypeError: The value is no text.
@@ -79,7 +79,7 @@ class PluginStore:
         )
 
     async def delete(self, chat_key: str = "", user_key: str = "", store_key: str = "") -> int:
-        """Forget a text.
+        """Delete a text.
 
         Args:
             chat_key: The chat; empty for all.
@@ -87,7 +87,7 @@ class PluginStore:
             store_key: The name of the text.
 
         Returns:
-            0 where there was one, 1 where there was none.
+            0 if there was one, 1 if there was none.
         """
         return await self._keeper.delete(
             self._plugin, chat_key=chat_key, user_key=user_key, store_key=store_key
@@ -112,16 +112,16 @@ class NekroPlugin(Mounting, Configured):
         author: An identifier.
         url: Where the plugin is to be found.
         support_adapter: The adapters whose chats see its tools; None or empty for all.
-        is_builtin: Whether it comes with the bot: its commands rank behind those of others.
+        is_builtin: Whether it comes with the bot. Its commands then rank below those of others.
         is_package: Kept as an attribute.
         i18n_name: The name by BCP 47 tag.
         i18n_description: The description by BCP 47 tag.
-        allow_sleep: Whether it sleeps in each chat until the AI searches for one of its tools. Of
-            its tools and its prompt method there is then only a line, ``sleep_brief``.
-        sleep_brief: The line that stands for a sleeping plugin.
+        allow_sleep: Whether it sleeps in each chat until the AI searches for one of its tools. The
+            prompt then shows ``sleep_brief`` instead of its tools and its prompt method's text.
+        sleep_brief: The line that the prompt shows for a sleeping plugin.
         webui_path: Kept as an attribute.
         for_small_models: Whether small models are offered its tools. Such a model writes a call or
-            two and does not read what they give back.
+            two and does not read the results.
 
     Raises:
         ValueError: ``author`` or ``module_name`` cannot stand in a key.
@@ -175,9 +175,9 @@ class NekroPlugin(Mounting, Configured):
         self.offered_tools: list[Tool] = []
         """Tools that are described already: another host's, for example."""
         self.addresses: list[str] = []
-        """Where it is reached over HTTP, below the bot's address. A webhook's holds its secret."""
+        """Its HTTP addresses, below the bot's address. A webhook's address contains its secret."""
         self.problems: list[PluginProblem] = []
-        """What its operator should know, found while it was loaded."""
+        """Problems that were found while it was loaded, for the operator."""
         self.declared: list[object] = []
         self._owner: PluginOwner | None = current_owner()
 
@@ -266,9 +266,9 @@ class NekroPlugin(Mounting, Configured):
     def declare(self, value: object) -> None:
         """Say that the plugin has a command, a router, a timer, ...
 
-        What is declared before the plugin is in force (while it is imported, or in its init method)
-        is put in force after that, the rest at once; by the `Registrar` that the bot has for the
-        type of ``value``, so see there. The ``mount_...`` methods are made of this.
+        The bot's `Registrar` for the type of ``value`` puts it into effect. For a value that is
+        declared while the plugin is imported or in its init method, that happens when the plugin is
+        enabled; for later values at once. The ``mount_...`` methods use this.
 
         Args:
             value: What is declared, of a type that the bot has a `Registrar` for.

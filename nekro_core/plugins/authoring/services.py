@@ -1,4 +1,5 @@
-"""What a plugin can reach of the bot, as protocols: the app fills them, a test puts its own."""
+"""The parts of the bot that plugins can use, as protocols. The app passes them in; tests pass
+others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
 
 SHARED_BYTES = 512 * 1024 * 1024
-"""How much a chat's shared folder on the host may hold, unless the operator sets another number."""
+"""Bytes of a chat's shared folder on the host, unless the operator sets another number."""
 
 
 class UrlFetcher(Protocol):
@@ -29,35 +30,36 @@ class UrlFetcher(Protocol):
 
 
 class MessageSender(Protocol):
-    """The way out (`nekro_core.delivery.Outbox`)."""
+    """Sends messages (`nekro_core.delivery.Outbox`)."""
 
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
-        """Send segments, one platform call or several, and say what the platform answered."""
+        """Send segments, in one platform call or several. Returns a receipt for each."""
 
 
 class MessageEditor(Protocol):
-    """Changing what was sent (`nekro_core.delivery.Outbox`)."""
+    """Edits sent messages (`nekro_core.delivery.Outbox`)."""
 
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
-        """How often a message of this chat may be changed; None where it cannot be."""
+        """Least seconds between two edits of a message in this chat; None if it cannot be
+        edited."""
 
     async def edit(
         self, chat_key: ChatKey, message_id: str, segments: Sequence[Segment]
     ) -> Receipt:
-        """Put other segments in the place of a sent message's."""
+        """Replace the segments of a sent message."""
 
 
 class PictureCopies(Protocol):
-    """Strangers' pictures for a model's eyes (`nekro_core.media.converter.MediaConverter`)."""
+    """Copies pictures for a model (`nekro_core.media.converter.MediaConverter`)."""
 
     async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
-        """A small copy, encoded afresh. Raises `UnusableMedia`."""
+        """Make a small copy, decoded and encoded again. Raises `UnusableMedia`."""
 
 
 class Journal(Protocol):
-    """A chat's record."""
+    """Reads a chat's history and adds system lines to it."""
 
     async def note(
         self, chat_key: ChatKey, text: str, *, run_id: str = "", trigger: bool = False
@@ -65,17 +67,17 @@ class Journal(Protocol):
         """Add a system line; with ``trigger`` the agent of the chat answers it."""
 
     async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
-        """The newest records since the conversation last began, oldest first."""
+        """The newest records since the last reset of the conversation, oldest first."""
 
 
 class UsageMeter(Protocol):
-    """What a turn may use of models (`nekro_core.policy.limits.Limits`)."""
+    """Counts what a turn uses of models (`nekro_core.policy.limits.Limits`)."""
 
     def refusal(self) -> str:
-        """Why no more may be asked; empty where more may."""
+        """Why the turn may make no further request; empty if it may."""
 
     def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """A request that is no step of the turn was paid for."""
+        """Count a request that is no step of the turn."""
 
 
 class BoxFiles(Protocol):
@@ -85,23 +87,24 @@ class BoxFiles(Protocol):
         """The bytes of a file. Raises `BoxFileError`."""
 
     async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> int:
-        """Replace a file; give its size. Raises `BoxFileError`."""
+        """Replace a file. Returns its size. Raises `BoxFileError`."""
 
 
 class PluginBoxSource(Protocol):
-    """Where boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
+    """Makes boxes (`nekro_core.sandbox.supply.BoxSupply`)."""
 
     async def take(self, image: str = "") -> Box:
-        """A fresh box of one's own. Raises `BackendUnavailable` and `ImageUnavailable`."""
+        """Get a new box that the caller owns. Raises `BackendUnavailable` and
+        `ImageUnavailable`."""
 
 
 class PluginDataStore(Protocol):
-    """What plugins keep (`nekro_core.store.Store.plugin_data`)."""
+    """Stores texts of plugins (`nekro_core.store.Store.plugin_data`)."""
 
     async def get(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> str | None:
-        """The text kept there."""
+        """The stored text; None if there is none."""
 
     async def set(
         self,
@@ -112,22 +115,22 @@ class PluginDataStore(Protocol):
         user_key: str = "",
         store_key: str = "",
     ) -> int:
-        """Keep a text: 0 where it was created, 1 where one was replaced."""
+        """Store a text. Returns 0 if it is new, 1 if it replaced one."""
 
     async def delete(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> int:
-        """Forget a text: 0 where there was one, 1 where there was none."""
+        """Delete a text. Returns 0 if there was one, 1 if there was none."""
 
 
 class ModelLedger(Protocol):
-    """Counts what plugins ask of models (`nekro_core.plugins.models.metered.UsageLedger`)."""
+    """Counts plugins' requests to models (`nekro_core.plugins.models.metered.UsageLedger`)."""
 
     def check(self) -> None:
-        """Raises `QuotaExceeded` where the turn that asks may use no more."""
+        """Raises `QuotaExceeded` if the turn of the current call may use no more."""
 
     def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
-        """Write down a request that was paid for; ``started`` is when, by `now`."""
+        """Count a request. ``started`` is when it began, by `now`."""
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -143,11 +146,11 @@ class ModelEndpoints(Protocol):
     async def chat(
         self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
     ) -> ChatModel:
-        """The model of this name at this address; without an address the bot's own, whatever the
-        name. Raises `RequestRejected` for what cannot be an endpoint."""
+        """The model of this name at this address. Without an address it is the bot's own, whatever
+        the name. Raises `RequestRejected` if the values make no valid endpoint."""
 
     def price(self, base_url: str, model: str) -> Price:
-        """What the operator says that a model costs; nothing where it is none of theirs."""
+        """The operator's price of a model; zero if the operator configured no such model."""
 
 
 class PayloadRedactor(Protocol):
@@ -161,7 +164,7 @@ class PayloadRedactor(Protocol):
 
 
 class VectorStore(Protocol):
-    """What plugins keep to find by nearness (`nekro_core.compat.qdrant`)."""
+    """Stores vectors of plugins and finds near ones (`nekro_core.compat.qdrant`)."""
 
     async def client(self) -> Any:
         """The client through which plugins use the store; one for all of them."""
@@ -180,7 +183,7 @@ Extension = TypeVar("Extension")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a plugin can reach of its bot. What is None, the bot does not have.
+    """The parts of the bot that a plugin can use. None means that the bot does not have it.
 
     Attributes:
         outgoing: Sends messages.
@@ -230,6 +233,5 @@ class Services:
     vectors: VectorStore | None = None
 
     def extension(self, kind: type[Extension]) -> Extension | None:
-        """Get what another room has put into ``extensions`` under its class; None where the bot has
-        none."""
+        """Get the object of this class from ``extensions``; None if there is none."""
         return self.extensions.get(kind)

@@ -1,4 +1,4 @@
-"""What a plugin declares to be reached over HTTP, and what a webhook's handler is given."""
+"""Declarations of a plugin's pages and webhooks, and the request that a webhook's handler gets."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ WEBHOOKS = "/api/webhook"
 RouterFactory = Callable[[], Any]
 """``() -> fastapi.APIRouter``. Named loosely: FastAPI is imported where there is one."""
 WebhookHandler = Callable[..., Awaitable[Any]]
-"""``async (ctx) -> ...``; a dict or list that it gives is the answer, as JSON."""
+"""``async (ctx) -> ...``. A dict or list that it returns is the answer, as JSON."""
 
 
 class PluginRouter(msgspec.Struct, frozen=True):
@@ -36,8 +36,8 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookRequest:
-    """A call of a webhook, ``ctx.webhook_request`` in its handler. Whoever has the address can send
-    anything: check what it says.
+    """A call of a webhook, ``ctx.webhook_request`` in its handler. A sender that has the address
+    can send anything, so check the content.
 
     Attributes:
         endpoint: The part of the address that the author chose.
@@ -53,8 +53,8 @@ class WebhookRequest:
     body: Any
     raw: bytes = field(repr=False)
     client: str = ""
-    """The address that it came from; behind a proxy, the proxy's, unless
-    ``NEKRO_WEB__TRUSTED_PROXIES`` names it."""
+    """The sender's address. Behind a proxy it is the proxy's, unless
+    ``NEKRO_WEB__TRUSTED_PROXIES`` names the proxy."""
 
 
 _NO_ACCOUNT = "webhook"
@@ -62,10 +62,10 @@ _NO_ACCOUNT = "webhook"
 
 
 def no_chat_key(endpoint: str) -> ChatKey:
-    """What stands where a chat would, in the context of a webhook's handler."""
+    """The chat key in the context of a webhook's handler. It belongs to no chat."""
     return ChatKey(_NO_ACCOUNT, ChatKind.CHANNEL, endpoint)
 
 
 def is_no_chat(chat: ChatKey) -> bool:
-    """Whether it is that, and no chat."""
+    """Whether a key is one of `no_chat_key`."""
     return chat.instance == _NO_ACCOUNT

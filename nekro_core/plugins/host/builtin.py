@@ -1,4 +1,4 @@
-"""Where the built-in adapters and plugins lie, and how they are imported.
+"""Finds the built-in adapters and plugins, and makes the packages that they are imported in.
 
 They are found by path, in the checkout or the wheel, and imported as ``nekro_builtin.adapters.*``
 and ``nekro_builtin.plugins.*``: a plain ``import plugins`` would take any folder of that name in
@@ -20,7 +20,7 @@ NAMESPACE = "nekro_builtin"
 
 
 def builtin_folder(sort: Sort) -> Path:
-    """Where the built-in ones lie. Raises `FileNotFoundError` where the installation is broken."""
+    """The folder of the built-in ones. Raises `FileNotFoundError` if the installation is broken."""
     package = Path(nekro_core.__file__).parent
     for folder in (package / "_builtin" / sort, package.parent / sort):
         if folder.is_dir():

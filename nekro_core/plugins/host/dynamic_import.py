@@ -1,4 +1,4 @@
-"""`dynamic_import_pkg`: a package that a plugin asks for while it runs."""
+"""`dynamic_import_pkg`: imports a package that a running plugin asks for."""
 
 import asyncio
 import importlib
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 class PackageWanted(ToolFailure, ImportError):
-    """A package is being fetched and this code cannot wait for it; the same call works in a
-    moment."""
+    """A package is being fetched, and this code cannot wait for it. Call again in a moment."""
 
 
 def dynamic_import_pkg(
@@ -34,7 +33,7 @@ def dynamic_import_pkg(
     timeout: float = 300,
     repo_dir: str | None = None,
 ) -> ModuleType:
-    """Import a package, and get it first where neither the bot nor a plugin has it.
+    """Import a package. It is installed first if neither the bot nor a plugin has it.
 
     At the top of a plugin's module, in a handler's own coroutine and in any thread, this waits, and
     the event loop does not. In a task that a handler started it cannot wait: the package is fetched
@@ -57,8 +56,8 @@ def dynamic_import_pkg(
 
     Raises:
         PackageWanted: It is being fetched; the same call works in a moment.
-        PackagesRefused: It was not installed; the text names who needs what and who stands against
-            it.
+        PackagesRefused: It was not installed; the text names what is needed and what it conflicts
+            with.
         InvalidRequirements: ``package_spec`` is no requirement.
         ImportError: From the package itself.
     """

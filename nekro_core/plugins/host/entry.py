@@ -1,4 +1,4 @@
-"""One plugin of the registry: where it lies, its object while it is loaded, and its tools."""
+"""One plugin of the registry: its place, its object while it is loaded, and its tools."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

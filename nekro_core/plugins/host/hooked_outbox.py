@@ -8,17 +8,17 @@ from nekro_core.delivery.outbound.outbox import Outbox
 
 
 class SendHook(Protocol):
-    """Is asked about every message, in the sender's task and before the message has a place in its
+    """Is called for every message, in the sender's task and before the message has a place in its
     chat. It does not raise, and bounds its own time."""
 
     async def before(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
-        """What is sent instead. None: nothing is sent, and the sender is told that the message was
-        dropped."""
+        """Return the segments to send. With None nothing is sent, and the sender is told that the
+        message was dropped."""
 
     async def after(
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
     ) -> None:
-        """The message was sent, or not: what the platform answered to each piece."""
+        """Take note of the receipts of the message's platform calls, also if it was not sent."""
 
 
 class HookedOutbox(Outbox):

@@ -1,8 +1,8 @@
-"""What other rooms give the plugin registry: kinds of plugins written for another host
-(`PluginKind`), the forms that such plugins know (`LegacySupport`), and functions that put declared
-values into effect (`Registrar`).
+"""Interfaces through which other rooms extend the plugin registry: kinds of plugins written for
+another host (`PluginKind`), the forms of objects that such plugins expect (`LegacySupport`), and
+functions that put declared values into effect (`Registrar`).
 
-What is done for a plugin is undone when the plugin ends. There are three ways:
+Everything that is done for a plugin is undone when the plugin ends. There are three ways:
 
 - A plugin *declares* a value (a frozen dataclass of yours, `NekroPlugin.declare`), mostly from a
   ``mount_...`` method. The bot has one `Registrar` for its type, handed to `PluginRegistry.open`::
@@ -44,14 +44,14 @@ class PluginKind(Protocol):
     """A kind of plugins written for another host. What it loads is listed, switched and unloaded
     like any plugin.
 
-    It is asked before the bot's own loader. A folder that it takes is not looked at again.
+    It is asked before the bot's own loader. A plugin that it takes is not loaded by another one.
     """
 
     def items(self, source: str, folder: Path) -> Sequence[DiscoveredPlugin]:
         """Get the plugins of this kind in a folder, sorted. Reads names alone."""
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
-        """Load a plugin and return a `NekroPlugin` that stands for it. Its tools are in
+        """Load a plugin and return a `NekroPlugin` for it. Its tools are in
         `NekroPlugin.offered_tools` where they are described already, and its start is the init
         method. Raises `LoadFailed`. What was done by then is among the effects."""
 
@@ -87,7 +87,7 @@ class LegacySupport:
     Attributes:
         make_context: Makes the contexts that handlers get first.
         message_form: Makes what message hooks get that do not ask for `ChatMessage`.
-        keeps_silent: Whether a plugin wants nobody answered in this chat, or not this person.
+        keeps_silent: Whether a plugin forbids answers in this chat, or to this person.
         persona: Who the bot is in this chat, where a plugin has said so; else an empty text.
     """
 

@@ -54,7 +54,7 @@ class DiscoveredPlugin:
     name: str
     path: Path
     in_folder: bool = False
-    """Its module is a package of its own whatever its file is called."""
+    """Whether its module is a package, whatever its file is called."""
 
     @property
     def folder(self) -> Path | None:
@@ -203,7 +203,7 @@ def without_bytecode_cache() -> Iterator[None]:
 
 
 class _Hanging(NekroError, TimeoutError):
-    """With the frames in which the thread hangs."""
+    """An import took too long. ``frames`` is where its thread hangs."""
 
     def __init__(self, frames: list[traceback.FrameSummary]) -> None:
         super().__init__()
@@ -237,7 +237,8 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
     """Take a module and its submodules out of ``sys.modules``. The returned function does it again
     and puts back what was there before.
 
-    For a plugin with a folder this includes what it imported through a path of its own.
+    For a plugin with a folder this includes modules that it imported through its own ``sys.path``
+    entries.
     """
     paths = [*sys.path]
 

@@ -43,7 +43,7 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
-"""Findings that are told once; a plugin may find another wording at each reload."""
+"""Problems that are logged only once. The number is bounded, since each reload may find others."""
 LOCAL_FOLDER = "plugins"
 """Below the data folder: where the operator puts plugins."""
 
@@ -226,7 +226,7 @@ class PluginRegistry(ActivePlugins):
         )
 
     async def _forget_gone(self) -> None:
-        """Whose files were removed is no plugin any more."""
+        """Unload and drop the plugins whose files were removed."""
         for item, entry in [*self._entries.items()]:
             if not entry.item.path.exists():
                 await self._switch_off(entry)
@@ -242,7 +242,7 @@ class PluginRegistry(ActivePlugins):
             logger.error("the list of plugins cannot be written: {}", error)
 
     async def _load_these(self, entries: Sequence[PluginEntry]) -> None:
-        """Load plugins, and tell what installed ones did to functions that are not theirs."""
+        """Load plugins, and report which functions of others the installed ones replaced."""
         installed = {each.item.item: each for each in entries if not each.item.builtin}
         look = partial(anyio.to_thread.run_sync, self._noted.changes)
         if installed:

@@ -11,7 +11,7 @@ from nekro_core.plugins.host.builtin import items_in
 _TOGETHER_MS = 200
 """An editor writes a file in several steps, and a person saves several files."""
 _NOT_LOADED = frozenset({"tests", "test", "docs"})
-"""Folders of a plugin that are no part of what runs."""
+"""Folders of a plugin whose files do not run in the bot."""
 
 
 async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:

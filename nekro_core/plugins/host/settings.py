@@ -65,7 +65,7 @@ class PluginSettings(BaseModel):
     """Whether an installed plugin is loaded again as soon as one of its files changes."""
 
     def shelf(self, data_dir: Path) -> PackageFolder:
-        """The packages of a data folder, had as the operator wants them had."""
+        """The package folder of a data folder, with the operator's settings."""
         return PackageFolder(
             data_dir,
             index=self.package_index,

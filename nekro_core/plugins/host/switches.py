@@ -1,5 +1,5 @@
-"""Which plugins the operator switched off, and the list of plugins as the bot last saw them. Both
-are small files in the data folder, through which a command and the running bot talk."""
+"""Stores which plugins the operator switched off, and the list of plugins that the bot last wrote.
+Both are small files in the data folder, through which commands and the running bot communicate."""
 
 import os
 from collections.abc import Iterable, Mapping

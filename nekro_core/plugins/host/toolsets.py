@@ -15,7 +15,7 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool
 
 _MOST_SETS = 64
-"""Kept at once: a plugin may choose anew at every question."""
+"""Most sets in the cache: a plugin may choose other tools at every call."""
 
 
 class ToolSetCache:
@@ -78,7 +78,7 @@ class ToolSetCache:
             for entry in choosing:
                 tasks.start_soon(choose, entry)
         ordered = [chosen[entry.item.item] for entry in choosing]
-        # The set that is kept keeps its tools, so no other has their numbers.
+        # A cached set holds its tools, so no other objects have their ids.
         key = (adapter, tuple(id(tool) for tool in chain(*ordered)))
         if key not in self._sets:
             self._keep(key, self._made(adapter, plugins, chosen))

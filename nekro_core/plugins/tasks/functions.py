@@ -149,4 +149,4 @@ def _services() -> Services:
 
 
 task = TaskFunctions()
-"""It has no state of its own: each call finds the bot anew."""
+"""It has no state: each call finds the bot anew."""

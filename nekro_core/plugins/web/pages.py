@@ -56,7 +56,7 @@ class PluginPages:
             return
         application, visits = found
         root = f"{scope.get('root_path', '')}/{key}"
-        # With these values of the bot's router, routes would be looked up by name in the bot's.
+        # With the values of the bot's router, the plugin's routes would be searched there by name.
         inner = {name: value for name, value in scope.items() if name not in _THE_BOTS}
         inner |= {"root_path": root, "app_root_path": root}
         if scope["path"] == root:

@@ -7,13 +7,13 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 _MEMORIES = ("fastapi.dependencies.models", "fastapi._compat.v2")
-"""Modules whose functions remember what they were asked about, 4,096 routes' functions long."""
+"""Modules whose functions cache their arguments, up to 4,096 functions of routes."""
 
 
 def forget_types(gone: Callable[[str], bool]) -> None:
-    """Remove types from caches that never drop them. ``gone`` says of a module's name whether its
-    types are to go."""
-    # typing keeps the newest 128 of each of its forms (List[Place]); they are made again at once.
+    """Remove types from caches that never drop them. ``gone`` says for a module's name whether its
+    types are removed."""
+    # typing caches the newest 128 of each of its forms (List[Place]). They are made again on use.
     for clean in getattr(typing, "_cleanups", ()):
         clean()
     for module in filter(None, map(sys.modules.get, _MEMORIES)):
@@ -31,7 +31,7 @@ def _pydantic_cache() -> MutableMapping[Any, Any]:
     try:
         cache = importlib.import_module("pydantic._internal._generics")._GENERIC_TYPES_CACHE  # noqa: SLF001 (no public way)
         found = cache.get() if hasattr(cache, "reset") else cache
-    except (ImportError, AttributeError):  # Another version of it: then it holds what it holds.
+    except (ImportError, AttributeError):  # Another version of pydantic: its cache is left alone.
         return {}
     return found if isinstance(found, MutableMapping) else {}
 
