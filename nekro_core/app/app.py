@@ -1,9 +1,8 @@
-"""Builds the bot: which objects of the rooms are made, in which order, and ended in reverse.
+"""Builds the bot: makes the objects of the rooms in order, and ends them in reverse order.
 
-Nothing else builds the rooms' objects: message input and output first, then boxes, then plugins
-with all that they use, then the sessions that answer. NoneBot and the web server are not here
-(`nekro_core.app.server` has them), so a test opens an `App` of its own in a temporary folder,
-several in one process.
+First come message input and output, then boxes, then plugins with all that they use, then the
+sessions that answer. NoneBot and the web server are in `nekro_core.app.server`. So a test can open
+an `App` in a temporary folder, and several in one process.
 """
 
 import time
@@ -38,11 +37,12 @@ from nekro_core.system.asgi import WebApplication
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
-"""Longest wait of a start for the first box. The check of the backend ends about when everything
-else is ready; whoever gets code in that moment would wait for it as well."""
+"""Longest wait for the first box at the start. The check of the backend ends at about the time when
+everything else is ready. Without this wait, the first code that arrives would wait instead."""
 
 _START_S = 20.0
-"""Longest start of an adapter, which is to connect in tasks of its own: the others wait for it."""
+"""Time limit for an adapter's ``start``. The other adapters wait for it, so an adapter should
+connect in tasks."""
 
 Report = Callable[[DownloadProgress], None]
 
@@ -65,7 +65,7 @@ class App:
         self.host = host
         self.operator = operator
         self.linked_media = linked_media
-        """Answers the links that `MediaLinks` makes, to be mounted at `MOUNTED`."""
+        """The web application for the links that `MediaLinks` makes, to be mounted at `MOUNTED`."""
         self.plugins = plugins
         self._runtime = runtime
         self._adapters = adapters
@@ -88,9 +88,9 @@ class App:
     ) -> AsyncIterator[Self]:
         """Open every room. ``configuration`` is what adapters read their settings from.
 
-        ``model`` replaces the one that the settings name. ``report`` is told of downloads.
-        ``preview`` is where servers in boxes are shown; without it they cannot be. Raises
-        `DataFolderInUse`, `StoreError` and `SettingsError`; nothing is left open then.
+        ``model`` replaces the model in the settings. ``report`` is called with the progress of
+        downloads. ``preview`` shows servers that run in boxes; without it they cannot be shown.
+        Raises `DataFolderInUse`, `StoreError` and `SettingsError`; then nothing is left open.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -157,8 +157,8 @@ class App:
         self._adapters[adapter.name] = adapter
 
     async def start(self) -> None:
-        """Let the platforms in, and take up what an earlier process left. What the first answer
-        needs is made ready before: a connection brings what was said meanwhile at once."""
+        """Resume the work of an earlier process and start the adapters. What the first answer needs
+        is prepared before that, because a new connection delivers missed messages at once."""
         await self._runtime.sessions.prepare()
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()
@@ -169,7 +169,7 @@ class App:
         self._timers.start()
 
     async def close_adapters(self) -> None:
-        """Let nobody in any more, and end what they keep open. May be called again."""
+        """Close the adapters that were started. May be called again."""
         while self._started:
             adapter = self._started.pop()
             try:
@@ -179,12 +179,12 @@ class App:
 
     @property
     def adapters(self) -> Mapping[str, Adapter]:
-        """Those that were added, by name."""
+        """The adapters that were added, by name."""
         return self._adapters
 
 
 async def _start(adapter: Adapter) -> None:
-    """Start one adapter. What goes wrong is logged: the other platforms are served."""
+    """Start one adapter. Errors are logged, and the other platforms are served."""
     try:
         with anyio.fail_after(_START_S):
             await adapter.start()
@@ -195,7 +195,7 @@ async def _start(adapter: Adapter) -> None:
 
 
 def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
-    """The model that the settings name, or the embedded one where they name none."""
+    """Make the model in the settings, or the embedded one if they name none."""
     if settings.nekro_llm.configured:
         return OpenAIChatModel(settings.nekro_llm)
     return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)

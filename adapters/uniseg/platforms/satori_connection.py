@@ -28,7 +28,7 @@ from nekro_core.api.adapter import write_whole
 from ..backpressure import PacedSocket
 
 SILENT_S = 30.0
-"""Seconds without an answer until a connection counts as dead. The stock adapter pings every 9 s."""
+"""Seconds without any frame until a connection is lost. The stock adapter pings every 9 s."""
 REFUSED_S = 3.0
 TIDY_S = 60.0
 END_S = 1.0
