@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     @field_validator("nekro_data_dir", mode="before")
     @classmethod
     def _not_here(cls, value: object) -> object:
-        # An empty path would be the current folder, and data would be mixed with a checkout's files.
+        # An empty path would be the current folder, and data would mix with a checkout's files.
         return value or Path("data")
 
     @property

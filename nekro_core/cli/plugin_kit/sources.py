@@ -1,4 +1,4 @@
-"""Where a plugin comes from: a folder, a file, a zip, or a git repository."""
+"""Fetches a plugin from its source: a folder, a file, a zip, or a git repository."""
 
 import re
 from dataclasses import dataclass
@@ -15,32 +15,32 @@ Kind = Literal["folder", "file", "zip", "git"]
 _GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
 _PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
-"""Of an address: over HTTP a name alone may be a token, over ssh it is a name."""
+"""The secret part of an address. Over HTTP a user name may be a token; over ssh it is no secret."""
 _NO_PLUGIN = frozenset({"setup.py", "conftest.py", "noxfile.py", "bot.py"})
 
 
 class SourceRefused(NekroError):
-    """Nothing can be installed from there; says why and what is expected."""
+    """Nothing can be installed from the source. The text says why and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSource:
-    """``address`` without the branch or tag that stood behind its ``#``."""
+    """A plugin's source. ``address`` has no ``#ref``; ``ref`` is the branch or tag."""
 
     kind: Kind
     address: str
     ref: str = ""
 
     def __str__(self) -> str:
-        """As people are shown it: a password or a token in the address is not."""
+        """Return the source to show to people, without a password or a token in the address."""
         shown = _PASSWORD.sub(r"\1***@", self.address) if self.kind == "git" else self.address
         return f"{shown}#{self.ref}" if self.ref else shown
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPlugin:
-    """A plugin's own copy of the files, not yet among the bot's plugins. ``name`` is what it is
-    imported as, ``commit`` git's."""
+    """A copy of a plugin's files, not yet among the bot's plugins. ``name`` is its import name,
+    ``commit`` is git's."""
 
     path: Path
     name: str
@@ -48,7 +48,7 @@ class FetchedPlugin:
 
 
 def parse(text: str) -> PluginSource:
-    """What an operator wrote. Paths become absolute. Raises `SourceRefused`."""
+    """Parse a source as an operator writes it. Paths become absolute. Raises `SourceRefused`."""
     if _GIT.match(text):
         address, _, ref = text.partition("#")
         address = address.removeprefix("git+")
@@ -102,7 +102,7 @@ def list_checked(folder: Path) -> None:
 
 
 def _plugin_in(folder: Path) -> Path:
-    """The plugin of a folder: itself, or the only one in it."""
+    """Return the plugin of a folder: the folder itself, or the only plugin in it."""
     if _is_plugin(folder):
         return folder
     inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and _is_plugin(each)]
@@ -128,7 +128,7 @@ def _is_plugin(folder: Path) -> bool:
 
 
 def _name(plugin: Path, otherwise: str) -> str:
-    """What it calls itself, else what its place is called, as far as that can be imported."""
+    """Return the plugin's import name: from its key, else from its file or folder."""
     key = inspect_plugin(plugin).key
     for wanted in (key.rpartition(".")[2], otherwise):
         name = re.sub(r"[^A-Za-z0-9_]", "_", wanted)

@@ -1,4 +1,4 @@
-"""A plugin is off while its files change, so its own code has ended before it is replaced."""
+"""Switches a plugin off while its files change, so that its code has ended before."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _FOLLOWS_S = 15.0
 
 @contextmanager
 def switched_off(data_dir: Path, item: str, key: str) -> Iterator[None]:
-    """Off within it, where a bot runs; then as it was before."""
+    """Switch a plugin off for the time of the context, then back to what it was."""
     choices = PluginSwitches(data_dir)
     wanted = choices.wanted(item)
     choices.choose(item, key, wanted=False)
