@@ -70,8 +70,8 @@ class OneBotGateway(StockAdapter):
     `open` and `shut`."""
 
     def __init__(self, driver: Driver, config: Config, *, reconnect_s: float = RECONNECT_S) -> None:
-        # The parent's constructor is skipped: it reads the process-wide configuration and adds the
-        # HTTP routes.
+        # The parent's constructor is skipped: it uses the process-wide driver and adds the HTTP
+        # routes.
         super(StockAdapter, self).__init__(driver)
         self.onebot_config = config
         self.accounts: set[str] = set()

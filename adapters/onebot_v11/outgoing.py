@@ -42,7 +42,7 @@ CAPABILITIES = Capabilities(
     # Implementations convert voices to SILK with their own FFmpeg. WAV is the one format that never
     # fails there (NapNeko/NapCatQQ#222, #699, #1593).
     voice=VoiceLimits(formats=("wav", "silk"), converts=True),
-    file_bytes=None,  # in pieces, or by a link: see `placing`
+    file_bytes=None,  # in pieces, or by a link: see `FileTransfer`
     picture=PictureLimits(
         types=("image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"),
         max_bytes=INLINE_BYTES,

@@ -1,4 +1,4 @@
-"""Small values that the parts of the layer exchange."""
+"""Defines chat addresses, and the formats of message and user ids."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from nekro_core.api.chat import ChatKey, ChatKind
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A chat without the account that is in it."""
+    """A chat key without the account's instance."""
 
     kind: ChatKind
     native_id: str
     thread: str | None = None
 
     def key(self, instance: str) -> ChatKey:
-        """The chat's name. Raises `ChatKeyError`."""
+        """Return the chat key. Raises `ChatKeyError`."""
         return ChatKey(instance, self.kind, self.native_id, self.thread)
 
 
@@ -24,28 +24,28 @@ _NAMES = ("message_id", "id", "msg_id", "message_seq")
 
 
 def account_message_id(message_id: str, key: ChatKey) -> str:
-    """An id that is unique in its chat, made unique in its account."""
+    """Make an id that is unique within its chat unique within its account."""
     return f"{message_id}@{key.native_id}" if message_id else ""
 
 
 def native_message_id(message_id: str) -> str:
-    """The platform's own part of an id made by `account_message_id`."""
+    """Return the platform's part of an id made by `account_message_id`."""
     return message_id.partition("@")[0]
 
 
 def qualified_user_id(user_id: str, bot: Any) -> str:
-    """A user of an adapter in front of several platforms: ``platform:user``. ``bot`` says which."""
+    """Return ``platform:user``, for an adapter of several platforms. ``bot`` names the platform."""
     return f"{bot.platform}:{user_id}"
 
 
 def native_user_id(person: str, bot: Any) -> str:
-    """The platform's own part of what `qualified_user_id` made; a bare user id as it is."""
+    """Return the platform's part of an id made by `qualified_user_id`; other ids unchanged."""
     return person.removeprefix(f"{bot.platform}:")
 
 
 def sent_message_id(result: Any) -> str:
-    """The message id in whatever an adapter's send returned: nothing, an id, an object or a table
-    with one, or several of these, of which the last counts."""
+    """Return the message id from the result of an adapter's send: None, an id, an object or a
+    mapping that has one, or a sequence of these, of which the last one with an id counts."""
     match result:
         case None | bool():
             return ""

@@ -1,4 +1,4 @@
-"""A chat page in the browser, and a small HTTP API for scripts."""
+"""Provides a chat page in the browser, and a small HTTP API for scripts."""
 
 import time
 from collections.abc import Callable
@@ -25,13 +25,14 @@ from .settings import WebSettings
 from .turns_page import turns_page
 
 SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
-"""An event stream never ends by itself; without a bound it would hold the bot's own end up."""
+"""An event stream never ends by itself. Without this limit it would delay the bot's shutdown."""
 
 
 def create_page(host: Host, driver: Driver, operator: OperatorHost) -> WebAdapter:
-    """Add page and API to NoneBot's application. Once a process, because NiceGUI is.
+    """Add page and API to NoneBot's application. Can be called once in a process, because NiceGUI
+    allows no more.
 
-    Raises `RuntimeError` where the driver serves no FastAPI application or a setting is wrong.
+    Raises `RuntimeError` if the driver has no FastAPI application or a setting is wrong.
     """
     app = getattr(driver, "server_app", None)
     if not isinstance(app, FastAPI):
@@ -60,7 +61,7 @@ def add_api(
     clock: Clock = time.time,
     page: Callable[[], object] = lambda: None,
 ) -> WebAdapter:
-    """Add the entrance, the HTTP API and the guard before all of the application.
+    """Add the login routes, the HTTP API, and the guard in front of the whole application.
 
     ``closing`` is set when the adapter is closed; ``page`` is called when it starts.
     """

@@ -35,8 +35,8 @@ _CAPABILITIES = Capabilities(
 
 
 class WebAdapter:
-    """The page and the HTTP API. Both read what the bot keeps, so a sent message is there already:
-    sending it means giving it an id."""
+    """The page and the HTTP API. Both read the bot's stored records, so `send` only has to give a
+    message an id."""
 
     name = "web"
 
@@ -60,7 +60,8 @@ class WebAdapter:
         return self._authenticator.access_token
 
     def login_link(self, address: str) -> str:
-        """A link that logs a browser in, once. ``address`` is ``http://127.0.0.1:8080``."""
+        """Make a link that logs a browser in, once. ``address`` is, for example,
+        ``http://127.0.0.1:8080``."""
         return f"{address.rstrip('/')}/?token={self._authenticator.new_link_token()}"
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:  # noqa: ARG002 - the same everywhere
@@ -68,11 +69,11 @@ class WebAdapter:
         return _CAPABILITIES
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Say that it is sent: pages and streams follow the record that the outbox keeps."""
+        """Report a message as sent: pages and streams show the record that the outbox stores."""
         return await self._receipt(delivery, new_message_id())
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Say that it is changed: pages and streams are shown the record anew."""
+        """Report a message as changed: pages and streams get the changed record."""
         return await self._receipt(delivery, message_id)
 
     async def _receipt(self, delivery: Delivery, message_id: str) -> Receipt:
@@ -98,10 +99,9 @@ class WebAdapter:
         return frozenset({BOT_ID})
 
     async def start(self) -> None:
-        """Take the instance, which makes this the account behind every ``web-`` chat, and begin the
-        page.
+        """Bind the instance ``web``, to which every ``web-`` chat belongs, and begin the page.
 
-        Raises `RuntimeError` where the name belongs to another.
+        Raises `RuntimeError` if another account has the instance.
         """
         instance = await self._host.instance_of(self.name, BOT_ID)
         if instance != INSTANCE:

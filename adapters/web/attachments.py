@@ -22,14 +22,14 @@ class Attachment(BaseModel):
 
 
 class Upload(BaseModel):
-    """An attachment's bytes, however they came."""
+    """An attachment's bytes, from JSON or from a form."""
 
     data: bytes
     name: str
 
 
 def decoded(attachment: Attachment) -> Upload:
-    """What a script sent as base64. Raises `WebApiError`."""
+    """Decode an attachment. Raises `WebApiError`."""
     try:
         data = base64.b64decode(attachment.data, validate=True)
     except (binascii.Error, ValueError):
@@ -38,14 +38,14 @@ def decoded(attachment: Attachment) -> Upload:
 
 
 def uploaded_name(text: str) -> str:
-    """A file's name as people may see it: the last part, without what cannot be shown."""
+    """Return a file name to show: the last part of a path, without unprintable characters."""
     last = re.split(r"[/\\]", text)[-1]
     printable = "".join(character for character in last if character.isprintable())
     return printable[:255] if printable.strip(". ") else ""
 
 
 def segment_of(media: Media) -> Segment:
-    """The kind of segment that a kept medium is, by what it was found to be."""
+    """Return the segment for a stored medium, by its detected type."""
     match media.mime.partition("/")[0]:
         case "image" if media.mime != "image/svg+xml":
             return Image(media)

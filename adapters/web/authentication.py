@@ -16,23 +16,23 @@ Clock = Callable[[], float]
 """Seconds since 1970."""
 
 MAX_FAILURES = 10
-"""Wrong tokens of one address in `FAILURE_WINDOW_S` before it is told to wait."""
+"""Wrong tokens from one address within `FAILURE_WINDOW_S` after which it must wait."""
 MAX_FAILURES_IN_ALL = 100
-"""The same of all addresses together."""
+"""The same for all addresses together."""
 FAILURE_WINDOW_S = 60.0
 MAX_ADDRESSES = 1024
-"""Addresses remembered; a flood from more of them forgets the oldest."""
+"""Most addresses that are remembered. If there are more, the oldest are forgotten."""
 MAX_LINKS = 32
-"""One-time links that wait to be used; over it the oldest no longer works."""
+"""Most one-time links that are valid at once. If there are more, the oldest becomes invalid."""
 
 
 class LoginAttempts:
-    """Counts wrong tokens, of each address and of all together, and says who has had enough.
+    """Counts wrong tokens, for each address and in total, and says who must wait.
 
-    That is against noise and load. What keeps a guesser out is the length of the secrets: the
-    access token that we make has 256 random bits, as has a session's mark, and a link's token has
-    192. A guesser with a million tries a second for a year has 2**45 of them, so a right token is
-    never refused for the sake of wrong ones before it: who could do that would lock the owner out.
+    The limit reduces noise and load. The length of the secrets protects against guessing: the
+    access token that we make has 256 random bits, as has a session's signature, and a link's token
+    has 192. A million tries a second for a year are 2**45 tries. So a right token is never refused
+    because of wrong ones before it: otherwise a stranger could lock the owner out.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -45,7 +45,8 @@ class LoginAttempts:
         return len(self._failures)
 
     def wait_s(self, address: str) -> float:
-        """Seconds until a wrong token of the address counts as a try again; 0 where it does now."""
+        """Return the seconds for which the address must wait after wrong tokens; 0 if it need not
+        wait."""
         now, own = self._clock(), self._failures.get(rate_limit_key(address))
         return max(own.wait_s(now) if own else 0.0, self._in_all.wait_s(now))
 
@@ -56,7 +57,7 @@ class LoginAttempts:
         own.take(now)
         self._in_all.take(now)
         if own.wait_s(now) or self._in_all.wait_s(now):
-            # No failure is counted while it waits, so that this is at most one line a try that is.
+            # Failures during the wait are not counted, so they write no log lines.
             logger.warning(
                 "{} wrong access tokens within {:g} s, the last one from {}; more are refused now",
                 self._in_all.count(now),
@@ -69,8 +70,9 @@ class LoginAttempts:
 
 
 def rate_limit_key(address: str) -> str:
-    """Under which name the wrong tokens of an address are counted: of IPv6 its network of 64 bits,
-    all of which one customer has. Empty where it is no address: a proxy may hand on anything."""
+    """Return the key under which an address's wrong tokens are counted. For IPv6 this is its /64
+    network, because one customer has all of it. Empty if the text is no address: a proxy may pass
+    on anything."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -85,8 +87,8 @@ def rate_limit_key(address: str) -> str:
 class Authenticator:
     """Knows the access token, makes sessions and one-time links, and checks all three.
 
-    A session is a signed expiry, so it outlives a restart and needs no table. The key is made from
-    the session secret *and* the access token: a new access token ends every session.
+    A session is a signed expiry time, so it survives a restart and needs no table. The signing key
+    is made from the session secret *and* the access token: a new access token ends every session.
     """
 
     def __init__(
@@ -98,7 +100,8 @@ class Authenticator:
         self._clock = clock
         self._key = hmac.digest(session_secret.encode(), access_token.encode(), "sha256")
         self._links: OrderedDict[str, None] = OrderedDict()
-        # Browsers share cookies between the ports of a host: two bots must not log each other out.
+        # Browsers share cookies between the ports of a host. With different cookie names, two bots
+        # do not log each other out.
         self.cookie = "nekro_session_" + hashlib.sha256(session_secret.encode()).hexdigest()[:8]
 
     def is_token(self, offered: str) -> bool:
@@ -118,7 +121,7 @@ class Authenticator:
         return float(body.partition(".")[0]) > self._clock()
 
     def new_link_token(self) -> str:
-        """A token for the address that is printed: good once, until the bot ends."""
+        """Make a token for a login link. It is valid once, until the bot ends."""
         token = secrets.token_urlsafe(24)
         self._links[token] = None
         while len(self._links) > MAX_LINKS:
@@ -126,8 +129,8 @@ class Authenticator:
         return token
 
     def redeem(self, offered: str) -> bool:
-        """Use up a link token. False where there is no such one, or no longer."""
-        # A dictionary's look-up time tells nothing useful about 192 random bits used once.
+        """Use up a link token. False if it does not exist or was used."""
+        # The time of a dictionary lookup reveals nothing useful about 192 random bits used once.
         return self._links.pop(offered, self) is None
 
     def _sign(self, body: str) -> str:

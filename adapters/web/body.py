@@ -16,9 +16,9 @@ from .settings import MAX_ATTACHMENTS, MAX_BODY_BYTES
 
 
 async def read_post(request: Request) -> tuple[Post, list[Upload]]:
-    """The post of a JSON body, or of a form with ``message`` (that JSON) and ``files``.
+    """Read a post from a JSON body, or from a form with ``message`` (the JSON) and ``files``.
 
-    Raises `WebApiError` for what is too large, of another type or not as described.
+    Raises `WebApiError` for a body that is too large, of another type or not valid.
     """
     bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -73,7 +73,7 @@ def _post(body: bytes) -> Post:
 
 
 class _Bounded:
-    """Counts what is received."""
+    """Counts the received bytes and raises `WebApiError` above the limit."""
 
     def __init__(self, request: Request, limit: int) -> None:
         self._receive = request.receive

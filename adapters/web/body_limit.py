@@ -1,5 +1,5 @@
-"""Bodies of requests to other adapters' routes. NoneBot's driver reads them whole, without an end,
-before an adapter can look at a token or a signature."""
+"""Limits the bodies of requests to other adapters' routes. NoneBot's driver reads them whole and
+without a limit, before an adapter can check a token or a signature."""
 
 import math
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Of one. Events are some kilobytes of JSON; their media are fetched."""
+"""Most bytes of one body. Events are some kilobytes of JSON; media are fetched separately."""
 MOST_IN_ALL = 64 * 1024 * 1024
-"""Of all that are here now; over it, the largest goes."""
+"""Most bytes of all bodies in memory. Above it, the request with the largest body is refused."""
 BODY_S = 30.0
-"""Longest that one may take to come."""
+"""Time limit for receiving one body, in seconds."""
 LINGER_S = 5.0
-"""Longest that the rest of a refused body is read and thrown away, and `MOST_BYTES` at most. Who
-closes with something unread resets the connection, and the sender may lose the refusal with it (RFC
-9112, section 9.6)."""
+"""How long the rest of a refused body is read and discarded, up to `MOST_BYTES`. If a server closes
+a connection with unread data, TCP resets it, and the client may lose the refusal (RFC 9112, section
+9.6)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -29,14 +29,14 @@ class _Coming:
 
 
 class BodyLimitMiddleware:
-    """Hands requests on to ``app``, and answers those whose body is too much."""
+    """Passes requests to ``app``, and refuses those whose body is too large."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._here: set[_Coming] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer, as long as the body is within its bounds."""
+        """Let the application answer, unless the body exceeds a limit."""
         answered = False
 
         async def sending(message: Message) -> None:
@@ -71,7 +71,7 @@ class BodyLimitMiddleware:
                 self._refuse(coming)
             while sum(each.size for each in self._here) > MOST_IN_ALL:
                 self._refuse(max(self._here, key=lambda each: each.size))
-            await checkpoint()  # which ends it here, where it was refused
+            await checkpoint()  # if this request was refused, it is cancelled here
             if not message.get("more_body", False):
                 coming.complete = True
                 coming.visit.deadline = math.inf
@@ -85,8 +85,8 @@ class BodyLimitMiddleware:
 
 
 async def send_refusal(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send an answer to a request whose body nobody reads. Where it closes the connection, some of
-    the body is read and thrown away first: see `LINGER_S`."""
+    """Send an answer to a request whose body is not read. If the answer closes the connection, the
+    body is read and discarded first, within limits: see `LINGER_S`."""
     if not _has_body(scope) or refusal.headers.get("connection") != "close":
         await refusal(scope, receive, send)
         return
@@ -96,7 +96,7 @@ async def send_refusal(refusal: Response, scope: Scope, receive: Receive, send: 
 
 
 def _left_open(send: Send) -> Send:
-    """The same, without the word that the answer ends here."""
+    """Wrap ``send`` so that the answer is not marked as complete."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.body":
@@ -107,7 +107,7 @@ def _left_open(send: Send) -> Send:
 
 
 async def _read_on(receive: Receive) -> None:
-    """Throw away what still comes of a refused body, within bounds."""
+    """Read and discard the rest of a refused body, within limits."""
     left = MOST_BYTES
     with anyio.move_on_after(LINGER_S):
         while left > 0:

@@ -1,7 +1,7 @@
-"""The page, made once the bot answers: what it stands on takes a fourth of the whole start.
+"""Makes the page after the start, because importing NiceGUI takes a fourth of the start's time.
 
-It begins when somebody wants to see it, else a while after the start: a platform brings what was
-said meanwhile in that moment, and importing in a thread takes the processor from the answer.
+The import begins when somebody opens the page, else a while after the start. Right after the start,
+platforms deliver missed messages, and the import would take the processor from their answers.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from nekro_core.api.i18n import preferred
 from .texts import texts
 
 QUIET_S = 2.0
-"""From the start until the page is made though nobody came."""
+"""Seconds after the start until the page is made, if nobody opens it before."""
 
 MakePage = Callable[[], Awaitable[AbstractAsyncContextManager[ASGIApp]]]
 
@@ -29,17 +29,17 @@ MakePage = Callable[[], Awaitable[AbstractAsyncContextManager[ASGIApp]]]
 async def import_page(
     operator: OperatorHost, bot_name: str, closing: anyio.Event
 ) -> AbstractAsyncContextManager[ASGIApp]:
-    """The page, to be entered; what it stands on is imported in a thread."""
+    """Import the page in a thread, and return its context manager."""
     module = await anyio.to_thread.run_sync(import_module, ".page", __package__)
     page: AbstractAsyncContextManager[ASGIApp] = module.open_page(operator, bot_name, closing)
     return page
 
 
 class DeferredPage:
-    """An application whose visitors wait until the page behind it is there.
+    """An application whose requests wait until the page is made.
 
-    A page that cannot be made is an error in the log and an answer that says so: platforms and the
-    HTTP API go on.
+    If the page cannot be made, the error is logged and requests get an answer that says so. The
+    platforms and the HTTP API still work.
     """
 
     def __init__(self, make: MakePage, closing: anyio.Event, *, quiet_s: float = QUIET_S) -> None:
@@ -51,7 +51,7 @@ class DeferredPage:
         self._decided = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the visitor on."""
+        """Wait for the page, then pass the request to it."""
         self._wanted.set()
         await self._decided.wait()
         page = self._page or _no_page(scope)
@@ -73,7 +73,7 @@ class DeferredPage:
             self._decided.set()
 
     async def _quiet_over(self) -> None:
-        """Wait until somebody comes, the adapter closes, or the start is a while ago."""
+        """Wait until somebody opens the page, the adapter closes, or the time is over."""
         with anyio.move_on_after(self._quiet_s):
             async with anyio.create_task_group() as tasks:
 

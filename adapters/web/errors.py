@@ -21,15 +21,15 @@ class WebApiError(Exception):
         self.message = message
 
     def response(self) -> JSONResponse:
-        """``{"error": {"code", "message"}}``."""
-        # A message may quote what came, lone surrogates included, which JSON's encoder refuses.
+        """Return ``{"error": {"code", "message"}}``."""
+        # A message may quote the request with lone surrogates, which cannot be encoded as UTF-8.
         message = self.message.encode("utf-8", "replace").decode()
         return JSONResponse({"error": {"code": self.code, "message": message}}, self.status)
 
 
 class Route(APIRoute):
-    """A route whose handler may raise `WebApiError`, or `StoreUnavailable`: nothing was kept then,
-    and who asked may ask again."""
+    """A route whose handler may raise `WebApiError` or `StoreUnavailable`. In the second case
+    nothing was stored, and the client may try again."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler that FastAPI makes."""

@@ -1,4 +1,7 @@
-"""A room as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+"""Sends a room's events to a client as server-sent events.
+
+Standard: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+"""
 
 import json
 from collections import OrderedDict
@@ -14,11 +17,11 @@ from nekro_core.api.chat import ChatKey, Record
 from .views import record_view
 
 HEARTBEAT_S = 15.0
-"""A comment this often keeps proxies from taking a quiet room for a dead connection."""
+"""Seconds between two comments, so that proxies do not close the connection of a quiet room."""
 PAGE_SIZE = 200
-"""Records of one look into the store while a stream catches up."""
+"""Records that are read from the store at once while a stream catches up."""
 REMEMBERED = 1000
-"""Sent records of which is remembered how they were, to tell a change from a repetition."""
+"""Most sent records whose state is remembered, to tell a change from a repetition."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -27,11 +30,11 @@ _HEADERS = [
 
 
 class EventStream(Response):
-    """The stream of one room for one listener.
+    """The stream of one room for one client.
 
-    ``after`` is the last ``seq`` that the listener has; without it the stream begins now. It ends
-    when the listener goes, when ``closing`` is set, or when the listener is too slow for the host;
-    it then comes back with ``Last-Event-ID`` and misses nothing.
+    ``after`` is the last ``seq`` that the client has; without it the stream begins now. The stream
+    ends when the client disconnects, when ``closing`` is set, or when the client is too slow. The
+    client may connect again with ``Last-Event-ID`` and then misses nothing.
     """
 
     media_type = "text/event-stream"
@@ -61,7 +64,7 @@ class EventStream(Response):
         receive: Receive,
         send: Send,
     ) -> None:
-        """Send until one of the three ends."""
+        """Send events until the stream ends."""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         disconnected = False
         try:
@@ -72,13 +75,13 @@ class EventStream(Response):
                 await self._follow(send)
                 tasks.cancel_scope.cancel()
         except* OSError:
-            disconnected = True  # the listener went in the middle of a line
+            disconnected = True  # the client disconnected during a write
         if not disconnected:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _follow(self, send: Send) -> None:
-        # The watch is opened before the store is read: what arrives in between is seen twice here
-        # and sent once, and nothing falls into the gap.
+        # The watch begins before the store is read. So a record that arrives in between is read
+        # twice and sent once, and none is missed.
         async with self._operator.activity.watch(self._key) as activities:
             await self._catch_up(send)
             await _write(
@@ -113,8 +116,8 @@ class EventStream(Response):
         while len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
         changed = earlier is not None or record.seq <= self._start
-        # Only what is newer than everything before carries an id, so a resumed stream never
-        # begins earlier than it should.
+        # Only records that are newer than all before get an id, so a resumed stream never begins
+        # too early.
         event_id = record.seq if record.seq > self._last else None
         self._last = max(self._last, record.seq)
         name = "changed" if changed else "message"
@@ -141,6 +144,6 @@ async def _write(send: Send, body: bytes) -> None:
 
 
 def _event(name: str, data: dict[str, Any], event_id: int | None = None) -> bytes:
-    # JSON on one line: a line break in what somebody wrote can begin no other field.
+    # The JSON is one line, so a line break in a message cannot begin another field.
     head = f"id: {event_id}\n" if event_id is not None else ""
     return f"{head}event: {name}\ndata: {json.dumps(data)}\n\n".encode()

@@ -1,8 +1,8 @@
 """Checks every request before its route: the host, the origin and the login.
 
-DNS rebinding lets a stranger's page reach a server on loopback under the stranger's own name, so
-the ``Host`` header is checked for all of the application. ``Origin`` and login are checked for what
-is ours: ``/ui`` (page, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
+With DNS rebinding, a stranger's page reaches a server on loopback under the stranger's own host
+name. So the ``Host`` header is checked for the whole application. ``Origin`` and login are checked
+for our own paths: ``/ui`` (page, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
 """
 
 import ipaddress
@@ -21,12 +21,13 @@ from .login_page import login_page
 PAGE = "/ui"
 API = "/api/v1"
 PLUGINS = "/plugins"
-"""What plugins answer; it is the operator's, as the page is."""
+"""Path of the plugins' pages. Only the operator may open them, like the chat page."""
 WEBHOOKS = "/api/webhook"
-"""Calls of other servers, which cannot log in: a secret in the address lets them in."""
+"""Path of webhooks. Other servers call them and cannot log in: a secret in the address admits
+them."""
 POLICY = (
-    # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. What people write
-    # is only ever put in as text, and nothing can be loaded from or sent to another host.
+    # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. People's messages
+    # are inserted only as text, and nothing can be loaded from or sent to another host.
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -45,7 +46,7 @@ class Guard:
         self._allowed = allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let through, or answer."""
+        """Pass a request on, or refuse it."""
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
@@ -62,7 +63,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        # Two of them are a trick: a proxy may believe the one and we the other.
+        # Two Host headers are an attack: a proxy may use the one and we the other.
         host = ", ".join(headers.getlist("host"))
         if not host_allowed(host, self._allowed):
             return _json(
@@ -94,7 +95,7 @@ class Guard:
         return HTMLResponse(login_page(language), 401)
 
     def _token_refusal(self, scope: Scope, offered: str) -> Response | None:
-        # First of all: the right one is right whatever came before.
+        # Checked first: the right token is accepted even after many wrong ones.
         if self._authenticator.is_token(offered):
             return None
         address = client_address(scope)
@@ -116,14 +117,13 @@ class Guard:
 
 
 def wait_headers(seconds: float) -> dict[str, str]:
-    """What an answer says to somebody who tries too often. Each further try costs a connection."""
+    """Return the headers for a client with too many tries. They also close its connection."""
     return {"Retry-After": str(int(seconds) + 1), "Connection": "close"}
 
 
 def routed_path(scope: Scope) -> str:
-    """The path by which the application finds its routes: where it lives below a proxy's path
-    (``root_path``), without that. A check of another path would
-    guard another route."""
+    """Return the path that the application uses for routing: without ``root_path``, the path at
+    which a proxy serves the bot. A check of another path would guard the wrong route."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     inner = path.removeprefix(root)
     return inner if not inner or inner.startswith("/") else path
@@ -132,8 +132,8 @@ def routed_path(scope: Scope) -> str:
 def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
     """Whether a ``Host`` header names us.
 
-    A numeric address is let through: a rebound name is never one, because the browser sends what
-    stands in the address line.
+    A numeric address is accepted: DNS rebinding needs a host name, and the browser sends the host
+    that is in the address line.
     """
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
@@ -145,7 +145,7 @@ def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
 
 
 def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> bool:
-    """Whether the page that asks is our own, or the one that asks is no browser (no header).
+    """Whether the request comes from our own page, or not from a browser (no header).
 
     A reverse proxy may replace ``Host``, so a configured name counts as ours too.
     """
@@ -162,8 +162,9 @@ def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> 
 
 
 def _pulled_in(headers: Headers) -> bool:
-    """Whether another site's page asks without saying so: a picture or a script of it comes without
-    ``Origin``, and from another port of this host with our cookie. Links are followed."""
+    """Whether another site's page loads this address, for example as a picture or a script. Such
+    requests have no ``Origin``, and from another port of this host they have our cookie. Navigation
+    by links is allowed."""
     return (
         "origin" not in headers
         and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
@@ -172,10 +173,10 @@ def _pulled_in(headers: Headers) -> bool:
 
 
 def session_cookie(headers: Headers, name: str) -> str:
-    """What the browser keeps for us, or nothing.
+    """Return the value of our session cookie, or an empty text.
 
-    Not by `http.cookies`, which a stranger can keep busy for 9.5 s with 60,000 backslashes (before
-    Python 3.11.10 and 3.12.6, CVE-2024-7592): what we set needs no unquoting.
+    `http.cookies` is not used: before Python 3.11.10 and 3.12.6, 60,000 backslashes kept it busy
+    for 9.5 s (CVE-2024-7592). Our cookie needs no unquoting.
     """
     for header in headers.getlist("cookie"):
         for pair in header.split(";"):
@@ -186,7 +187,7 @@ def session_cookie(headers: Headers, name: str) -> str:
 
 
 def client_address(scope: Scope) -> str:
-    """Who is at the other end, for counting failures."""
+    """Return the client's address, for counting failures."""
     client = HTTPConnection(scope).client
     return client.host if client else ""
 
@@ -196,7 +197,8 @@ def _is_ours(path: str) -> bool:
 
 
 def _bounds_bodies(scope: Scope) -> bool:
-    """Whether what answers there bounds what it reads: all but other adapters' routes does."""
+    """Whether the handler of the path limits bodies itself. All do, except other adapters'
+    routes."""
     path = routed_path(scope)
     return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
 
@@ -230,7 +232,7 @@ def _hardened_response(response: Response) -> Response:
 
 
 def _hardened(scope: Scope, send: Send) -> Send:
-    """Add the protecting headers to what is ours."""
+    """Add the security headers to answers of our own paths."""
     if scope["type"] != "http" or not _is_ours(routed_path(scope)):
         return send
 

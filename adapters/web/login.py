@@ -1,4 +1,4 @@
-"""Serves ``/`` and ``/login``: turns a one-time link or the token into a session."""
+"""Serves ``/`` and ``/login``, which give a session for a one-time link or the token."""
 
 from collections import deque
 from urllib.parse import parse_qs
@@ -12,16 +12,16 @@ from .guard import PAGE, client_address, session_cookie, wait_headers
 from .login_page import login_page, step_in_page
 
 MAX_FORM_BYTES = 4096
-"""A token and its field's name."""
+"""Largest login form, which has only the token."""
 FORM_S = 10.0
-"""Longest wait for them; whoever sends them slower holds a connection that others need."""
+"""Time limit for receiving the form. A slower client would hold a connection that others need."""
 MOST_FORMS = 32
-"""That may be on their way at once; one more, and the oldest is waited for no longer. A browser's
-comes in one piece."""
+"""Most forms that may be in transfer at once. If there are more, the oldest is refused. A browser
+sends the form in one piece."""
 
 
 def login_routes(authenticator: Authenticator) -> APIRouter:
-    """The routes, to be included in the application."""
+    """Make the routes, to be included in the application."""
     router = APIRouter(include_in_schema=False)
     coming: deque[anyio.CancelScope] = deque()
 
@@ -32,7 +32,7 @@ def login_routes(authenticator: Authenticator) -> APIRouter:
         ):
             return RedirectResponse(f"{PAGE}/", 303)
         if "prefetch" in (request.headers.get("sec-purpose") or "").lower():
-            return Response(status_code=204)  # looking ahead must not use the link up
+            return Response(status_code=204)  # a prefetch must not use up the link
         return _try(
             request, authenticator, worked=authenticator.redeem(token), problem="login_link_used"
         )
@@ -57,7 +57,7 @@ def login_routes(authenticator: Authenticator) -> APIRouter:
                 coming.remove(patience)
         if patience.cancelled_caught:
             return _refused(request, "login_wrong", 408)
-        # The link's own token works here too: it is what the printed address shows.
+        # The token of a one-time link is accepted too, because the printed address shows it.
         offered = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         worked = authenticator.is_token(offered) or authenticator.redeem(offered)
         return _try(request, authenticator, worked=worked, problem="login_wrong")

@@ -1,4 +1,4 @@
-"""Serves pictures, voices and files so that a browser shows or plays, but never runs them."""
+"""Serves pictures, voices and files so that a browser shows or plays them, but never runs them."""
 
 import re
 from urllib.parse import quote
@@ -17,22 +17,22 @@ SHOWN = frozenset(
         "audio/aac", "audio/webm", "audio/amr", "video/mp4", "video/webm", "video/ogg",
     }
 )  # fmt: skip
-"""Types a browser may show in place. HTML, SVG and whatever else could carry a script is only ever
-downloaded."""
+"""Types that a browser may show in place. All others are only downloaded, because HTML, SVG and
+other types can contain scripts."""
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
 
 
 async def find_media(
     host: Host, operator: OperatorHost, key: ChatKey, seq: int, index: int
 ) -> tuple[Media, bytes]:
-    """The medium at this place of a record, with its bytes. Raises `WebApiError`.
+    """Return the medium at an index of a record, with its bytes. Raises `WebApiError`.
 
-    Nothing of the address is ever a path: the path is the one that the record holds.
+    The path of the file comes from the record, never from the request.
     """
     missing = WebApiError(404, "media", "no such picture, voice or file in this room")
     records = await host.records(key, after=seq - 1, limit=1) if seq > 1 else []
     if seq == 1:
-        # "After 0" asks for the newest, so the very first is looked for among them.
+        # "After 0" returns the newest records, so the very first is searched among them.
         records = [r for r in await host.records(key, limit=1000) if r.seq == 1]
     if not records or records[0].seq != seq or records[0].recalled:
         raise missing
@@ -46,7 +46,7 @@ async def find_media(
 
 
 def media_response(media: Media, data: bytes, range_header: str) -> Response:
-    """The answer, whole or the range that was asked for (RFC 9110, section 14; one range)."""
+    """Return the whole medium or the requested range (RFC 9110, section 14; one range)."""
     inline = media.mime in SHOWN
     headers = {
         "Content-Disposition": _disposition("inline" if inline else "attachment", media.name),
@@ -74,5 +74,5 @@ def _at(segments: Segments, index: int) -> Media | None:
 
 
 def _disposition(kind: str, name: str) -> str:
-    """RFC 6266 with the name in RFC 8187's form, in which nothing can break out."""
+    """Return the header of RFC 6266. The name is encoded by RFC 8187, so it cannot add fields."""
     return f"{kind}; filename*=UTF-8''{quote(name, safe='')}" if name else kind

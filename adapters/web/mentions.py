@@ -9,13 +9,13 @@ from .rooms import BOT_ID
 
 
 class Mentions:
-    """Knows the bot by its name; everybody else by what is handed to it."""
+    """Finds mentions of the bot and of people in a room's history."""
 
     def __init__(self, bot_name: str) -> None:
         self._bot_name = bot_name
 
     def people(self, history: Iterable[Record]) -> dict[str, str]:
-        """Ids by folded name: the bot's, and those of who has spoken."""
+        """Map case-folded names to ids: the bot's, and those of people who have spoken."""
         people = {BOT_ID.casefold(): BOT_ID, self._bot_name.casefold(): BOT_ID}
         for record in history:
             if record.author is Author.PERSON:
@@ -23,14 +23,15 @@ class Mentions:
         return people
 
     def read(self, text: str, people: Mapping[str, str], *, to_bot: bool) -> list[Segment]:
-        """The text with its mentions found: ``@name`` of these people, however it is written.
+        """Split a text into text and mentions: ``@name`` of these people, in any case.
 
-        ``to_bot`` puts a mention of the bot in front where the text has none.
+        ``to_bot`` puts a mention of the bot in front if the text has none.
         """
         names = "|".join(map(re.escape, sorted(people, key=len, reverse=True)))
         segments: list[Segment] = []
         at = 0
-        # Chinese and Japanese put no blank around a name; only Latin letters would continue it.
+        # Chinese and Japanese have no blanks around a name, so only Latin letters, digits and _
+        # count as its continuation.
         mention = rf"(?<![A-Za-z0-9_])@({names})(?![A-Za-z0-9_]) ?"
         for match in re.finditer(mention, text, re.IGNORECASE):
             user_id = people.get(match[1].casefold())

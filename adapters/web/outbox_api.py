@@ -10,7 +10,7 @@ from .views import Json
 
 MAX_LISTED = 500
 _SHOWN = 2000
-"""Characters of a message that are shown."""
+"""Most characters of a message that are shown."""
 
 
 def add_outbox(router: APIRouter, operator: OperatorHost) -> None:
@@ -43,7 +43,7 @@ def add_outbox(router: APIRouter, operator: OperatorHost) -> None:
 
 
 def delivery_view(row: DeliveryRow) -> Json:
-    """One message, or the part of one that is a platform call of its own."""
+    """Show one delivery: a message, or a part of one that is a separate platform call."""
     return {
         "id": row.delivery_id,
         "chat_key": str(row.chat_key),

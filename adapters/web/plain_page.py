@@ -1,5 +1,5 @@
-"""The operator's plain pages beside the chat: HTML alone, so that they work where little else does.
-The guard before the application asks for the login and looks at where a form is from."""
+"""Makes the operator's plain pages. They are HTML without scripts, so that they work even if the
+chat page does not. `Guard` checks the login and the origin of forms."""
 
 from html import escape
 
@@ -48,7 +48,7 @@ margin-bottom:.6rem} tr:has(th){display:none} td{border:0;padding:.15rem 0;min-w
 
 
 def plain_page(language: str, title: str, body: str, *, path: str) -> str:
-    """A whole page. ``body`` is HTML, ``title`` is text, ``path`` is where it is among the ways."""
+    """Make a whole page. ``body`` is HTML, ``title`` is text, ``path`` is its navigation link."""
     words = texts(language)
     pages = (
         (f"{PAGE}/", words["chat_title"]),

@@ -1,5 +1,5 @@
-"""The operator's page of plugins, ``/ui/plugins``, and the same over HTTP: what is there, what is
-wrong with it, and what only the next start will change. Described in docs/http-api.md."""
+"""Serves the operator's page of plugins, ``/ui/plugins``, and the same over the HTTP API. Both show
+the plugins, their problems, and what the next start will change. See docs/http-api.md."""
 
 from html import escape
 
@@ -17,7 +17,7 @@ _COLOURS = {"loaded": "good", "broken": "bad"}
 
 
 def plugins_page(operator: OperatorHost) -> APIRouter:
-    """The route, to be included before the page's mount at ``/ui``."""
+    """Make the route, to be included before the page's mount at ``/ui``."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(PLUGINS)

@@ -34,9 +34,9 @@ from .rooms import BOT_ID, valid_speaker
 from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
 
 NEAR = 50
-"""Newest records in which a message is looked for first: it is nearly always there."""
+"""Newest records that are searched first, because a message is nearly always among them."""
 SEARCHED = 1000
-"""Newest records in which the answered or repeated message is looked for at all."""
+"""Newest records that are searched at most for an answered or repeated message."""
 
 
 class Post(BaseModel):
@@ -47,14 +47,14 @@ class Post(BaseModel):
     speaker: str
     text: str = Field("", max_length=MAX_TEXT)
     to_bot: bool = False
-    """Mention the bot in front, unless the text does."""
+    """Put a mention of the bot in front, unless the text has one."""
     reply_to: str = Field("", max_length=128)
     attachments: tuple[Attachment, ...] = Field((), max_length=MAX_ATTACHMENTS)
 
 
 class PostHandler:
-    """Turns posts into messages. One post of a room is taken after the other, so that a text sent
-    after a picture does not overtake it while the picture is being stored."""
+    """Turns posts into messages. The posts of a room are handled one by one, so that a text does
+    not overtake an earlier picture that is still being stored."""
 
     def __init__(self, host: Host, bot_name: str, clock: Clock) -> None:
         self._host = host
@@ -131,7 +131,7 @@ class PostHandler:
             )
         )
         record = await self._find(key, message_id)
-        if record is None:  # known to the inbox, but no longer among the newest
+        if record is None:  # the inbox has the message, but not among the newest records
             raise WebApiError(409, "idempotency_key", "this message was taken long ago")
         return record
 
@@ -161,7 +161,7 @@ class PostHandler:
 
 
 def repeat_key(text: str) -> str:
-    """The value of an ``Idempotency-Key`` header. Raises `WebApiError` where it cannot be one."""
+    """Check the value of an ``Idempotency-Key`` header. Raises `WebApiError`."""
     if text and not re.fullmatch(r"[\x21-\x7e]{1,200}", text):
         raise WebApiError(
             400, "idempotency_key", "Idempotency-Key: expected 1 to 200 visible ASCII characters"
@@ -170,12 +170,12 @@ def repeat_key(text: str) -> str:
 
 
 def new_message_id() -> str:
-    """An id for a message of the bot's own."""
+    """Make an id for a message of the bot."""
     return f"b{secrets.token_hex(12)}"
 
 
 def _message_id(key: ChatKey, repeat: str) -> str:
-    # Made from the key, so the inbox's own de-duplication holds, also over a restart.
+    # The id is made from the key, so the inbox refuses a repetition, also after a restart.
     return "k" + hashlib.sha256(f"{key}\0{repeat}".encode()).hexdigest()[:24]
 
 
@@ -195,5 +195,6 @@ def _same(earlier: Record, speaker: str, words: list[Segment], given: list[Uploa
 
 
 def _letters(words: Iterable[Segment]) -> str:
-    # Whether "@lin" is a mention depends on who has spoken by then, and with it blanks and case.
+    # Whether "@lin" is a mention depends on who has spoken so far. Blanks and case depend on that
+    # too, so they are ignored.
     return "".join(plain_text(words).split()).casefold()

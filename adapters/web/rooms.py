@@ -1,4 +1,4 @@
-"""Checks the names of rooms and speakers, and makes chat keys of them."""
+"""Checks the names of rooms and speakers, and converts them to chat keys."""
 
 import unicodedata
 
@@ -9,12 +9,12 @@ from .errors import WebApiError
 BOT_ID = "bot"
 """The account's platform id, the same for every web chat."""
 MAX_NAME = 64
-"""Characters of a room's or speaker's name."""
+"""Most characters of a room's or speaker's name."""
 _FORBIDDEN = frozenset('/\\#%?@"<>')
 
 
 def valid_name(what: str, text: str) -> str:
-    """The name in Unicode's composed form. Raises `WebApiError` and says what is wrong with it."""
+    """Return the name in Unicode's composed form. Raises `WebApiError` if it is not valid."""
     name = unicodedata.normalize("NFC", text.strip())
     if not name or len(name) > MAX_NAME:
         raise WebApiError(
@@ -34,7 +34,8 @@ def valid_name(what: str, text: str) -> str:
 
 
 def valid_speaker(text: str) -> str:
-    """A speaker's name, which is also the id. Nobody may speak as the bot or as everybody."""
+    """Check a speaker's name, which is also the id. Those of the bot and of everybody are
+    refused."""
     name = valid_name("speaker", text)
     if name.casefold() in {BOT_ID, EVERYONE}:
         raise WebApiError(422, "speaker", f"{name!r} is taken: choose another name for the speaker")
@@ -42,7 +43,8 @@ def valid_speaker(text: str) -> str:
 
 
 def room_key(instance: str, room: str) -> ChatKey:
-    """``group_<name>`` or ``private_<speaker>``; a name with neither in front is a group's."""
+    """Return the chat key of ``group_<name>`` or ``private_<speaker>``. A name without a prefix is
+    a group's."""
     kind_text, underscore, name = room.partition("_")
     if underscore and kind_text in {ChatKind.GROUP, ChatKind.PRIVATE}:
         kind = ChatKind(kind_text)
@@ -53,7 +55,7 @@ def room_key(instance: str, room: str) -> ChatKey:
 
 
 def room_name(key: ChatKey) -> str:
-    """A room as it stands in an address, before percent-encoding."""
+    """Return a room's name for addresses, before percent-encoding."""
     return f"{key.kind.value}_{key.native_id}"
 
 

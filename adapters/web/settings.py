@@ -7,35 +7,35 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 MAX_ATTACHMENTS = 8
-"""Pictures and files of one message: more are a folder, and belong into an archive."""
+"""Most pictures and files of one message. More should be sent as an archive."""
 MAX_TEXT = 20_000
-"""Characters of one message."""
+"""Most characters of one message."""
 MAX_MEDIUM_BYTES = 32 * 1024 * 1024
 """Largest attachment, the same as the media keeper's own default."""
 LEAST_DIFFERENT = 8
-"""Different characters of a chosen access token. Wrong ones are counted, but none is held back, so
-it has to be one that nobody guesses."""
+"""Fewest different characters of a chosen access token. The right token is accepted even after many
+wrong ones, so it must be hard to guess."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Largest request: one largest attachment as base64 takes 43 MB."""
+"""Largest request. The largest attachment takes 43 MB in base64."""
 
 
 class WebSettings(BaseModel):
     """What an operator can set."""
 
     web_allowed_hosts: frozenset[str] = frozenset()
-    """Host names, besides loopback and plain addresses, under which the page may be asked for."""
+    """Host names under which the page may be opened, besides loopback and numeric addresses."""
     web_access_token: SecretStr | None = Field(None, min_length=16)
-    """Token of the HTTP API; one is made at the first start where this is unset. At least 16
+    """Token of the HTTP API. If it is not set, one is made at the first start. At least 16
     characters, 8 of them different: ``openssl rand -hex 32`` makes a good one."""
     web_bot_name: str = Field("Nekro", min_length=1, max_length=40)
-    """What the page calls the bot."""
+    """The bot's name on the page."""
     web_session_days: float = Field(30.0, gt=0)
     """How long a browser stays logged in."""
 
     @field_validator("web_allowed_hosts", mode="before")
     @classmethod
     def _read_list(cls, value: Any) -> Any:
-        # The process environment is handed on unread, so a list may still be JSON or comma text.
+        # Values from the process environment are not parsed yet: a list may be JSON or comma text.
         if isinstance(value, str):
             text = value.strip()
             try:
@@ -60,6 +60,6 @@ class WebSettings(BaseModel):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """The adapter's part of NoneBot's configuration. Raises `pydantic.ValidationError`."""
+        """Read the adapter's settings out of NoneBot's. Raises `pydantic.ValidationError`."""
         names = cls.model_fields.keys() & settings.keys()
         return cls.model_validate({name: settings[name] for name in names})

@@ -13,5 +13,5 @@ def _catalogue() -> Catalogue:
 
 
 def texts(language: str) -> Mapping[str, str]:
-    """All sentences of one of `LANGUAGES`."""
+    """Return all sentences in one of `LANGUAGES`."""
     return _catalogue().keys(language)

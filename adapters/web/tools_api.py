@@ -1,4 +1,4 @@
-"""The bot's tools over HTTP: what `nekro mcp` asks. Described in docs/http-api.md."""
+"""Serves the bot's tools over HTTP, for `nekro mcp`. See docs/http-api.md."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from .errors import WebApiError
 from .views import Json
 
 _GONE = 499
-"""What proxies write where who asked hung up; nobody reads it."""
+"""The status that proxies log if the client disconnected. Nobody receives it."""
 
 
 def add_tools(router: APIRouter, operator: OperatorHost) -> None:
@@ -55,7 +55,7 @@ def add_tools(router: APIRouter, operator: OperatorHost) -> None:
             return Response(status_code=_GONE)
         content = [_view(each) for each in answers[0].content]
         body = {"content": content, "isError": answers[0].is_error}
-        # A result may hold lone surrogates, which no encoder takes.
+        # A result may contain lone surrogates, which cannot be encoded as UTF-8.
         text = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace").decode()
         return Response(text, media_type="application/json")
 
@@ -68,7 +68,7 @@ def _chat(text: str) -> ChatKey | None:
 
 
 def _view(content: Content) -> Json:
-    """As MCP has it."""
+    """Convert content to MCP's format."""
     match content:
         case TextContent(text):
             return {"type": "text", "text": text}

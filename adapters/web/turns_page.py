@@ -1,5 +1,5 @@
-"""The operator's page of what the bot did in all chats, ``/ui/turns``, and the same over HTTP:
-who woke it, how that ended, what it cost, what it ran. Described in docs/http-api.md."""
+"""Serves the operator's page of turns in all chats, ``/ui/turns``, and the same over the HTTP API.
+For each turn: who woke it, how it ended, its cost and the code that ran. See docs/http-api.md."""
 
 import time
 from datetime import UTC, datetime
@@ -82,7 +82,7 @@ def add_turns(router: APIRouter, operator: OperatorHost) -> None:
 
 
 def turn_view(logged: LoggedTurn) -> Json:
-    """One turn. ``stop`` is empty while it runs."""
+    """Show one turn as JSON. ``stop`` is empty while it runs."""
     turn, usage = logged.turn, logged.usage
     return {
         "id": turn.turn_id,
@@ -179,7 +179,7 @@ def _who(logged: LoggedTurn) -> str:
 
 
 def _ended(logged: LoggedTurn, language: str) -> str:
-    """In words, and the exact one beside them where something is wrong."""
+    """Say how a turn ended. If something went wrong, the exact stop reason is added."""
     words, stop = texts(language), logged.turn.stop or "running"
     ending = words.get(f"turn_is_{stop}") or words.get(f"turn_is_{stop.partition('_')[0]}") or stop
     if stop == "running":

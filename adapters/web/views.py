@@ -1,4 +1,4 @@
-"""Shows records and runs as JSON, without paths of this machine."""
+"""Converts records and runs to JSON, without file paths of this machine."""
 
 from typing import Any, assert_never
 from urllib.parse import quote
@@ -41,19 +41,19 @@ def record_view(record: Record) -> Json:
         "recalled": record.recalled,
         "run_id": record.run_id,
         "state": record.state.value,
-        # What was taken back is no longer shown to anybody.
+        # The content of a recalled message is not shown.
         "segments": [] if record.recalled else segments_view(record),
     }
 
 
 def segments_view(record: Record) -> list[Json]:
-    """The pieces of a message; media as an address of this API."""
+    """Show the segments of a message. Media become addresses of this API."""
     base = f"/api/v1/rooms/{quote(room_name(record.chat_key), safe='')}/media/{record.seq}"
     return _views(record.segments, base)
 
 
 def run_view(run: RunRecord) -> Json:
-    """The code behind an answer."""
+    """Show one run."""
     return {
         "run_id": run.run_id,
         "room": room_name(run.chat_key),
@@ -109,7 +109,7 @@ def _view(segment: Segment, address: str) -> Json:
                     {
                         "speaker": message.sender_id,
                         "name": message.sender_name or message.sender_id,
-                        # Media inside a bundle have no address of their own.
+                        # Media inside a bundle have no address.
                         "segments": _views(message.segments, ""),
                     }
                     for message in segment.messages

@@ -1,11 +1,11 @@
-"""What a chat platform's adapter is made of.
+"""Re-exports everything that an adapter needs.
 
 An adapter is a package with a manifest, ``adapter.toml``: docs/adapters.md describes both. The
 package has ``create``, an `AdapterFactory`; or, if it shows a page to the operator,
 ``create_page``, an `OperatorPageFactory`; or ``factories``, a function that takes `Host.settings`
 and returns several `AdapterFactory` by name. It may have ``SERVER_OPTIONS``, keyword arguments that
-the web server must be run with for the adapter's sake. Its tasks begin and end with an
-`AdapterTasks`; what it must know after a restart it puts below `Host.data_dir` with `write_whole`.
+the adapter needs the web server to be run with. `AdapterTasks` begins and ends its tasks. To keep
+data over a restart, it writes files below `Host.data_dir` with `write_whole`.
 """
 
 from pathlib import Path
@@ -49,8 +49,8 @@ from nekro_core.tools.offer import ToolAnswer
 class AdapterFactory(Protocol):
     """Makes an adapter, once, before the web server runs: routes are added here, not in ``start``.
 
-    ``driver`` is NoneBot's; where it serves ASGI, ``driver.server_app`` is the FastAPI application.
-    Raises `RuntimeError` with a remedy where the adapter cannot be run safely.
+    ``driver`` is NoneBot's. If it serves ASGI, ``driver.server_app`` is the FastAPI application.
+    Raises `RuntimeError` with a remedy if the adapter cannot run safely.
     """
 
     def __call__(self, host: Host, driver: Driver) -> Adapter:
@@ -66,7 +66,7 @@ class AdapterFactory(Protocol):
 
 
 class OperatorPageFactory(Protocol):
-    """Makes an adapter that shows a page to the operator; otherwise as an `AdapterFactory`."""
+    """Makes an adapter that shows a page to the operator; else the same as `AdapterFactory`."""
 
     def __call__(self, host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
         """Make the adapter.
@@ -82,9 +82,9 @@ class OperatorPageFactory(Protocol):
 
 
 class AdapterEraser(Protocol):
-    """Forgets a person in what an adapter keeps below the data folder. The manifest names it, as
-    ``eraser = "module:function"``. It is called whether the adapter runs or not, so its module must
-    be importable without the adapter's extra."""
+    """Erases a person from an adapter's files below the data folder. The manifest names it, as
+    ``eraser = "module:function"``. It is called even if the adapter does not run, so its module
+    must be importable without the adapter's extra."""
 
     async def __call__(self, data_dir: Path, person: Person, traces: PersonTraces, /) -> int:
         """Forget the person. May be called again for the same person.
@@ -104,7 +104,7 @@ class AdapterEraser(Protocol):
 
 @runtime_checkable
 class Page(Protocol):
-    """An adapter reached with a browser: what the operator is shown at the start."""
+    """An adapter with a page for browsers. The operator sees its address at the start."""
 
     @property
     def access_token(self) -> str:

@@ -1,4 +1,4 @@
-"""The values of the chat room: keys, segments, messages, deliveries and receipts."""
+"""Re-exports the values of a message: chat keys, segments, messages, deliveries and receipts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Words, pictures and sounds for a model."""
+"""Re-exports the types for text, pictures and sound that a model can get."""
 
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 

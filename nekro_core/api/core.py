@@ -1,4 +1,4 @@
-"""What every plugin needs: the log."""
+"""Re-exports the logger."""
 
 from loguru import logger
 

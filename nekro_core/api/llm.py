@@ -1,4 +1,4 @@
-"""Language models: asked for an answer, or for the vector of a text."""
+"""Re-exports the functions that ask language models for answers or for vectors of texts."""
 
 from nekro_core.compat.nekro_agent.models.functions import (
     OpenAIResponse,

@@ -1,4 +1,4 @@
-"""Sending as plain functions."""
+"""Re-exports the functions that send messages."""
 
 from nekro_core.compat.nekro_agent.message_functions import (
     LegacyChatMessage as ChatMessage,

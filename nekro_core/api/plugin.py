@@ -1,4 +1,4 @@
-"""What a plugin is made of."""
+"""Re-exports what a plugin is written with."""
 
 from nekro_core.plugins.authoring.command_response import (
     CmdCtl,

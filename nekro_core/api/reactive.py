@@ -1,4 +1,5 @@
-"""Values that follow others, and what runs for them. Guide: `docs/reactive.md`."""
+"""Re-exports reactive values, which are recomputed when their inputs change. Guide:
+`docs/reactive.md`."""
 
 from nekro_core.reactive.cells import AsyncCell, CellState, load
 from nekro_core.reactive.errors import (

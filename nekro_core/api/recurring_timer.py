@@ -1,4 +1,4 @@
-"""Timers that wake a chat's agent again and again."""
+"""Re-exports the functions for timers that wake a chat's agent repeatedly."""
 
 from nekro_core.plugins.timers.recurring_functions import (
     RecurringTimerJob,

@@ -1,4 +1,4 @@
-"""What a handler is given, and the pieces of messages."""
+"""Re-exports the types that a handler receives, and the segments of messages."""
 
 from nekro_core.compat.nekro_agent.agent_segments import (
     AgentMessageSegment,

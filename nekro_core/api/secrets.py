@@ -1,4 +1,4 @@
-"""Secrets that an adapter needs and nobody has to think of."""
+"""Re-exports the functions that make and store an adapter's secrets."""
 
 from nekro_core.system.secrets import ComparedSecret, kept_secret, secret_file
 

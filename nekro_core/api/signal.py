@@ -1,4 +1,4 @@
-"""What a plugin answers when it is asked about a message."""
+"""Re-exports the signals that a plugin's hook returns for a message."""
 
 from nekro_core.plugins.authoring.declarations import MsgSignal
 

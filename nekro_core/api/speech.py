@@ -1,4 +1,4 @@
-"""Voices, as a plugin meets them through ``ctx.services.speaker``."""
+"""Re-exports the types of ``ctx.services.speaker``, which turns text into voice."""
 
 from nekro_core.speech.speaker import (
     EngineUnavailable,

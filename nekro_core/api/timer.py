@@ -1,4 +1,4 @@
-"""Timers that wake a chat's agent once."""
+"""Re-exports the functions for timers that wake a chat's agent once."""
 
 from nekro_core.plugins.timers.functions import (
     TimerTask,

@@ -1,4 +1,5 @@
-"""A vector store, behind the names of Qdrant's client; ``models`` are what it is told and gives."""
+"""Re-exports the vector store under the names of Qdrant's client. ``models`` has the types of its
+arguments and results."""
 
 from nekro_core.compat.qdrant import models
 from nekro_core.compat.qdrant.client import AsyncQdrantClient

@@ -1,4 +1,4 @@
-"""The bot, composed. See `nekro_core.app.app`."""
+"""Builds the bot from all rooms. See `nekro_core.app.app`."""
 
 from nekro_core.app.app import App, Report
 

@@ -1,4 +1,4 @@
-"""What adapters see of the bot, and which of their messages are kept."""
+"""Implements `Host`, the adapters' interface to the bot, and decides which messages are stored."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from nekro_core.policy.resolver import PolicyResolver
 
 
 class Admission:
-    """Decides which arriving messages are kept."""
+    """Decides which arriving messages are stored."""
 
     def __init__(
         self, policies: PolicyResolver, commands: CommandRouter, erasure: PersonErasure
@@ -25,8 +25,9 @@ class Admission:
         self._erasure = erasure
 
     def admits(self, record: Record) -> bool:
-        """Whether a message is kept. Of a chat that is off only commands are. What an erased
-        person said before the erasure is not taken in again from a platform's history."""
+        """Whether a message is stored. In a chat that is switched off, only commands are. An erased
+        person's messages from before the erasure are refused if they come from a platform's
+        history."""
         if record.from_history:
             person = self._erasure.person(record.chat_key, record.sender.user_id)
             if self._erasure.marks.was_erased(person.adapter, person.user_id, record.time):
@@ -36,12 +37,13 @@ class Admission:
         return self._commands.is_command(record)
 
     async def discard_media(self, record: Record) -> None:
-        """Delete the files of a message that is not kept."""
+        """Delete the files of a message that is not stored."""
         await self._erasure.forget_files(record)
 
 
 class AdapterHost:
-    """Implements `Host`: the way in, and what of delivery and the store an adapter needs."""
+    """Implements `Host`: accepts messages, and gives adapters what they need of delivery and
+    store."""
 
     def __init__(
         self,
@@ -58,13 +60,13 @@ class AdapterHost:
         self.instance_of = accounts.instance_of
         self.online = message_io.outbox.retry_now
         self.admission: Admission | None = None
-        """Set once the policies are open. Until then all messages are kept: a plugin may bring some
+        """Set when the policies are open. Until then all messages are stored: a plugin may add some
         while it is loaded."""
         self._store = message_io.store
         self._inbox = message_io.inbox
 
     async def accept(self, message: ChatMessage) -> None:
-        """Stamp a message, drop it where it must not be kept, else store it. See `Host.accept`."""
+        """Stamp a message, then store it, or drop it if it must not be kept. See `Host.accept`."""
         stamped = self._inbox.stamp(message)
         if self.admission is not None and not self.admission.admits(stamped.record):
             await self.admission.discard_media(stamped.record)

@@ -1,9 +1,9 @@
-"""Which adapters there are, which of them the operator wants, and how they are made.
+"""Finds adapters, selects those that the operator enabled, and makes them.
 
-An adapter is known by its manifest. It lies in a folder of the built-in adapters, in a folder of
-the operator's (``data/adapters/``), or in an installed package that names itself in the entry point
-group ``nekro_core.adapters``. Nothing of an adapter is imported before it is made or must forget a
-person. What is wrong with one adapter is logged; the others go on.
+An adapter is found by its manifest. The manifest is in a folder of the built-in adapters, in a
+folder of ``data/adapters/``, or in an installed package of the entry point group
+``nekro_core.adapters``. An adapter is imported only when it is made or must forget a person. A
+fault of one adapter is logged, and the others run.
 """
 
 import difflib
@@ -37,21 +37,21 @@ from nekro_core.store import Person, PersonTraces
 from nekro_core.system.errors import NekroError
 
 ENTRY_POINTS = "nekro_core.adapters"
-"""The entry point group of installed adapters: the adapter's name, and the package with its
-manifest."""
+"""The entry point group of installed adapters. An entry point has the adapter's name and the
+package with its manifest."""
 FOLDER = "adapters"
-"""The operator's own adapters, below the data folder."""
+"""The folder of the operator's own adapters, below the data folder."""
 PACKAGE = "nekro_adapters"
-"""The package that the adapters of such a folder are imported in."""
+"""The package under which the operator's own adapters are imported."""
 
 
 class AdapterBroken(NekroError, OSError):
-    """An adapter cannot be used, or did not do what it was asked; says which, and why."""
+    """An adapter cannot be used or failed to erase a person. The text says which one and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterDirectory:
-    """The adapters that were found, by name, and in words what is wrong with others."""
+    """The adapters that were found, by name, and texts about those that are faulty."""
 
     manifests: Mapping[str, AdapterManifest]
     problems: tuple[str, ...] = ()
@@ -60,8 +60,8 @@ class AdapterDirectory:
     def find(cls, data_dir: Path, wanted: Iterable[str] = (), *, installed: bool = False) -> Self:
         """Read the manifests of all folders, and of the installed packages that are ``wanted``.
 
-        ``installed`` reads those of every installed package: that takes some milliseconds, which a
-        start need not spend.
+        ``installed`` reads those of every installed package. This takes some milliseconds, so the
+        start does not do it.
         """
         found: dict[str, AdapterManifest] = {}
         problems: list[str] = []
@@ -75,11 +75,11 @@ class AdapterDirectory:
         return cls(manifests=found, problems=tuple(problems))
 
     def enabled(self, wanted: Sequence[str]) -> list[AdapterManifest]:
-        """The adapters that run always, or because they are wanted."""
+        """Return the adapters that always run and those that are wanted."""
         return [each for each in self.manifests.values() if each.always or each.name in wanted]
 
     def unknown(self, wanted: Iterable[str]) -> Iterator[str]:
-        """In words, which wanted names are no adapter's, and what may have been meant."""
+        """Yield a text for each wanted name that no adapter has, with the nearest name."""
         known = sorted(each.name for each in self.manifests.values() if not each.always)
         for name in wanted:
             if name not in self.manifests:
@@ -88,25 +88,25 @@ class AdapterDirectory:
                 yield f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}"
 
     def own_settings(self, wanted: Sequence[str], names: Iterable[str]) -> dict[str, bool]:
-        """Which of these names (in lower case) are settings of an adapter that runs, and whether
-        their value stays text."""
+        """Return which of these names (in lower case) are settings of an enabled adapter. The value
+        is true if the setting stays text."""
         running = self.enabled(wanted)
         texts = tuple(p for each in running if each.settings_as_text for p in each.settings)
         read = tuple(p for each in running if not each.settings_as_text for p in each.settings)
         return {name: not name.startswith(read) for name in names if name.startswith(texts + read)}
 
     def all_settings(self) -> tuple[str, ...]:
-        """The beginnings of the settings' names of every adapter, in lower case."""
+        """Return the prefixes of the settings' names of every adapter, in lower case."""
         return tuple(prefix for each in self.manifests.values() for prefix in each.settings)
 
     def address_settings(self) -> tuple[str, ...]:
-        """See `AdapterManifest.address_settings`, of every adapter."""
+        """Return `AdapterManifest.address_settings` of every adapter."""
         return tuple(name for each in self.manifests.values() for name in each.address_settings)
 
     def superuser_platforms(self, written: str | None) -> tuple[str, ...]:
-        """The adapters that an id in NoneBot's ``SUPERUSERS`` is of: with this word for the
-        platform, or with none. As NoneBot has it, an id without one would count on every platform,
-        and a stranger who has the same id elsewhere would be an operator."""
+        """Return the adapters for which an entry in NoneBot's ``SUPERUSERS`` counts. ``written`` is
+        the entry's platform prefix, or None. NoneBot applies an id without a prefix to every
+        platform; then a stranger with the same id on another platform would be an operator."""
         every = self.manifests.values()
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
@@ -116,7 +116,7 @@ class AdapterDirectory:
 
 @dataclass(frozen=True, slots=True)
 class AdapterMaker:
-    """What makes one adapter, and what it asks of the web server."""
+    """The factory of one adapter, and the web server options that it needs."""
 
     name: str
     create: OperatorPageFactory
@@ -129,7 +129,7 @@ class AdapterMaker:
 def adapter_makers(
     adapters: AdapterDirectory, settings: Mapping[str, Any], wanted: Sequence[str]
 ) -> list[AdapterMaker]:
-    """Import every adapter that runs; what is wrong with one is logged."""
+    """Import every enabled adapter. An adapter that fails is logged and left out."""
     for problem in (*adapters.problems, *adapters.unknown(wanted)):
         logger.error("an adapter is left out: {}", problem)
     found = []
@@ -164,7 +164,7 @@ def load_adapter(manifest: AdapterManifest, settings: Mapping[str, Any]) -> Adap
 
 
 def check_adapter(manifest: AdapterManifest) -> None:
-    """Import an adapter and its eraser, and make nothing. Raises `AdapterBroken`."""
+    """Import an adapter and its eraser without making the adapter. Raises `AdapterBroken`."""
     load_adapter(manifest, {"nekro_platforms": (manifest.name,)})
     if manifest.eraser:
         try:
@@ -176,9 +176,10 @@ def check_adapter(manifest: AdapterManifest) -> None:
 async def erase_from_adapters(
     data_dir: Path, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Let every adapter forget a person, also those that do not run now; how many things went.
+    """Let every adapter erase a person, also those that do not run. Return how many things were
+    deleted or changed.
 
-    Raises `AdapterBroken` for those that could not, once all have been asked.
+    Calls all erasers, then raises `AdapterBroken` for those that failed.
     """
     find = partial(AdapterDirectory.find, data_dir, installed=True)
     adapters = await anyio.to_thread.run_sync(find)
@@ -196,14 +197,15 @@ async def erase_from_adapters(
 
 
 def _eraser(manifest: AdapterManifest) -> AdapterEraser:
-    """Raises whatever the import raises, and `AttributeError` where there is no such function."""
+    """Import an adapter's eraser. Raises what the import raises, and `AttributeError` if there is
+    no such function."""
     module, _, function = manifest.eraser.partition(":")
     eraser: AdapterEraser = getattr(_imported(manifest, module), function)
     return eraser
 
 
 def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:
-    """Every folder that should hold an adapter, and the name by which it is imported."""
+    """Yield every folder that should hold an adapter, and the name for its import."""
     for parent, package in (
         (builtin_folder("adapters"), builtin_package("adapters")),
         (data_dir / FOLDER, PACKAGE),
@@ -215,7 +217,7 @@ def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _installed(names: set[str] | None) -> Iterator[tuple[str, str]]:
-    """Name and package of installed adapters: of these names, or with None of all."""
+    """Yield name and package of the installed adapters with these names; None means all."""
     if names is None or names:
         for each in entry_points(group=ENTRY_POINTS):
             if names is None or each.name in names:
@@ -223,7 +225,7 @@ def _installed(names: set[str] | None) -> Iterator[tuple[str, str]]:
 
 
 def _place_of(name: str, package: str) -> Path:
-    """The folder of an installed package, which is not imported. Raises `AdapterBroken`."""
+    """Return the folder of an installed package without importing it. Raises `AdapterBroken`."""
     top, *below = package.split(".")
     try:
         found = find_spec(top)
@@ -252,7 +254,7 @@ def _add(
         return
     for each in manifests:
         if by_name and each.name != by_name:
-            continue  # it has an entry point of its own
+            continue  # it has a separate entry point
         if each.name in found:
             problems.append(
                 f"{folder}: the name {each.name} is taken by {found[each.name].folder}; take "
@@ -265,13 +267,13 @@ def _add(
 
 
 def _imported(manifest: AdapterManifest, module: str = "") -> ModuleType:
-    """Import an adapter's package, or a module in it. Raises whatever that raises."""
+    """Import an adapter's package, or a module in it. Raises what the import raises."""
     parent, _, _ = manifest.package.rpartition(".")
     if parent in (PACKAGE, builtin_package("adapters")):
         namespace(parent, manifest.folder.parent)
     known = sys.modules.get(manifest.package)
     if known is not None and [*getattr(known, "__path__", ())] != [str(manifest.folder)]:
-        # Of another data folder, in the same process.
+        # The loaded package is from another data folder of the same process.
         for name in [*sys.modules]:
             if f"{name}.".startswith(f"{manifest.package}."):
                 del sys.modules[name]
@@ -283,8 +285,8 @@ def _without_operator(create: AdapterFactory) -> OperatorPageFactory:
 
 
 def _checked(manifest: AdapterManifest, create: OperatorPageFactory) -> OperatorPageFactory:
-    """A factory that says what to install where an import in it fails, and that refuses an adapter
-    whose name is not its manifest's: its chat keys would lead nowhere."""
+    """Wrap a factory. If an import in it fails, the error says what to install. An adapter whose
+    name differs from its manifest is refused: its chat keys would belong to no adapter."""
 
     def make(host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
         try:

@@ -1,4 +1,4 @@
-"""What answers: the sessions of all chats, with the model, the policies and the commands."""
+"""Builds what answers messages: the sessions of all chats, with model, policies and commands."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -47,8 +47,8 @@ class AgentRuntime:
     Attributes:
         services: What the sessions work with.
         sessions: The sessions.
-        admission: Decides which arriving messages are kept.
-        tasks: Where the consumer runs; ends before the sessions do.
+        admission: Decides which arriving messages are stored.
+        tasks: The task group of the consumer; it ends before the sessions do.
     """
 
     services: SessionServices
@@ -70,7 +70,7 @@ class AgentRuntime:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Answer until the block is left, whose end ends every turn."""
+        """Build the runtime. Leaving the block ends every turn."""
         policy_file = PolicyFile(data / CONDUCT)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
@@ -152,14 +152,14 @@ class AgentRuntime:
             yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
 
     async def start(self) -> None:
-        """Take up what an earlier process left, then begin to feed the sessions. Raises
+        """Resume the work of an earlier process, then begin to feed the sessions. Raises
         `StoreError`."""
         await self.sessions.recover()
         self.tasks.start_soon(self.feed_sessions, name="stored records to the sessions")
 
     async def feed_sessions(self) -> None:
-        """Take what the inbox has stored in the order of its commit, and hand each record to the
-        sessions. Never returns."""
+        """Take stored records and recalls from the inbox, in the order of their commit, and hand
+        each to the sessions. Never returns."""
         while True:
             event = await self.services.inbox.next_event()
             try:
@@ -178,7 +178,7 @@ class AgentRuntime:
                 assert_never(event)
 
     def at_work(self, chat_key: ChatKey) -> bool:
-        """Whether anything that somebody said in the chat is still dealt with: queued in the inbox,
-        or see `Sessions.at_work`."""
+        """Whether work on a message of the chat is not done: it is queued in the inbox, or
+        `Sessions.at_work` says so."""
         queued = any(event.record.chat_key == chat_key for event in self.services.inbox.queued)
         return queued or self.sessions.at_work(chat_key)

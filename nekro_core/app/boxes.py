@@ -1,4 +1,4 @@
-"""Boxes for the bot's chats and plugins, with their way to the network."""
+"""Builds the boxes for chats and plugins, with their network access."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,9 +23,9 @@ CODE_BOX = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxServices:
-    """``of_chats`` are those in which replies' code runs, ``for_plugins`` those that plugins
-    make. ``network`` is what is fetched for the code of a chat, as its own box would. ``settled``
-    waits until a box is ready, or it is known that there are none."""
+    """The box services. The code of replies runs in boxes of ``of_chats``; plugins make boxes with
+    ``for_plugins``. ``network`` fetches addresses for a chat's code under the rules of its box.
+    ``settled`` waits until a box is ready, or until it is known that there are none."""
 
     of_chats: ChatBoxes
     for_plugins: DefaultEgressSource
@@ -42,7 +42,7 @@ class BoxServices:
         preview: PreviewRegistry | None,
         clock: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Make them ready. A machine that can have none is said in the log; the bot goes on."""
+        """Open the services. If the machine can have no boxes, this is logged and the bot runs."""
         sandbox = settings.nekro_sandbox
         async with AsyncExitStack() as stack:
             supply = await stack.enter_async_context(

@@ -1,4 +1,4 @@
-"""What else keeps something of people, and how it forgets them: files of the data folder."""
+"""Erases a person from files of the data folder, outside the database."""
 
 import json
 import shutil
@@ -19,15 +19,15 @@ from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
 
 _COPIES = "copies"
-"""Of the database, from before its upgrades: beside it."""
+"""Folder with copies of the database from before its upgrades."""
 _TERMINAL_LOG = "chat.log"
-"""Of a bot that ``nekro chat`` has started."""
+"""Log of a bot that ``nekro chat`` has started."""
 
 
 def personal_data(
     data: Path, *, vectors: EmbeddedVectorStore, older: NekroAgentHost, conduct: PolicyFile
 ) -> Sequence[Eraser]:
-    """All of them, for `nekro_core.agent.erasure.erasure.PersonErasure`."""
+    """Return all erasers, for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
         partial(_from_vectors, vectors),
         partial(_from_facts, older),
@@ -48,7 +48,7 @@ async def _from_vectors(
 async def _from_facts(
     older: NekroAgentHost, person: Person, traces: PersonTraces, forgotten: RedactionTarget
 ) -> int:
-    """What existing plugins keep of users and chats and that no table is for."""
+    """Erase the facts about users and chats that plugins for nekro-agent store in files."""
     chats = {str(chat_key) for chat_key in traces.private}
     of_users = {f"{instance}:{person.user_id}" for instance in person.instances}
     gone = _drop(older.extra_users, of_users) + _drop(older.extra_chats, chats)
@@ -70,7 +70,7 @@ def _drop(facts: FactsFile, keys: set[str]) -> int:
 async def _from_conduct(
     conduct: PolicyFile, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Who is ignored stays so: else whoever is forgotten would be let in again."""
+    """Erase overrides of a person, except that they are ignored: erasure must not lift that."""
     gone = 0
     for chat_key in {without_thread(each) for each in traces.private}:
         if str(chat_key) in conduct.book.chats:
@@ -84,8 +84,8 @@ async def _from_conduct(
 async def _from_stickers(
     folder: Path, _person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Pictures that a plugin has kept among its stickers (`nekro_core.compat.maibot`): by what is
-    in them, which is all that is known."""
+    """Erase pictures that a plugin has stored as stickers (`nekro_core.compat.maibot`). They are
+    found by their hash, because nothing else about them is known."""
     index = anyio.Path(folder / "index.json")
     if not await index.exists():
         return 0
@@ -101,7 +101,7 @@ async def _from_stickers(
 async def _from_copies(
     folder: Path, _person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Whole copies of the database, of an older layout: all that was said is in them."""
+    """Delete the copies of the database in an older layout, because they contain all messages."""
     if not await anyio.Path(folder).exists():
         return 0
     copies = [each async for each in anyio.Path(folder).iterdir()]
@@ -117,7 +117,7 @@ async def _from_terminal_log(
         return 0
     if person.user_id.encode() not in await log.read_bytes():
         return 0
-    # Emptied, not replaced: the bot that writes it has it open.
+    # The file is truncated, not replaced: the bot that writes it has it open.
     async with await log.open("r+b") as file:
         await file.truncate(0)
     return 1

@@ -1,4 +1,4 @@
-"""Plugins of every kind (NekroPlugin, MaiBot's, MCP servers), and all that they may use."""
+"""Loads plugins of every kind (NekroPlugin, MaiBot's, MCP servers), with all that they may use."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -43,7 +43,7 @@ from nekro_core.tools.mcp_client import McpServers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
-    """The plugins that are loaded, and where what they register is found."""
+    """The loaded plugins, and the registries of what they declare."""
 
     plugins: PluginRegistry
     commands: CommandRegistry
@@ -67,10 +67,10 @@ class Extensions:
         model: ChatModel,
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Load them. One that cannot be is said in the log and in ``nekro plugin list``.
+        """Load the plugins. The log and ``nekro plugin list`` name those that cannot be loaded.
 
-        ``configuration`` is what ``.env`` says, for what MCP servers are given of it. ``accept``
-        takes the messages that plugins bring from platforms of their own.
+        ``configuration`` is the content of ``.env``; MCP servers may be given variables of it.
+        ``accept`` takes the messages that plugins receive from their own platforms.
         """
         store, outbox = message_io.store, message_io.outbox
         async with AsyncExitStack() as stack:
@@ -214,7 +214,7 @@ def _older_host(settings: Settings, data: Path, message_io: MessageIO) -> NekroA
 
 
 def _variables(configuration: Mapping[str, Any]) -> dict[str, str]:
-    """What the operator wrote into ``.env`` and the environment, under its names there."""
+    """Return the variables of ``.env`` and the environment, with upper-case names."""
     written = {name.upper(): text for name, text in configuration.items() if isinstance(text, str)}
     return {**written, **os.environ}
 

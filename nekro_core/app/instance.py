@@ -1,4 +1,4 @@
-"""Where the bot listens, and the note in its data folder by which other processes find it."""
+"""Binds the bot's port, and writes a file in the data folder by which other processes find it."""
 
 import errno
 import ipaddress
@@ -15,11 +15,11 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 INSTANCE_FILE = "running.json"
-"""Under the data folder, while a bot runs."""
+"""Name of the file, in the data folder. It exists while a bot runs."""
 
 
 class InstanceInfo(msgspec.Struct, frozen=True):
-    """Where a running bot answers, and the token of its HTTP API."""
+    """The address of a running bot, and the token of its HTTP API."""
 
     pid: int
     port: int
@@ -28,11 +28,11 @@ class InstanceInfo(msgspec.Struct, frozen=True):
 
 
 class PortTaken(NekroError):
-    """The address cannot be bound; says why and what to set instead."""
+    """The address cannot be bound. The text says why and what to set instead."""
 
 
 def bind_listener(host: str, port: int) -> socket.socket:
-    """A listening socket, before anything else is made, so that a taken port costs nothing.
+    """Open the listening socket. This happens first, so that a taken port is noticed at once.
 
     Port 0 takes a free one. Raises `PortTaken`.
     """
@@ -41,7 +41,7 @@ def bind_listener(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Two sockets may be bound to one address as long as neither listens.
+        # Two sockets may be bound to the same address as long as neither listens.
         listener.listen()
     except OSError as error:
         listener.close()
@@ -61,10 +61,10 @@ def _why_taken(host: str, port: int, error: OSError) -> str:
 
 @contextmanager
 def instance_file(data_dir: Path, host: str, port: int, token: str) -> Iterator[InstanceInfo]:
-    """Write down where the bot answers, for `nekro chat` and for scripts; gone when it ends."""
+    """Write the bot's address to a file, for `nekro chat` and scripts. Removed when it ends."""
     place = InstanceInfo(pid=os.getpid(), port=port, address=_address(host, port), token=token)
     path = data_dir / INSTANCE_FILE
-    # The token is in it: nobody else may read it, not even for a moment.
+    # The file contains the token: no other user may read it, not even for a moment.
     write_whole(path, msgspec.json.encode(place))
     try:
         yield place
@@ -73,7 +73,7 @@ def instance_file(data_dir: Path, host: str, port: int, token: str) -> Iterator[
 
 
 def read_instance_file(data_dir: Path) -> InstanceInfo | None:
-    """What the last bot of this data folder wrote down; one that was killed left its note."""
+    """Read the file of this data folder's last bot. A bot that was killed leaves its file."""
     try:
         return msgspec.json.decode((data_dir / INSTANCE_FILE).read_bytes(), type=InstanceInfo)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -81,13 +81,13 @@ def read_instance_file(data_dir: Path) -> InstanceInfo | None:
 
 
 def find_running_instance(data_dir: Path) -> InstanceInfo | None:
-    """Where the bot of this data folder answers, if one runs and is ready."""
+    """Return the address of this data folder's bot, if one runs and is ready."""
     place = read_instance_file(data_dir)
     return place if place and data_folder_in_use(data_dir) else None
 
 
 def _address(host: str, port: int) -> str:
-    # One that listens everywhere is reached from here through loopback.
+    # A bot that listens on all addresses is reached from this machine through loopback.
     if ipaddress.ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""Where log lines go: to stdout through loguru, with every known secret blacked out."""
+"""Sends log lines to stdout through loguru, with every known secret replaced."""
 
 import json
 import logging
@@ -18,7 +18,8 @@ from nekro_core.app.settings import SECRET_NAME, SettingsError
 from nekro_core.system.secrets import FOLDER
 
 _SHORTEST = 8
-"""Characters. A shorter one stands in ordinary words, and blacking those out hides the log."""
+"""Fewest characters of a secret that is replaced. A shorter one may be part of ordinary words, and
+replacing those would make the log unreadable."""
 _CANCELLED = "CancelledError"
 _OF_VISITORS = (
     "Invalid HTTP request received.",
@@ -27,15 +28,15 @@ _OF_VISITORS = (
     "ASGI callable returned without completing handshake.",
     CONNECTION_REFUSED,
 )
-"""What the web server says of each request that is none, of each answer that a box or a visitor cut
-short, and of each WebSocket that is refused. Whoever may knock at the port could fill a disk."""
+"""What the web server logs for an invalid request, for an answer that a box or a client cut short,
+and for a refused WebSocket. With these lines, anybody who reaches the port could fill the disk."""
 _ONCE_IN_S = 60.0
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
 
 
 class VisitorLogThrottle(logging.Filter):
-    """Lets what visitors do wrong through as a warning, once a minute for each kind, with how many
-    there were since; all else as it is."""
+    """Limits the messages about clients' errors: one warning a minute for each kind, with the
+    number of those left out. Passes all other messages unchanged."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class VisitorLogThrottle(logging.Filter):
 
 
 class RedactingStream:
-    """A text stream that passes everything on but the secrets that it was told."""
+    """A text stream that replaces known secrets and passes on all else."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -69,7 +70,7 @@ class RedactingStream:
         self._pattern: re.Pattern[str] | None = None
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Black these out from now on; short ones are left."""
+        """Replace these secrets from now on, except short ones."""
         self._secrets |= {secret for secret in secrets if len(secret) >= _SHORTEST}
         longest_first = sorted(self._secrets, key=len, reverse=True)
         self._pattern = (
@@ -77,24 +78,24 @@ class RedactingStream:
         )
 
     def write(self, text: str) -> None:
-        """Pass a piece on."""
+        """Write a text, with secrets replaced."""
         self._out.write(self._pattern.sub("***", text) if self._pattern else text)
 
     def flush(self) -> None:
-        """Pass on what is held back."""
+        """Flush the stream."""
         self._out.flush()
 
     def isatty(self) -> bool:
-        """Whether somebody watches; loguru colours then."""
+        """Whether the stream is a terminal; loguru then uses colours."""
         return self._out.isatty()
 
 
 def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     """Send everything that logs, NoneBot and the standard library too, to stdout.
 
-    ``written`` are the settings as they stand in files and environment: NoneBot prints its whole
-    configuration at DEBUG. The process's one log is replaced, so this is for the gateway alone.
-    Raises `SettingsError` for a ``LOG_LEVEL`` that there is not.
+    ``written`` holds the settings of files and environment. Their secrets must be known, because
+    NoneBot prints its whole configuration at DEBUG. This replaces the log of the whole process, so
+    only the server may call it. Raises `SettingsError` for an unknown ``LOG_LEVEL``.
     """
     redactor = RedactingStream(sys.stdout)
     redactor.add_secrets(
@@ -104,9 +105,9 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     logger.remove()
     logger.add(
         redactor,
-        # Not by NoneBot's filter: for that every line is made first, 50 µs each.
+        # NoneBot's filter is not used: it needs every line to be made first, 50 µs each.
         level=_level(written.get("log_level", "")),
-        # A traceback with the values of variables would print what a person wrote, and keys.
+        # A traceback with the values of variables would print people's messages and keys.
         diagnose=False,
         backtrace=False,
         format=nonebot_log.default_format,
@@ -115,7 +116,7 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     root.handlers = [nonebot_log.LoguruHandler()]
     root.setLevel(logging.INFO)
     server = logging.getLogger("uvicorn.error")
-    server.setLevel(logging.WARNING)  # else each page that is opened is two lines, with its ids
+    server.setLevel(logging.WARNING)  # else each opened page would log two lines with its ids
     server.addFilter(_is_no_end)
     server.addFilter(VisitorLogThrottle())
     for name in _QUIET:
@@ -124,12 +125,12 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
 
 
 def _is_no_end(record: logging.LogRecord) -> bool:
-    """Not the traceback of a start that a signal cut off: that was wanted."""
+    """Filter out the traceback of a start that a signal ended: this is not an error."""
     return not record.getMessage().rstrip().endswith(_CANCELLED)
 
 
 def _inner_secrets(written: str) -> Iterator[str]:
-    """What is a secret by its name inside of a setting that is JSON: an account's token."""
+    """Yield the secrets inside a setting that is JSON, by their names: an account's token."""
     if not written.lstrip().startswith(("[", "{")):
         return
     try:
@@ -161,6 +162,6 @@ def _level(wished: str) -> int:
 
 
 def stored_secrets(data_dir: Path) -> list[str]:
-    """The secrets that were made at first starts."""
+    """Return the secrets that the bot made and stored in the data folder."""
     folder = data_dir / FOLDER
     return [path.read_text().strip() for path in folder.glob("*") if path.is_file()]

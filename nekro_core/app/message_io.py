@@ -32,7 +32,7 @@ from nekro_core.timers import TimerService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageIO:
-    """Takes messages in, keeps them and sends them out.
+    """The objects that accept, store and send messages.
 
     Attributes:
         adapters: The platforms by name; one may be added later.
@@ -62,8 +62,8 @@ class MessageIO:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Open them below the folder ``data``, which must be locked. ``configuration`` is what the
-        adapters read their settings from. Raises `StoreError`."""
+        """Open all of them below the folder ``data``, which must be locked. The adapters read their
+        settings from ``configuration``. Raises `StoreError`."""
         delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(
@@ -131,8 +131,9 @@ _WS_PORT = re.compile(r"(wss?)://(?:\[[^\]]*\]|[^/:?#\s\"']*)(?::(\d{1,5}))?")
 def _platform_reach(
     settings: MediaSettings, configuration: Mapping[str, Any], names: Iterable[str]
 ) -> PlatformFetchPolicy:
-    """What received media may be fetched from. ``names`` are settings with addresses of platforms.
-    Says in the log what entries of the older form, a host without a port, are to become."""
+    """Return which addresses received media may be fetched from. ``names`` are settings with
+    addresses of platforms. Entries in the old format, a host without a port, are logged with what
+    to write instead."""
     urls = [configuration.get(name) or "" for name in names]
     found = _WS_PORT.finditer(str(urls))
     ports = {int(match[2] or (443 if match[1] == "wss" else 80)) for match in found}

@@ -1,4 +1,4 @@
-"""NoneBot's own names for operators and prefixes, ``SUPERUSERS`` and ``COMMAND_START``."""
+"""Applies NoneBot's settings for operators and prefixes: ``SUPERUSERS`` and ``COMMAND_START``."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,9 +13,9 @@ def with_nonebot_settings(
     starts: Iterable[str] | None,
     platforms: Callable[[str | None], Iterable[str]],
 ) -> CommandSettings:
-    """The settings with what NoneBot's names say as well. ``starts`` is None where nobody set it;
-    it gives way to prefixes of our own setting. ``platforms`` gives the adapters that an operator's
-    id is of: by NoneBot's word for the platform, or None for an id without one."""
+    """Return the settings with NoneBot's added. ``starts`` is None if it is not set; our own
+    setting for prefixes has priority over it. ``platforms`` returns the adapters for which an
+    operator's id counts, by NoneBot's platform prefix, or None for an id without a prefix."""
     people = {person for each in superusers for person in _people(each.strip(), platforms)}
     changed: dict[str, object] = {"super_users": settings.super_users | people}
     if starts is not None and "prefixes" not in settings.model_fields_set:
@@ -33,6 +33,6 @@ def with_nonebot_settings(
 def _people(written: str, platforms: Callable[[str | None], Iterable[str]]) -> Iterable[str]:
     place, colon, user_id = written.rpartition(":")
     if not user_id or user_id == EVERYBODY:
-        return  # There it is an id like any other, here it would be everybody.
+        return  # To NoneBot this is an ordinary id; here it would mean everybody.
     for adapter in platforms(place if colon else None):
         yield f"{adapter}:{user_id}"

@@ -1,4 +1,4 @@
-"""What an operator's page sees of the bot."""
+"""Builds the operator pages' interface to the bot."""
 
 from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.app.agent_runtime import AgentRuntime
@@ -10,7 +10,7 @@ from nekro_core.plugins.host.registry import PluginRegistry
 
 
 class PluginOverview:
-    """A `PluginList` of the registry's plugins."""
+    """Implements `PluginList` with the plugin registry."""
 
     def __init__(self, registry: PluginRegistry) -> None:
         self._registry = registry
@@ -26,7 +26,7 @@ class PluginOverview:
 def operator_host(
     message_io: MessageIO, extensions: Extensions, runtime: AgentRuntime
 ) -> OperatorHost:
-    """Each part is the object that does it; nothing is forwarded."""
+    """Collect the objects that an operator's page uses. The page calls them directly."""
     store = message_io.store
     return OperatorHost(
         tools=AgentToolService(runtime.services),
@@ -44,7 +44,7 @@ def operator_host(
 
 
 def _shown(info: PluginInfo) -> PluginShown:
-    """Addresses hold secrets and are left out."""
+    """Show one plugin. Addresses are left out, because they contain secrets."""
     return PluginShown(
         item=info.item,
         state=info.state.value,

@@ -1,4 +1,4 @@
-"""A download's progress on one line of a terminal, or now and then on a line of a log."""
+"""Shows a download's progress: on one line of a terminal, or every 10 s on a line of a log."""
 
 import time
 from typing import TextIO
@@ -10,7 +10,7 @@ _LOG_S = 10.0
 
 
 class ProgressLine:
-    """Writes what it is told. Not for two downloads at once."""
+    """Shows the progress of one download at a time."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -19,7 +19,7 @@ class ProgressLine:
         self._shown_at = 0.0
 
     def report(self, progress: DownloadProgress) -> None:
-        """Show it, unless the last was a moment ago."""
+        """Show the progress, unless it was shown a moment ago."""
         now = time.monotonic()
         pause = _REDRAW_S if self._live else _LOG_S
         finished = progress.total > 0 and progress.done >= progress.total
@@ -36,7 +36,7 @@ class ProgressLine:
         self._out.flush()
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the line."""
         if self._live and self._what:
             self._out.write("\n")
         self._what = ""

@@ -1,7 +1,7 @@
-"""The process: NoneBot, the web server and the `App`, started in this order and ended in reverse.
+"""Runs the process: sets up NoneBot, opens the `App` and runs the web server.
 
-Only this module touches what exists once a process (`nonebot.init`, signals, the garbage
-collector), so everything behind it can be built twice in a test. See docs/decisions/0001.
+Only this module uses what exists once in a process (`nonebot.init`, signals, the garbage
+collector). So a test can build everything else several times. See docs/decisions/0001.
 """
 
 import asyncio
@@ -44,18 +44,19 @@ from nekro_core.system.errors import NekroError
 
 DRIVER = "~fastapi+~httpx+~websockets"
 GRACEFUL_SHUTDOWN_S = 1
-"""After SIGTERM, how long open requests may take to end; the whole bot ends in 3 s."""
+"""How long open requests may take to end after SIGTERM. The whole bot ends within 3 s."""
 
 END_S = 2.5
-"""After SIGTERM, when whatever still waits is cancelled."""
+"""Seconds after SIGTERM at which everything that has not ended is cancelled."""
 
 SWITCH_S = 0.0005
-"""For how long a thread may keep the interpreter when the event loop wants it. Python's own 5 ms
-come at every step of a message's way on which something else computes or imports in a thread: four
-steps took 57 ms at the median, with this 6."""
+"""How long another thread may hold the interpreter when the event loop needs it. With Python's
+default of 5 ms, a message waits this long at every step while a thread computes or imports. Four
+steps took 57 ms at the median; with this value they take 6 ms."""
 
 Announce = Callable[[InstanceInfo, str], None]
-"""Told once the bot answers: where, and the one-time link of its page (empty without a page)."""
+"""Called when the bot answers, with its address and the one-time link of its page (empty without a
+page)."""
 
 
 class StartFailed(NekroError):
@@ -63,9 +64,9 @@ class StartFailed(NekroError):
 
 
 def run() -> int:
-    """Run the bot as this process with the settings of this folder; returns an exit status."""
+    """Run the bot in this process with the settings of this folder. Return an exit status."""
     line = ProgressLine(sys.stderr)
-    # What a bot keeps is what people said to it: for other users of the machine there is nothing.
+    # The bot's files contain people's messages, so other users of the machine may not read them.
     os.umask(0o077)
 
     async def main() -> int:
@@ -92,7 +93,7 @@ def run() -> int:
 
 @contextmanager
 def short_switch_interval() -> Iterator[None]:
-    """Let the event loop have the interpreter soon; see `SWITCH_S`."""
+    """Let the event loop get the interpreter sooner; see `SWITCH_S`."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:
@@ -102,8 +103,8 @@ def short_switch_interval() -> Iterator[None]:
 
 
 def _look_ahead(settings: Settings) -> None:
-    """Find out what is taken before weights are downloaded for half an hour, and make nothing.
-    Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
+    """Check that data folder and port are free, before weights are downloaded for half an hour.
+    Creates nothing. Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
     if settings.nekro_data_dir.is_dir():
         with DataFolderLock(settings.nekro_data_dir):
             pass
@@ -111,7 +112,7 @@ def _look_ahead(settings: Settings) -> None:
 
 
 def _remedy(error: Exception) -> str:
-    """What to look at, where the error itself does not say it."""
+    """Return what the operator should check, if the error itself does not say it."""
     if isinstance(error, StoreUnavailable):
         return ". Does its server run, is NEKRO_DATABASE_URL right, is the disk full?"
     if isinstance(error, OSError):
@@ -128,7 +129,7 @@ def _announce(place: InstanceInfo, link: str) -> None:
 
 
 class ShutdownSignals:
-    """What SIGTERM and SIGINT do: the first ends the bot in order, a second one at once."""
+    """Handles SIGTERM and SIGINT: the first ends the bot in order, a second one at once."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.status = 0
@@ -136,25 +137,25 @@ class ShutdownSignals:
         self._server: uvicorn.Server | None = None
 
     def watch(self, server: uvicorn.Server) -> None:
-        """Let the first signal end this server. Before, it cuts the start off."""
+        """Let the first signal end this server. Before this call, a signal cancels the start."""
         self._server = server
 
     def ask(self, number: signal.Signals) -> None:
-        """A signal came."""
+        """Handle one signal."""
         logger.info("{}: the bot ends", number.name)
         if self._server is None or self._server.should_exit:
             self._scope.cancel()
         else:
             self._server.should_exit = True
             self._scope.deadline = anyio.current_time() + END_S
-        # Ctrl-C is told on as every shell tool does; SIGTERM is how a service ends well.
+        # After Ctrl-C the status is the one that shells expect; SIGTERM is a service's normal end.
         self.status = 128 + number if number is signal.SIGINT else 0
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[ShutdownSignals]:
-    """Take both signals for the length of the bot. uvicorn would raise SIGTERM again after its own
-    end, which kills the process before the `App` has closed."""
+    """Handle both signals while the bot runs. Uvicorn would raise SIGTERM again after it has ended,
+    and this would kill the process before the `App` has closed."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     with anyio.CancelScope() as scope:
@@ -171,14 +172,14 @@ def _ended_by_signals() -> Iterator[ShutdownSignals]:
 async def serve(
     settings: Settings, ending: ShutdownSignals, *, report: Report, announce: Announce
 ) -> None:
-    """Run the bot until it is asked to end.
+    """Run the bot until a signal ends it.
 
-    ``report`` is told of downloads, ``announce`` where the bot can be reached once it answers.
+    ``report`` gets the progress of downloads. ``announce`` gets the bot's address when it answers.
     Raises `PortTaken`, `StartFailed` and what `App.open` raises.
     """
     with bind_listener(str(settings.host), settings.port) as listener:
-        # What is built now lives as long as the process: looking through it for garbage takes a
-        # tenth of the start, and later 0.1 s in the middle of somebody's turn.
+        # The objects built now live as long as the process. Garbage collection over them would
+        # take a tenth of the start, and later 0.1 s in the middle of a turn.
         gc.disable()
         port = listener.getsockname()[1]
         redactor = configure_logging(written_settings())
@@ -189,13 +190,13 @@ async def serve(
         if not isinstance(driver, ASGIMixin):
             raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")
         failure: Exception | None = None
-        # The page calls the bot what people call it, unless the operator says otherwise.
+        # By default the page uses the bot's first name.
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
         makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
         async with App.open(settings, configuration, report=report, preview=preview) as app:
-            # What goes wrong in here is raised outside, where no task group wraps it.
+            # Errors in here are raised again outside, where no task group wraps them.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)
                 options = add_adapters(app, driver, makers)
@@ -212,7 +213,7 @@ async def serve(
                 ending.watch(server)
                 await server.serve([listener])
             except SystemExit:
-                # uvicorn's word for a hook of NoneBot or of a plugin that failed.
+                # Uvicorn raises this if a hook of NoneBot or of a plugin failed.
                 failure = StartFailed("the web server did not start; the log above says why.")
             except Exception as error:  # noqa: BLE001 (raised again below)
                 failure = error
@@ -221,9 +222,9 @@ async def serve(
 
 
 def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> dict[str, Any]:
-    """Make every adapter; one that cannot be run safely is named in the log and left out.
+    """Make every adapter. One that cannot be made is logged and left out.
 
-    Returns what they ask of the web server.
+    Returns the options that they need for the web server.
     """
     options: dict[str, Any] = {}
     for maker in makers:
@@ -240,7 +241,7 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
 
 
 class _Server(uvicorn.Server):
-    """Lets the platforms in once it answers, and ends their streams before it waits for them."""
+    """Starts the adapters when the server answers, and closes them before it waits for requests."""
 
     def __init__(
         self,
@@ -253,7 +254,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none: they are `ShutdownSignals`'s."""
+        """Install no handlers: `ShutdownSignals` handles signals."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -276,7 +277,7 @@ class _Server(uvicorn.Server):
 async def _let_in(
     settings: Settings, app: App, port: int, announce: Announce
 ) -> AsyncIterator[None]:
-    """Start the adapters and say where the bot is; leaving ends them."""
+    """Start the adapters and announce the bot's address. Leaving the block closes the adapters."""
     try:
         await app.start()
         page = next((one for one in app.adapters.values() if isinstance(one, Page)), None)

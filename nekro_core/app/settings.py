@@ -1,7 +1,7 @@
-"""All settings together, read in NoneBot's manner: ``.env``, ``.env.{ENVIRONMENT}``, environment.
+"""Reads all settings as NoneBot does: from ``.env``, ``.env.{ENVIRONMENT}`` and the environment.
 
-Each room keeps its own model beside its code; here they only get their names. A nested name is
-joined by two underscores: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
+Each room defines its settings in its own module; here they only get their names. Two underscores
+separate the parts of a nested name: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
 """
 
 import difflib
@@ -39,7 +39,7 @@ from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.mcp_client import McpSettings
 
 SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
-"""What a setting is called whose value nobody may read in a log or an error."""
+"""Matches the names of settings whose values must not appear in logs or errors."""
 
 _NO_NATIVE_CALLS = (
     "NEKRO_AGENT__MODE: tools needs a model that calls functions, and the embedded one only writes "
@@ -48,7 +48,7 @@ _NO_NATIVE_CALLS = (
 
 
 class SettingsError(NekroError):
-    """A setting is wrong. The message names it as the operator wrote it, and what was expected."""
+    """A setting is wrong. The text names it as the operator wrote it, and what was expected."""
 
 
 class Settings(BaseSettings):
@@ -57,9 +57,9 @@ class Settings(BaseSettings):
     host: IPvAnyAddress = Field(default="127.0.0.1", validate_default=True)
     port: int = Field(default=8080, ge=0, le=65535)
     nekro_data_dir: Path = Path("data")
-    """Everything that a running bot writes."""
+    """The folder for everything that a running bot writes."""
     nekro_database_url: str = ""
-    """Any Tortoise URL; empty is an SQLite file under the data folder."""
+    """Any Tortoise URL; if empty, an SQLite file in the data folder is used."""
     nekro_platforms: tuple[str, ...] = ()
     """Adapters beyond those that always run, by the names in their manifests: ``["telegram"]``."""
     nekro_llm: LLMSettings = LLMSettings()
@@ -79,9 +79,9 @@ class Settings(BaseSettings):
     nekro_timer: TimerSettings = TimerSettings()
     nekro_command: CommandSettings = CommandSettings()
     superusers: frozenset[str] = frozenset()
-    """NoneBot's own: they are among ``NEKRO_COMMAND__SUPER_USERS``."""
+    """NoneBot's setting. These people are added to ``NEKRO_COMMAND__SUPER_USERS``."""
     command_start: tuple[str, ...] | None = None
-    """NoneBot's own: what a command begins with, unless ``NEKRO_COMMAND__PREFIXES`` says so."""
+    """NoneBot's setting: the prefixes of commands, unless ``NEKRO_COMMAND__PREFIXES`` is set."""
 
     @field_validator("superusers", mode="before")
     @classmethod
@@ -90,7 +90,7 @@ class Settings(BaseSettings):
 
     @property
     def commands(self) -> CommandSettings:
-        """Who may run commands and what they begin with, by our names and by NoneBot's."""
+        """The settings for commands, combined from ours and NoneBot's."""
         return with_nonebot_settings(
             self.nekro_command,
             self.superusers,
@@ -100,22 +100,22 @@ class Settings(BaseSettings):
 
     @cached_property
     def adapters(self) -> AdapterDirectory:
-        """The adapters that can be had here, read when it is first asked for."""
+        """The adapters that were found, read at the first access."""
         return AdapterDirectory.find(self.nekro_data_dir.absolute(), self.nekro_platforms)
 
     @field_validator("nekro_data_dir", mode="before")
     @classmethod
     def _not_here(cls, value: object) -> object:
-        # An empty path is the current folder, and a checkout's own files would lie among the data.
+        # An empty path would be the current folder, and data would mix with a checkout's files.
         return value or Path("data")
 
     @property
     def database_url(self) -> str:
-        """Where the database is."""
+        """The URL of the database."""
         return self.nekro_database_url or f"sqlite://{self.nekro_data_dir / 'nekro.sqlite3'}"
 
     def secrets(self) -> list[str]:
-        """Values that nobody may read in a log."""
+        """Return the values that must not appear in logs."""
         return _secrets_of(self)
 
     @classmethod
@@ -138,9 +138,9 @@ class Settings(BaseSettings):
 
 
 def adapter_settings(settings: Settings) -> dict[str, Any]:
-    """Settings of adapters that stand in the process environment, for ``nonebot.init``: NoneBot
-    itself reads undeclared names from the files only, so a container's environment would be
-    ignored. Those of most adapters are read as NoneBot reads its files: as JSON, where it is some.
+    """Return adapters' settings from the process environment, for ``nonebot.init``. NoneBot itself
+    reads undeclared names only from files, so it would ignore a container's environment. Values
+    that are JSON are parsed, as NoneBot does in files, unless the adapter wants text.
     """
     written = {name.lower(): value for name, value in os.environ.items()}
     own = settings.adapters.own_settings(settings.nekro_platforms, written)
@@ -158,7 +158,7 @@ def _json_or_text(value: str) -> Any:
 
 
 def written_settings(folder: Path = Path()) -> Mapping[str, str]:
-    """Every name that the files or the environment give, in lower case, with its text."""
+    """Return every setting in the files and the environment, with lower-case names, as text."""
     names = {
         name.lower(): value or ""
         for path in _files(folder)
@@ -196,7 +196,7 @@ def _in_words(fault: ErrorDetails) -> str:
     parts = [str(part) for part in fault["loc"]]
     name = "__".join(parts).upper()
     if fault["type"] == "extra_forbidden":
-        # What came is not shown: it may be a key under a name with a slip in it.
+        # The value is not shown: it may be a key under a misspelled name.
         return f"{name}: {_unknown(parts[-1], _model_at(parts[:-1]), parts[:-1])}"
     came = fault["input"]
     hidden = isinstance(came, Mapping) or SECRET_NAME.search(name)
@@ -213,8 +213,8 @@ def _unknown(name: str, model: type[BaseModel], above: Sequence[str] = ()) -> st
 
 
 def _model_at(parts: Sequence[str]) -> type[BaseModel]:
-    """The model whose field was not found: each room keeps its own, and may nest more, also by
-    names that the operator chooses."""
+    """Return the model in which a field was not found. Models may be nested, also under names that
+    the operator chooses."""
     found: Any = Settings
     for part in parts:
         if get_origin(found) is dict:
@@ -225,7 +225,7 @@ def _model_at(parts: Sequence[str]) -> type[BaseModel]:
 
 
 def _not_json(error: UnreadableSetting) -> str:
-    # NoneBot names the setting in its text alone.
+    # NoneBot names the setting only in the error's text.
     named = re.search('"(.+)"', str(error))
     name = named[1].upper() if named else str(error)
     return f"""{name}: not readable as JSON; a list is written ["one", "two"]"""

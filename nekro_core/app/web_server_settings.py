@@ -7,15 +7,15 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 
 class WebServerSettings(BaseModel):
-    """Whom the web server believes about who is at the other end."""
+    """Which proxies the web server trusts to name the client."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses, or networks (``10.0.0.0/8``), of the reverse proxies before the bot. Only what
-    comes from them may say by ``X-Forwarded-For`` and ``X-Forwarded-Proto`` who asks and whether by
-    https. Anybody who reaches the port can write these headers, so by default nobody is believed,
-    not even loopback."""
+    """Addresses or networks (``10.0.0.0/8``) of the reverse proxies in front of the bot. The
+    headers ``X-Forwarded-For`` and ``X-Forwarded-Proto``, which name the client and the scheme, are
+    used only if one of them sends the request. Anybody who reaches the port can write these
+    headers, so by default they are ignored, even from loopback."""
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -33,11 +33,10 @@ class WebServerSettings(BaseModel):
         return value
 
     def options(self) -> dict[str, Any]:
-        """What `uvicorn.Config` is given. By default it would believe all of loopback, where every
-        user of the machine and the end of every tunnel is, and whom ``FORWARDED_ALLOW_IPS``
-        names."""
+        """Return the options for `uvicorn.Config`. By default uvicorn would trust loopback, which
+        every user of the machine and every tunnel can use, and ``FORWARDED_ALLOW_IPS``."""
         networks = [ipaddress.ip_network(each) for each in self.trusted_proxies]
-        # On a socket of both families (HOST=::) somebody of IPv4 comes as ::ffff:192.0.2.1.
+        # On a dual-stack socket (HOST=::) an IPv4 client has an address such as ::ffff:192.0.2.1.
         mapped = [
             f"::ffff:{each.network_address}/{96 + each.prefixlen}"
             for each in networks

@@ -1,4 +1,4 @@
-"""The command ``nekro``. It imports what a command needs once it knows which one it runs."""
+"""Implements the command ``nekro``. Imports the modules of a command only when it runs."""
 
 import argparse
 import gc
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
     options = parser.parse_args(arguments)
     if options.command == "run":
-        # What is imported stays: looking through it for garbage takes half a second of the start.
-        # The gateway switches it on again once the bot answers.
+        # Imported objects stay, and garbage collection over them takes half a second of the start.
+        # The server switches it on again when the bot answers.
         gc.disable()
         from nekro_core.app.server import run  # noqa: PLC0415 - it alone imports the web server
 

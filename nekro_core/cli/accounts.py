@@ -19,11 +19,11 @@ from nekro_core.delivery.accounts import (
 from nekro_core.store import data_folder_in_use
 
 _WAIT_S = 4.0
-"""How long a bot that runs may take to follow."""
+"""How long a running bot may take to apply the change."""
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Carry one action out; returns an exit status. Raises `SettingsError`."""
+    """Run one action and return an exit status. Raises `SettingsError`."""
     data = Settings.load().nekro_data_dir
     if options.action == "list":
         return _show(data)

@@ -1,8 +1,8 @@
-"""``nekro chat``: the web chat's conversation in a terminal, over its HTTP API.
+"""Implements ``nekro chat``: a conversation in a terminal, over the web chat's HTTP API.
 
-Through the running bot where one runs: two processes on one data folder would each take up the
-other's turns, and the folder's lock forbids it. Where none runs, one is started for the length of
-the conversation, as a process of its own with its log in a file.
+If a bot runs on the data folder, that bot is used: a second process would resume the first one's
+turns, and the folder's lock forbids it. If none runs, a bot is started for the time of the
+conversation, in a separate process with its log in a file.
 """
 
 import json
@@ -24,23 +24,24 @@ from nekro_core.app.settings import Settings
 from nekro_core.system.errors import NekroError
 
 _START_S = 900.0
-"""Longest start of a bot of our own: the first one downloads the model's weights."""
+"""Time limit for starting a bot. The first start downloads the model's weights."""
 _END_S = 10.0
-"""Longest end of it; the bot needs 3 s at most."""
+"""Time limit for ending it. The bot needs 3 s at most."""
 _POLL_S = 0.1
 _READ_BYTES = 65_536
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""A message must not steer the terminal: escape sequences move the cursor and set the title."""
+"""Control characters. They are removed, because escape sequences in a message could move the cursor
+or set the title."""
 
 _SILENCE_S = 15.0
-"""Longest that a line from a file waits for a turn to begin, a command (``/help``) for an answer:
-some lines bring neither."""
+"""How long a line from a file waits for a turn to begin, or a command (``/help``) for an answer.
+Some lines cause neither."""
 
 Json = dict[str, Any]
 
 
 class _Gone(NekroError):
-    """The conversation cannot go on; says why."""
+    """The conversation cannot go on. The text says why."""
 
 
 async def talk(
@@ -51,9 +52,10 @@ async def talk(
     lines: TextIO = sys.stdin,
     out: TextIO = sys.stdout,
 ) -> int:
-    """Send each line of ``lines`` as ``speaker`` and print what is answered, until they end.
+    """Send each line of ``lines`` as ``speaker`` and print the answers, until the lines end.
 
-    Lines that nobody types wait for each other's answers. Returns an exit status.
+    If the lines do not come from a terminal, each waits for the answer to the one before. Returns
+    an exit status.
     """
     async with running_bot(settings, out) as place:
         if place is None:
@@ -64,7 +66,7 @@ async def talk(
 async def converse(
     place: InstanceInfo, *, room: str, speaker: str, lines: TextIO, out: TextIO
 ) -> int:
-    """The same with a bot that runs."""
+    """Do the same with a bot that runs."""
     room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
     async with httpx.AsyncClient(
         base_url=f"{place.address}/api/v1/rooms/{room_path}/",
@@ -149,8 +151,8 @@ class _Conversation:
 
 
 async def _read_lines(descriptor: int) -> AsyncIterator[str]:
-    """Each line as it comes. Not in a thread: one that waits for a person cannot be ended, and
-    holds up the end of the process."""
+    """Yield each line when it arrives. No thread is used: a thread that waits for input cannot be
+    cancelled and would delay the end of the process."""
     rest = b""
     while True:
         with suppress(PermissionError):  # a file on disk cannot be waited for, and never waits
@@ -164,7 +166,8 @@ async def _read_lines(descriptor: int) -> AsyncIterator[str]:
 
 
 def _first(error: BaseExceptionGroup[Exception]) -> Exception:
-    """One of several errors that say the same: reader and writer lose the bot together."""
+    """Return the first error of a group. The others say the same: reader and writer lose the bot
+    together."""
     inner = error.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
@@ -196,9 +199,9 @@ async def running_bot(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> AsyncIterator[InstanceInfo | None]:
-    """The bot that runs, or one that is started for as long; ``out`` is told of that. Nothing where
-    it does not start. ``environment`` and the working ``folder`` are this process's own, or what
-    that bot shall have."""
+    """Yield the running bot, or start one for the time of the block and say so on ``out``. None if
+    it does not start. ``environment`` and the working ``folder`` are for the started bot; by
+    default it has those of this process."""
     if place := find_running_instance(settings.nekro_data_dir):
         yield place
         return
@@ -222,7 +225,7 @@ async def running_bot(
             while process.returncode is None and place is None:
                 await anyio.sleep(_POLL_S)
                 note = read_instance_file(data)
-                # Not one that a killed bot left behind.
+                # A file that a killed bot left is ignored.
                 place = note if note and note.pid == process.pid else None
         if place is None:
             out.write(f"the bot did not start; the end of {log} says why\n")

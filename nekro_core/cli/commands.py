@@ -1,4 +1,4 @@
-"""What the commands of ``nekro`` do, but ``run``, which is the gateway's."""
+"""Implements the commands of ``nekro``, except ``run``, which is in `nekro_core.app.server`."""
 
 import argparse
 import sys
@@ -25,7 +25,7 @@ async def _chat(options: argparse.Namespace) -> int:
 
 async def _doctor(_: argparse.Namespace) -> int:
     settings = Settings.load()
-    # What is shown here is pasted into bug reports, and a server's error may quote a key.
+    # People paste this output into bug reports, and a server's error may quote a key.
     out = RedactingStream(sys.stdout)
     out.add_secrets([*settings.secrets(), *stored_secrets(settings.nekro_data_dir)])
     marks = {True: "ok  ", False: "FAIL", None: "    "}
@@ -115,4 +115,4 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "plugin": _plugin,
     "sandbox": _sandbox,
 }
-"""Each takes its parsed arguments, gives an exit status, and may raise `SettingsError`."""
+"""Each takes its parsed arguments, returns an exit status, and may raise `SettingsError`."""

@@ -1,8 +1,8 @@
-"""``nekro doctor``: what works on this machine, what does not, and how to mend it.
+"""Implements ``nekro doctor``: shows what works on this machine, what does not, and the remedy.
 
-It reads the same settings as the bot and changes nothing, but that a database of an older version
-is migrated, as the bot would do it. Each finding is made with the real thing: a box is started, the
-voice speaks, the model is asked.
+It reads the same settings as the bot. It changes nothing, except that it migrates a database of an
+older version, as the bot would. Each check uses the real parts: it starts a box, lets the voice
+speak and asks the model.
 """
 
 import platform
@@ -37,13 +37,14 @@ from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
 from nekro_core.system.confinement.bpf import MACHINES
 
 _NEEDED_BYTES = 1_500_000_000
-"""Model weights while they are joined from their pieces, and room for a database and uploads."""
+"""Disk space for the model's weights while they are joined from pieces, for a database and for
+uploads."""
 _MODEL_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line. ``ok`` is None for what is neither good nor bad."""
+    """One line of the report. ``ok`` is None for a finding that is neither good nor bad."""
 
     area: str
     ok: bool | None
@@ -52,7 +53,7 @@ class Finding:
 
 
 async def examine(settings: Settings) -> AsyncIterator[Finding]:
-    """Look at everything, one after the other, as it is found."""
+    """Run all checks one after another, and yield each finding at once."""
     yield Finding(
         area="system",
         ok=sys.platform == "linux",
@@ -79,7 +80,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def code_stream() -> Finding:
-    """Whether code is cut into statements rightly on this very Python, which may have faults."""
+    """Check that code is cut into statements correctly: some builds of Python have faults here."""
     if wrong := misread_samples():
         return Finding(
             area="code",
@@ -94,7 +95,8 @@ def code_stream() -> Finding:
 
 
 def _files_of_operators(data: Path) -> Iterator[Finding]:
-    """Files that a running bot reads again: while one cannot be read, its last words count."""
+    """Check the files that a running bot reads again. If one is invalid, its last valid content
+    stays in effect."""
     readers: Mapping[str, Callable[[Path], object]] = {
         CONDUCT: lambda path: PolicyOverrides.parse(path.read_text("utf-8")),
         ACCOUNTS: read_names,
@@ -113,7 +115,7 @@ def _files_of_operators(data: Path) -> Iterator[Finding]:
 
 
 def _adapters(settings: Settings) -> Iterator[Finding]:
-    """Which adapters run. What an adapter itself needs is said in the log when it starts."""
+    """Show which adapters run. An adapter's own problems are in the log when it starts."""
     found, wanted = settings.adapters, settings.nekro_platforms
     names = ", ".join(each.name for each in found.enabled(wanted))
     yield Finding(area="adapters", ok=True, seen=f"{names} run with the bot")
@@ -186,7 +188,7 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
             for check in failed:
                 yield Finding(
                     area="boxes",
-                    ok=None if enough else False,  # a second backend is nobody's need
+                    ok=None if enough else False,  # one working backend is enough
                     seen=f"{backend.name}: {check.name}: {check.seen}",
                     remedy=check.remedy,
                 )
@@ -240,7 +242,7 @@ async def _voice(settings: Settings) -> Finding:
 
 
 async def _decoders() -> Finding:
-    """What strangers' pictures and voices are decoded in."""
+    """Check the processes that decode strangers' pictures and voices."""
     try:
         reach = await unconfined_abilities()
     except MediaError as error:
@@ -263,7 +265,7 @@ async def _decoders() -> Finding:
 
 
 async def _hearing(settings: Settings) -> list[Finding]:
-    """Received voices: which are decoded, and whether they are written down."""
+    """Check which received voices can be decoded, and whether they are transcribed."""
     decodes = find_spec("av") is not None
     findings = [
         Finding(
@@ -298,7 +300,8 @@ async def _hearing(settings: Settings) -> list[Finding]:
 
 
 def _secrets(data: Path) -> list[Finding]:
-    """Where the tokens lie. Not what they are: this output is pasted into bug reports."""
+    """Show where the tokens are stored, but not the tokens: people paste this output into bug
+    reports."""
     folder = data / "secrets"
     return [
         Finding(area="token", ok=None, seen=f"{path.name}: cat {path}")

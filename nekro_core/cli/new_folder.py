@@ -1,4 +1,4 @@
-"""Writes a new plugin or adapter from templates: a folder that works, to begin from."""
+"""Writes the folder of a new plugin or adapter from templates."""
 
 import keyword
 import re
@@ -14,7 +14,7 @@ _LOWER = re.compile(r"[a-z][a-z0-9_]{0,31}\Z", re.ASCII)
 
 
 class NewRefused(NekroError):
-    """Nothing was written; says why and what to give instead."""
+    """Nothing was written. The text says why and what to give instead."""
 
 
 def is_name(text: str) -> bool:

@@ -1,6 +1,6 @@
 """``nekro outbox``: lists messages that were not sent, or whose delivery is unknown.
 
-Through the running bot where one runs, else in the database, which is then nobody's.
+It asks the running bot. If none runs, it opens the database itself.
 """
 
 import argparse
@@ -25,11 +25,11 @@ _LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState
 
 
 class _Refused(NekroError):
-    """It cannot be done; says why."""
+    """The action cannot be done. The text says why."""
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Carry one action out; returns an exit status. Raises `SettingsError`."""
+    """Run one action and return an exit status. Raises `SettingsError`."""
     settings = Settings.load()
     try:
         place = find_running_instance(settings.nekro_data_dir)
@@ -129,5 +129,5 @@ def _table(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """What people, the model or a platform wrote, without what would steer the terminal."""
+    """Replace characters that would control the terminal in a text of others, and shorten it."""
     return "".join(c if c.isprintable() else " " for c in text[:_SHOWN])

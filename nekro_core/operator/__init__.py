@@ -1,1 +1,1 @@
-"""What an operator may see and do."""
+"""Says what an operator may see and do."""

@@ -1,8 +1,8 @@
-"""What an operator's page is given: what it may show, and what it may do.
+"""Defines what an operator's page may show and do.
 
-An adapter that shows a page to the operator asks for an `OperatorHost` beside its `Host`; see
-`nekro_core.api.adapter.OperatorPageFactory`. Each part is an interface of its own: a page that
-needs new data or a new action gets one more.
+An adapter with such a page gets an `OperatorHost` beside its `Host`; see
+`nekro_core.api.adapter.OperatorPageFactory`. Each part is a separate interface. If a page needs new
+data or a new action, add another one.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -34,7 +34,7 @@ class ToolService(Protocol):
     async def call(
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolAnswer:
-        """Carry out a call. Cancelled, it ends what runs.
+        """Call a tool. Cancelling this ends the running call.
 
         Args:
             chat_key: The chat; None for a tool that needs none.
@@ -47,7 +47,7 @@ class ToolService(Protocol):
 
 
 class OutboxActions(Protocol):
-    """What an operator sees of the messages that go out, and may do about them
+    """Shows outgoing messages to the operator, and resends or drops them
     (`nekro_core.delivery.outbound.admin.OutboxAdmin`)."""
 
     async def listed(
@@ -283,8 +283,8 @@ class OperatorHost:
         sessions: The turns that run now.
         chats: The chats that are known.
         media: Media of the chats.
-        pages: What plugins answer, to be mounted at ``/plugins`` behind a login: it asks nobody for
-            one.
+        pages: The plugins' pages, to be mounted at ``/plugins`` behind a login: they do not check
+            one themselves.
         webhooks: Their webhooks, to be mounted at ``/api/webhook`` before any login: each has its
             own secret.
     """

@@ -1,4 +1,4 @@
-"""Tests for plugins: fixtures for pytest, with which a test reads as a conversation.
+"""Provides pytest fixtures for plugin tests, in which a test reads like a conversation.
 
 A plugin's ``pytest.ini`` (written by `nekro plugin new`) switches them on::
 
@@ -12,8 +12,8 @@ and a test says what a person writes and what the model answers with::
         said = await chat.ask("roll two", code="shake(count=2)")
         assert len(said) == 1
 
-Code runs in a real box, tools and deliveries go their real way; the model is a script, the platform
-and the clock are the test's. No network is needed.
+Code runs in a real box, and tools and deliveries run as in a real bot. Only the model, the platform
+and the clock are simulated. No network is needed.
 """
 
 from nekro_core.testing.bot import Bot, Chat, PluginNotLoaded

@@ -1,7 +1,7 @@
-"""The contract suite for adapters: what every adapter promises, as tests.
+"""Tests what every adapter promises: the contract suite for adapters.
 
 A test module of an adapter subclasses `AdapterContract` under a name that begins with ``Test``, and
-gives it a fixture ``harness``: the adapter at work, and the other side of its protocol::
+gives it a fixture ``harness``: the running adapter, and a server that plays the platform::
 
     class TestSlack(AdapterContract):
         @pytest.fixture

@@ -1,4 +1,5 @@
-"""A whole bot for the test of one plugin: real but for the platform, the model and the time."""
+"""Runs a whole bot to test one plugin. Only the platform, the model and the clock are
+simulated."""
 
 import itertools
 import sys
@@ -38,13 +39,13 @@ from nekro_core.tools.outcome import (
 )
 
 _LONGEST_S = 60.0
-"""Of one turn, on a machine that is busy with other things."""
+"""Time limit for one turn, in seconds, on a busy machine."""
 _BEGIN_S = 30.0
-"""Until a turn begins: longer, and a hook has kept the message from the bot."""
+"""Time limit until a turn begins, in seconds. After it, a hook has taken the message."""
 _LOOK_S = 0.05
-"""How soon a timer notices that the clock was set."""
+"""Seconds within which a timer notices that the clock was set."""
 _QUIET_S = 0.5
-"""A bot that has begun nothing by then does not answer."""
+"""Seconds of silence after which the bot counts as not answering."""
 
 
 class PluginNotLoaded(NekroError, AssertionError):
@@ -136,8 +137,8 @@ class Bot:
     def foresee(
         self, *, code: str | Sequence[str] = (), reply: str | Sequence[ScriptedReply] = ()
     ) -> None:
-        """What the model answers to its next requests, as for `Chat.ask`: where it is not a person
-        that wakes it, but a timer, a task or a webhook.
+        """Set what the model answers to its next requests, as `Chat.ask` does. Use this if a timer,
+        a task or a webhook wakes it.
 
         Args:
             code: Python that the model writes, one text for each reply, before ``reply``.
@@ -223,7 +224,7 @@ class Bot:
 
 
 def _refuse_without_packages(plugin: Path, item: str, packages: PackageFolder) -> None:
-    """A test fetches nothing; it says what is missing."""
+    """Raise if a package is missing: a test downloads nothing."""
     try:
         needs = plugin_requirements(plugin, item)
     except InvalidRequirements as error:

@@ -8,8 +8,8 @@ BEGINNING = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """The time that a bot under test goes by: it begins at `BEGINNING`, runs on by itself, and
-    jumps when it is told to. Whoever waits with `anyio.sleep` waits on the real one.
+    """The clock of a bot under test. It begins at `BEGINNING`, runs in real time, and a test can
+    set it forward. `anyio.sleep` still waits in real time.
 
     Args:
         now: The time at which it begins. One without a zone is in the machine's.

@@ -1,4 +1,4 @@
-"""The fixtures, and what pytest must be told for a folder that is a plugin."""
+"""Defines the fixtures, and configures pytest for a folder that is a plugin."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,8 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the event loop. As a plugin of its own: of two fixtures with one name the one counts
-    that came later, and anyio's comes after ours.
+    """Choose the event loop. This registers a separate plugin: of two fixtures with one name pytest
+    uses the one registered later, and anyio's is registered after ours.
 
     Args:
         config: pytest's configuration, whose plugin manager gets the choice of the loop.
@@ -33,7 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A plugin's folder is no package of tests: pytest would import it, away from any bot.
+    """Collect a plugin's folder as a plain folder. As a package, pytest would import it without a
+    bot.
 
     Args:
         path: The folder that pytest is about to collect.

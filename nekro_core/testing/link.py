@@ -1,4 +1,5 @@
-"""A plugin where its author keeps it, seen by a bot among its own."""
+"""Links a plugin into a bot's data folder, so that the bot loads it from where its author edits
+it."""
 
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from nekro_core.system.errors import NekroError
 
 
 class NoPlugin(NekroError, LookupError):
-    """There is no plugin at a path; says what would be one."""
+    """There is no plugin at a path. The text says what is expected."""
 
 
 def link_plugin(plugin: Path, data_dir: Path) -> str:

@@ -1,4 +1,4 @@
-"""A bot that only remembers, for tests of an adapter: the `Host` protocol in memory."""
+"""Implements the `Host` protocol in memory, for tests of an adapter."""
 
 import base64
 import hashlib

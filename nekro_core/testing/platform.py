@@ -1,4 +1,4 @@
-"""A chat platform in memory, which takes everything and keeps it to look at."""
+"""Simulates a chat platform in memory. It accepts every message and keeps it for the test."""
 
 import itertools
 from collections.abc import Callable
@@ -63,8 +63,8 @@ class Sent:
 
 
 class TestPlatform:
-    """An `Adapter`. Once ``answer`` is set, the platform gives it to every send, and nobody sees
-    anything: a refusal, an account that is offline, no answer at all."""
+    """An `Adapter`. If ``answer`` is set, every send returns it and no message appears: a refusal,
+    an offline account, or an unknown outcome."""
 
     __test__ = False  # a class of pytest's own by its name alone
 

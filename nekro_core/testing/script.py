@@ -1,4 +1,4 @@
-"""What the model of a test says, and what it was shown."""
+"""Scripts the model's replies in a test, and records its requests."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 
 
 class Script:
-    """Replies in turn. A request that has none is refused, and kept in ``unforeseen``."""
+    """Gives replies in order. A request without a reply is refused, and kept in ``unforeseen``."""
 
     def __init__(self) -> None:
         self.model = ScriptedModel(self._next)

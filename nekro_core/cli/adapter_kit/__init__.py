@@ -1,1 +1,1 @@
-"""``nekro adapter``: list adapters, write a new one, check one."""
+"""Implements ``nekro adapter``: lists adapters, writes a new one, checks one."""

@@ -1,4 +1,4 @@
-"""What ``nekro adapter ACTION`` does. Each action gives an exit status."""
+"""Implements ``nekro adapter ACTION``. Each action returns an exit status."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ FILES: Mapping[str, str] = MappingProxyType(
         "pytest.ini": "pytest.ini.txt",
     }
 )
-"""What ``nekro adapter new`` writes, and the template that it is made from."""
+"""The files that ``nekro adapter new`` writes, each with its template."""
 
 
 async def _list(_: argparse.Namespace) -> int:
@@ -113,4 +113,4 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "list": _list,
     "new": _new,
 }
-"""By the word on the command line; each may raise `SettingsError`."""
+"""The actions by their names on the command line. Each may raise `SettingsError`."""

@@ -1,4 +1,4 @@
-"""The tools of the bot that runs, over its HTTP API (docs/http-api.md)."""
+"""Lists and calls the running bot's tools over its HTTP API (docs/http-api.md)."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,11 +18,11 @@ Json = dict[str, Any]
 
 
 class BotUnavailable(NekroError):
-    """The bot did not do what was asked; says why."""
+    """The bot did not answer or refused. The text says why."""
 
 
 class BotTools:
-    """Lists and calls. A bot that was restarted meanwhile is found again."""
+    """Lists and calls tools. A bot that was restarted meanwhile is found again."""
 
     def __init__(
         self, data_dir: Path, place: InstanceInfo, client: httpx.AsyncClient, chat: str
@@ -35,21 +35,21 @@ class BotTools:
     @classmethod
     @asynccontextmanager
     async def at(cls, data_dir: Path, place: InstanceInfo, *, chat: str) -> AsyncIterator[Self]:
-        """Talk to the bot at ``place``. ``chat`` is the key of the chat whose tools they are; empty
-        for those that need none."""
+        """Connect to the bot at ``place``. ``chat`` is the key of the chat whose tools are used;
+        empty for the tools that need no chat."""
         timeout = httpx.Timeout(None, connect=_CONNECT_S)  # a tool's own limit is the bot's matter
         async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:
             yield cls(data_dir, place, client, chat)
 
     async def list(self) -> list[Json]:
-        """Every tool: ``name``, ``description``, ``inputSchema``. Raises `BotUnavailable`."""
+        """List every tool: ``name``, ``description``, ``inputSchema``. Raises `BotUnavailable`."""
         answer = await self._ask("GET", "tools", timeout=_LIST_S)
         tools: list[Json] = answer["tools"]
         return tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Json:
-        """``content`` and ``isError`` of a call; cancelled, it ends the call. Raises
-        `BotUnavailable` where it is not known what became of it."""
+        """Call a tool and return ``content`` and ``isError``. Cancelling this ends the call. Raises
+        `BotUnavailable` if the bot refuses or its answer is lost."""
         return await self._ask("POST", f"tools/{quote(name, safe='')}", json=dict(arguments))
 
     async def _ask(self, method: str, path: str, **more: Any) -> Json:
@@ -57,7 +57,7 @@ class BotTools:
             try:
                 response = await self._send(method, path, **more)
             except httpx.ConnectError:
-                # Nothing was sent: another bot may have taken the first one's place.
+                # Nothing was sent. The bot may have been restarted at another address.
                 if not self._find_again():
                     raise
                 response = await self._send(method, path, **more)

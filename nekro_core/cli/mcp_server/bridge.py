@@ -1,4 +1,4 @@
-"""The bot's tools as an MCP server."""
+"""Offers the bot's tools as an MCP server."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ _INSTRUCTIONS = (
 
 
 def make_server(tools: BotTools) -> Server[Any]:
-    """A server that answers from ``tools``. What goes wrong with a call is a result that says so,
-    for the agent to read; only a list that cannot be had is an error of the protocol."""
+    """Make a server that answers from ``tools``. A call that fails gives a result with the error,
+    for the agent to read. Only a failure to list the tools is an error of the protocol."""
 
     async def list_tools(
         _ctx: Any, _params: types.PaginatedRequestParams | None

@@ -1,4 +1,4 @@
-"""``nekro mcp``: from its arguments to a server that runs until it is ended."""
+"""Implements ``nekro mcp``: runs the MCP server until a signal ends it."""
 
 import signal
 import sys
@@ -65,7 +65,7 @@ async def _serve(
 
 
 async def _end_at_signals(scope: anyio.CancelScope, servers: list[uvicorn.Server]) -> None:
-    """End in order at the first signal: a bot that was started for this is not left behind."""
+    """End in order at the first signal, so that a bot that was started for this ends too."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             if servers and not servers[0].should_exit:

@@ -1,4 +1,4 @@
-"""How other agents reach the server: as a child process, or over HTTP on loopback."""
+"""Serves MCP clients: over stdin and stdout as a child process, or over HTTP on loopback."""
 
 import hmac
 import os
@@ -20,15 +20,15 @@ from nekro_core.app.http_limits import LimitedHttpProtocol
 
 PATH = "/mcp"
 MAX_BODY = 64 * 1024 * 1024
-"""Of one message: a file of 32 MiB as base64 takes 43 MB."""
+"""Largest message. A file of 32 MiB takes 43 MB in base64."""
 _READ_BYTES = 65_536
 _GRACEFUL_S = 1
 
 
 async def serve_stdio(server: Server[Any], descriptor: int = 0) -> None:
-    """Serve one client over stdin and stdout until it closes its end. While it runs, what anything
-    prints goes to stderr."""
-    # The package reads in a thread, which would hold up the end of the process until a line came.
+    """Serve one client over stdin and stdout until it closes its end. Meanwhile all other output
+    goes to stderr."""
+    # The package reads in a thread, which would delay the end of the process until a line arrives.
     lines = cast("anyio.AsyncFile[str]", _lines(descriptor))
     async with stdio_server(stdin=lines) as (read_stream, write_stream):
         await server.run(read_stream, write_stream, server.create_initialization_options())
@@ -40,9 +40,9 @@ async def serve_http(
     token: str,
     watch: Callable[[uvicorn.Server], None],
 ) -> None:
-    """Serve many clients at `PATH` until uvicorn's server, which ``watch`` is given, is told to
-    exit. ``listener`` is bound to loopback. Each request must carry the token, name us as we are
-    bound (DNS rebinding brings another name) and come from no other site's page."""
+    """Serve many clients at `PATH` until uvicorn's server is told to exit; ``watch`` gets this
+    server. ``listener`` is bound to loopback. Each request needs the token and a ``Host`` header
+    with our address (DNS rebinding sends another name), and must not come from another site."""
     port = listener.getsockname()[1]
     names = [f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")]
     app = server.streamable_http_app(
@@ -68,19 +68,19 @@ async def serve_http(
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none: they are the command's."""
+        """Install no handlers: the command handles signals."""
         yield
 
 
 class _TokenRequired:
-    """Lets requests through that carry the token."""
+    """Passes on only requests with the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._expected = f"bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let through, or answer."""
+        """Pass a request on, or refuse it."""
         if scope["type"] == "websocket":
             await receive()  # the request to connect, which must be read before it is refused
             await send({"type": "websocket.close", "code": 1008})
@@ -99,7 +99,7 @@ class _TokenRequired:
 
 
 async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """Each line as it comes; one that is longer than `MAX_BODY` ends the reading."""
+    """Yield each line when it arrives. A line longer than `MAX_BODY` ends the reading."""
     pieces: list[bytes] = []
     length = 0
     while True:

@@ -1,1 +1,1 @@
-"""For those who write plugins and those who install them: the commands ``nekro plugin ...``."""
+"""Implements ``nekro plugin ...``, for authors of plugins and for operators who install them."""

@@ -1,4 +1,4 @@
-"""``nekro plugin check``: a plugin loaded for a look, and what there is to see of it."""
+"""Implements ``nekro plugin check``: loads a plugin and reports what a model sees of it."""
 
 import json
 import tempfile
@@ -33,14 +33,15 @@ from nekro_core.tools.tool import Visibility
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """``name`` says by which vocabulary is counted, or that it is estimated."""
+    """Counts tokens. ``name`` is the vocabulary, or says that the count is estimated."""
 
     name: str
     count: Callable[[str], int]
 
 
 def token_counter() -> TokenCounter:
-    """The vocabulary of today's large models where `bpe-openai` is installed, else an estimate."""
+    """Return a counter with the vocabulary of today's large models if `bpe-openai` is installed,
+    else one that estimates."""
     if find_spec("bpe_openai") is None:
         return TokenCounter("estimated", estimate_tokens)
     with warnings.catch_warnings():
@@ -55,9 +56,9 @@ _NOWHERE = ChatKey.parse("test-private_check")
 
 
 async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = None) -> int:
-    """Load a plugin in a bot of its own with nothing in it, and print what there is to know.
+    """Load a plugin in a new, empty bot, and print a report.
 
-    Gives 0, or 1 where the plugin or one of its tools cannot be used. Raises `NoPlugin`.
+    Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin`.
     """
     counter = token_counter()
     logger.disable("nekro_core")  # what it would say is printed below, once

@@ -1,4 +1,4 @@
-"""What ``nekro plugin ACTION`` does. Each action gives an exit status."""
+"""Implements ``nekro plugin ACTION``. Each action returns an exit status."""
 
 import argparse
 import sys
@@ -123,7 +123,7 @@ def _installer(options: argparse.Namespace) -> Installer:
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:
-    """Do one thing to the plugins in a thread: it waits for pip, git and a person."""
+    """Run one change of the plugins in a thread, because it waits for pip, git and a person."""
     try:
         item = await anyio.to_thread.run_sync(change)
     except (
@@ -166,4 +166,4 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "run": _run,
     "update": _update,
 }
-"""By the word on the command line; each may raise `SettingsError`."""
+"""The actions by their names on the command line. Each may raise `SettingsError`."""

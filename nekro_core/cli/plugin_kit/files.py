@@ -1,4 +1,4 @@
-"""A plugin's files: copied without what is no part of it, bounded, and told apart by digests."""
+"""Copies a plugin's files within limits, and compares them by digests."""
 
 import hashlib
 import shutil
@@ -10,7 +10,7 @@ from nekro_core.system.errors import NekroError
 
 MOST_FILES = 5_000
 MOST_BYTES = 200_000_000
-"""A plugin with its pictures and fonts; one that brings a model should fetch it."""
+"""Largest plugin. It leaves room for pictures and fonts; a plugin should download its models."""
 _NO_PART = frozenset(
     {".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".pytest_cache", ".mypy_cache",
      ".ruff_cache", ".hypothesis", ".idea", ".vscode"}
@@ -18,12 +18,12 @@ _NO_PART = frozenset(
 
 
 class FilesRefused(NekroError):
-    """Files that will not be taken; names the one and says why."""
+    """The files cannot be used. The text names one and says why."""
 
 
 def copy_files(source: Path, target: Path) -> None:
-    """Copy a folder, regular files alone. Raises `FilesRefused` for links, for what is no file, and
-    beyond the limits."""
+    """Copy a folder's regular files. Raises `FilesRefused` for links, for special files, and above
+    the limits."""
     count = size = 0
     for path in walk(source):
         mode = path.lstat()
@@ -43,7 +43,8 @@ def digests(plugin: Path) -> dict[str, str]:
 
 
 def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What is different, a line a file: ``changed x.py``, ``new x.py``, ``gone x.py``."""
+    """Return the differences, one line for each file: ``changed x.py``, ``new x.py``,
+    ``gone x.py``."""
     lines = []
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):

@@ -1,4 +1,4 @@
-"""A clone of one commit, in which nothing of the repository runs, and whose size is watched."""
+"""Clones one commit of a repository. Runs no code of it, and limits its size."""
 
 import contextlib
 import os
@@ -16,11 +16,12 @@ from nekro_core.system.errors import NekroError
 
 GIT_S = 300.0
 _LOOK_S = 0.05
-"""How often it is looked at what a clone takes: between two looks a fast disk takes some 50 MB."""
+"""Seconds between two checks of a clone's size. A fast disk writes about 50 MB between them."""
 _SAID_BYTES = 4_000_000
-"""Of what git says: the list of a plugin's files, or the server's words."""
+"""Most bytes of git's output: the list of a plugin's files, or the server's messages."""
 _MEMORY_BYTES = 2 * 1024**3
-"""A few bytes of a pack may stand for gigabytes, which git would hold in memory."""
+"""Memory limit for git. A few bytes of a pack may expand to gigabytes, which git would hold in
+memory."""
 _SAFE = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c",
     "protocol.ext.allow=never", "-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false",
@@ -28,21 +29,21 @@ _SAFE = (
 
 
 class GitFailed(NekroError):
-    """Nothing could be had from there; says why."""
+    """The repository cannot be cloned. The text says why."""
 
 
 def clone(address: str, ref: str, target: Path, *, most_bytes: int = MOST_BYTES) -> str:
-    """Clone the newest commit of a branch or tag, or of what the repository names, and give its id.
+    """Clone the newest commit of a branch or tag, or of the default branch, and return its id.
 
-    What comes over the wire is counted while it comes, and what it unpacks to before it does: each
-    is at most ``most_bytes``. Blocks for at most some times `GIT_S`. Raises `GitFailed`.
+    The download is measured while it runs, and the size of the files before they are checked out.
+    Each is at most ``most_bytes``. Blocks for at most a few times `GIT_S`. Raises `GitFailed`.
     """
     branch = ("--branch", ref) if ref else ()
     within = ["git", *_SAFE, "-C", str(target)]
     how = ("--quiet", "--depth", "1", "--no-tags", "--no-checkout", *branch, "--")
     _git(["git", *_SAFE, "clone", *how, address, str(target)], target, most_bytes)
-    # A tree may name one folder a thousand times, and that one another: a list has an end, what
-    # git would make of the tree in memory has none.
+    # A tree may name a folder a thousand times, and that folder another one. The size of the list
+    # is limited; the memory that git would need to check out such a tree is not.
     listed = _git([*within, "ls-tree", "-r", "-l", "-z", "HEAD"], target, most_bytes)
     sizes = [entry.split()[3] for entry in listed.split("\0") if entry]
     if len(sizes) > MOST_FILES or sum(int(each) for each in sizes if each != "-") > most_bytes:
@@ -84,7 +85,7 @@ def _watch(
 ) -> None:
     until = time.monotonic() + GIT_S
     while time.monotonic() < until:
-        # Not reaped before what it started is ended with it: its number stays its own.
+        # The child is not reaped before its process group is killed, so its id is not reused.
         ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if not _fits(target, most_bytes):
             raise _too_much(most_bytes)
@@ -97,7 +98,7 @@ def _watch(
 
 
 def _fits(folder: Path, most_bytes: int) -> bool:
-    """Whether a folder is within its bounds: twice the files, since git has its own."""
+    """Whether a folder is within the limits: twice the number of files, since git adds its own."""
     count = size = 0
     waiting = [str(folder)]
     while waiting:
@@ -117,7 +118,7 @@ def _fits(folder: Path, most_bytes: int) -> bool:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End git and what it started: it has helpers for each way to a server."""
+    """Kill git and the helper processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -1,7 +1,7 @@
-"""What a plugin's code will be able to do, read from its text. Nothing of it runs.
+"""Finds what a plugin's code can do by reading its source. Nothing of it runs.
 
-A plugin is trusted code: this tells an operator what to expect of it, and is no wall. Code that
-hides what it does is not found out by reading names.
+A plugin is trusted code. The result tells an operator what to expect; it is not a protection. Code
+that hides what it does is not found by reading names.
 """
 
 import ast
@@ -61,7 +61,7 @@ _WRITES = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectedAbility:
-    """One thing that the code says it does. ``where`` is ``file:line``, the first place of it."""
+    """One thing that the code does. ``where`` is the ``file:line`` of its first use."""
 
     text: str
     where: str
@@ -69,7 +69,7 @@ class DetectedAbility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInspection:
-    """A plugin as its files tell it. What cannot be told without running it is empty."""
+    """What a plugin's files say about it. Fields that need the code to run are empty."""
 
     key: str = ""
     name: str = ""
@@ -82,7 +82,7 @@ class PluginInspection:
 
 
 def inspect_plugin(plugin: Path) -> PluginInspection:
-    """Read a plugin's file or folder. What is no Python is named in ``unreadable``."""
+    """Read a plugin's file or folder. Python files that cannot be parsed are in ``unreadable``."""
     manifest = _manifest(plugin)
     found = _Reader()
     unreadable: list[str] = []

@@ -1,7 +1,7 @@
-"""``nekro plugin install``, ``update`` and ``remove``: a plugin's files come and go as a whole.
+"""Implements ``nekro plugin install``, ``update`` and ``remove``. Files change all or not at all.
 
-A bot that runs is told by the operator's file of choices: a plugin is off while its files change,
-so its own code has ended before it is replaced.
+A running bot reads the operator's file of plugin switches. A plugin is switched off while its files
+change, so that its code has ended before they are replaced.
 """
 
 import shutil
@@ -37,13 +37,13 @@ _LEFT_S = 86_400.0
 
 
 class InstallRefused(NekroError):
-    """Nothing was changed; says why and what to do."""
+    """Nothing was changed. The text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
-    """Works on one data folder. ``ask`` puts a question to the operator, ``say`` tells them a line.
-    Everything blocks."""
+    """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
+    a line. All methods block."""
 
     data_dir: Path
     shelf: PackageFolder
@@ -51,7 +51,7 @@ class Installer:
     say: Callable[[str], None]
 
     def install(self, source: PluginSource) -> str:
-        """Install a plugin; gives its item, or an empty text where the operator said no.
+        """Install a plugin. Return its item, or an empty text if the operator said no.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`; nothing has changed then.
@@ -84,9 +84,9 @@ class Installer:
         return item
 
     def update(self, name: str, *, force: bool = False) -> str:
-        """Install a plugin again from where it came. Gives its item where something changed.
+        """Install a plugin again from its source. Return its item if something changed.
 
-        Without ``force`` a file that was changed here is not overwritten. Raises as `install`.
+        Without ``force``, files that were changed here are not overwritten. Raises as `install`.
         """
         self._finish()
         item, record = self._find(name)
@@ -124,8 +124,8 @@ class Installer:
         return item
 
     def remove(self, name: str, *, data: bool = False) -> str:
-        """Remove a plugin's files; with ``data`` its folder and configuration too. Gives its item,
-        or an empty text where the operator said no. Raises `InstallRefused`."""
+        """Remove a plugin's files; with ``data`` its folder and configuration too. Return its item,
+        or an empty text if the operator said no. Raises `InstallRefused`."""
         self._finish()
         item, place, key = self._lying(name)
         own = self._own(key) if data and key else None
@@ -150,13 +150,13 @@ class Installer:
     def _own(self, key: str) -> Path:
         folders = self.data_dir / "plugin_data"
         own = folders / key
-        # A key stands in a stranger's file, and nobody has loaded that.
+        # The key comes from a stranger's file and has not been checked by loading the plugin.
         if own.parent != folders or key == "..":
             raise InstallRefused(f"{key!r} is no name of a folder: its data, if any, is left alone")
         return own
 
     def _say(self, text: str) -> None:
-        """Names of files and plugins are strangers' words."""
+        """Print a line without control characters: it may contain names that strangers chose."""
         self.say(printable(text))
 
     @property
@@ -169,7 +169,7 @@ class Installer:
 
     @contextmanager
     def _staging(self) -> Iterator[Path]:
-        """A folder on the same disk, so that what is ready is moved at once."""
+        """Make a temporary folder on the same disk, so that finished files can be renamed."""
         self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         for left in self.data_dir.glob(f"{_STAGING}*"):  # by a command that was killed
             if time.time() - left.stat().st_mtime > _LEFT_S:
@@ -184,7 +184,8 @@ class Installer:
         return None
 
     def _adopt(self, source: PluginSource, place: Path) -> str:
-        """What an operator put there by hand: its packages are got, its files recorded."""
+        """Install a plugin that the operator put there by hand: get its packages, record its
+        files."""
         item = f"local/{place.stem if place.is_file() else place.name}"
         looked = inspect_plugin(place)
         needs = plugin_requirements(place, item)
@@ -247,7 +248,7 @@ class Installer:
         return source == "local" and not self._taken(self._plugins / name)
 
     def _finish(self) -> None:
-        """Put right what a command left that was killed."""
+        """Finish or undo the change of a command that was killed."""
         if self.data_dir.is_dir():
             recover_interrupted(self.data_dir)
 
@@ -262,7 +263,7 @@ class Installer:
         *,
         loses: Path | None = None,
     ) -> Iterator[None]:
-        """Within it the plugin's files may be moved: a note on disk says what is done."""
+        """Write a note on disk about the change while the plugin's files are moved."""
         plan = PluginMove(
             item=item,
             key=key,
@@ -280,7 +281,7 @@ class Installer:
             raise InstallRefused(str(error)) from None
 
     def _move(self, ready: Path, place: Path, aside: Path) -> None:
-        """Put files in their place. The old ones are aside until the new are there."""
+        """Move files to their place. The old ones are kept aside until the new ones are there."""
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.exists():
             place.rename(aside)
@@ -300,7 +301,7 @@ class Installer:
         raise InstallRefused(f"{name!r} was not installed by this command; there are {known}")
 
     def _lying(self, name: str) -> tuple[str, Path, str]:
-        """What lies among the bot's plugins, installed or put there by hand."""
+        """Find a plugin in the bot's folder, installed or put there by hand."""
         listed = {each.item: each.key for each in read_list(self.data_dir)}
         for path in sorted(self._plugins.iterdir()) if self._plugins.is_dir() else ():
             stem = path.stem if path.suffix == ".py" else path.name
@@ -314,14 +315,15 @@ class Installer:
         raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
 
     def _follow(self, item: str, key: str) -> None:
-        """Have a bot that runs look into the folder."""
+        """Make a running bot read the folder again."""
         PluginSwitches(self.data_dir).choose(
             item, key, wanted=PluginSwitches(self.data_dir).wanted(item)
         )
 
 
 def _aside(staging: Path) -> Path:
-    """Where what was there before lies until the new files are there; deleted with the folder."""
+    """Return the place for the old files until the new ones are there. It is deleted with the
+    staging folder."""
     return staging / "replaced"
 
 

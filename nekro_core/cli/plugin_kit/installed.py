@@ -1,4 +1,5 @@
-"""What was installed from where, with the digest of each file: one file under the data folder."""
+"""Records the source of each installed plugin and its files' digests, in one file of the data
+folder."""
 
 import time
 from collections.abc import Mapping
@@ -55,7 +56,8 @@ class InstallRecords:
         write_whole(self._path, msgspec.json.format(msgspec.json.encode(kept)))
 
     def changed_since(self, item: str) -> list[str]:
-        """What is different from what was installed, a line a file; nothing for what was not."""
+        """Return the files that differ from the installed ones, one line each; nothing for a plugin
+        that was not installed."""
         record = self.all().get(item)
         if record is None:
             return []
@@ -84,7 +86,7 @@ def install_record(
 
 
 def recover_interrupted(data_dir: Path) -> None:
-    """Put right what a killed command left, and remember what came of it. Raises `OSError`."""
+    """Finish or undo the change of a killed command, and record the result. Raises `OSError`."""
     plan = recover_interrupted_move(data_dir)
     if plan is None:
         return

@@ -1,4 +1,4 @@
-"""What an author will wish to have known, found in the text of a plugin and in its tools."""
+"""Finds common mistakes in a plugin's source and in its tools."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _BLOCKING_MODULES = frozenset({"requests"})
 
 
 def blocking_calls(plugin: Path) -> Iterator[PluginProblem]:
-    """Calls that hold every chat up, because they stand in an ``async def`` and wait."""
+    """Find blocking calls in an ``async def``, which block every chat."""
     for path in python_files(plugin):
         try:
             tree = ast.parse(path.read_bytes())
@@ -57,8 +57,8 @@ def _calls_of(function: ast.AsyncFunctionDef) -> Iterator[ast.Call]:
 def tool_advice(
     tools: Sequence[Tool], costs: Sequence[int], *, can_teach: bool = True
 ) -> Iterator[PluginProblem]:
-    """What makes a tool hard to use or dear. ``costs`` are its tokens in a prompt; a plugin that
-    was written for another host has no place for examples, and cannot teach."""
+    """Find what makes a tool hard to use or expensive. ``costs`` are the tools' tokens in a prompt.
+    ``can_teach`` is false for a plugin of another bot, which has no place for examples."""
     for tool, cost in zip(tools, costs, strict=True):
         taught = {example.language for example in tool.examples}
         missing = [language for language in LANGUAGES if language not in taught]

@@ -1,4 +1,4 @@
-"""``nekro plugin new``: a plugin that works, with a test, to begin from."""
+"""Implements ``nekro plugin new``: writes a working plugin with a test."""
 
 import getpass
 import re
@@ -16,11 +16,11 @@ FILES: Mapping[str, str] = MappingProxyType(
         "pytest.ini": "pytest.ini.txt",
     }
 )
-"""What is written, and the template that it is made from."""
+"""The files that are written, each with its template."""
 
 
 def write_new(folder: Path, name: str, author: str = "") -> list[Path]:
-    """Write a plugin into ``folder/name``; gives the files. Raises `NewRefused`."""
+    """Write a plugin into ``folder/name`` and return its files. Raises `NewRefused`."""
     author = author or _me()
     require_name("name", name)
     require_name("author", author)
@@ -29,7 +29,7 @@ def write_new(folder: Path, name: str, author: str = "") -> list[Path]:
 
 
 def _me() -> str:
-    """Who works here, as far as that can stand in a plugin's key."""
+    """Return the user's name in a form that a plugin's key allows."""
     try:
         name = re.sub(r"[^A-Za-z0-9_]", "_", getpass.getuser())
     except (OSError, KeyError):  # a container's user may have no name

@@ -1,4 +1,4 @@
-"""Packages for a bot of the author's own: what a plugin needs and this environment has not."""
+"""Installs the packages that a plugin needs, for the bot of `nekro plugin check` or `run`."""
 
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,8 @@ from nekro_core.testing.link import link_plugin
 async def fetch_packages(
     plugin: Path, data_dir: Path, settings: PluginSettings, out: TextIO
 ) -> None:
-    """Get them for the bot of a data folder, and say which. Raises `NoPlugin`,
-    `InvalidRequirements` and `PackagesRefused`."""
+    """Install a plugin's missing packages for the bot of a data folder, and print their names.
+    Raises `NoPlugin`, `InvalidRequirements` and `PackagesRefused`."""
     item = link_plugin(plugin, data_dir)
     needs, shelf = plugin_requirements(plugin, item), settings.shelf(data_dir)
     if any(not shelf.has(need.requirement) for need in needs):

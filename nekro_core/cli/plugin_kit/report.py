@@ -15,8 +15,8 @@ RIGHTS = (
 
 
 def printable(text: str) -> str:
-    """A line that holds what strangers wrote, without what a terminal obeys or what turns the
-    direction of reading: a plugin's name must not wipe out the lines that tell what it does."""
+    """Escape control characters and those that change the direction of text. Otherwise a plugin's
+    name could erase the lines that say what the plugin does."""
     return "".join(
         f"\\x{ord(each):02x}" if unicodedata.category(each)[0] == "C" else each for each in text
     )

@@ -1,4 +1,5 @@
-"""``nekro plugin run``: a bot with one plugin, which follows its files while its author edits."""
+"""Implements ``nekro plugin run``: a bot with one plugin, which is reloaded when its files
+change."""
 
 import os
 import re
@@ -22,11 +23,11 @@ _LOOK_S = 0.2
 
 
 async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: TextIO) -> int:
-    """Talk to a bot that has a plugin, in the terminal and on its page, and tell what becomes of
-    each saved file. Gives an exit status. Raises `NoPlugin`, `InvalidRequirements` and
-    `PackagesRefused`.
+    """Run a bot with one plugin, talk to it in the terminal, and report each reload. Return an exit
+    status. Raises `NoPlugin`, `InvalidRequirements` and `PackagesRefused`.
 
-    It has data of its own and the model of this folder's settings; it connects to no platform.
+    The bot has a separate data folder and uses the model in this folder's settings. It connects to
+    no platform.
     """
     own, item = _lay_out(settings.nekro_data_dir.absolute(), plugin)
     await fetch_packages(plugin, own, settings.nekro_plugin, out)

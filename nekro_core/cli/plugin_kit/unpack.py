@@ -1,4 +1,4 @@
-"""A zip, unpacked so that nothing of it lands anywhere but in the folder."""
+"""Unpacks a zip so that nothing is written outside the target folder."""
 
 import re
 import stat
@@ -9,8 +9,8 @@ from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES, FilesRefused
 
 _PIECE = 1 << 20
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Ways of packing that Python opens piece by piece. The others it opens as far as what it has read
-goes: some hundred bytes of them become gigabytes in memory, before any of it is counted."""
+"""Compression methods that Python can unpack in pieces of limited size. With the others, a few
+hundred bytes can become gigabytes in memory before they are counted."""
 _UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"|?*]')
 """What some system gives a meaning, or cannot have in a name."""
 
@@ -18,9 +18,9 @@ _UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"|?*]')
 def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None:
     """Unpack into a new folder. What is inside a single folder of the archive comes out of it.
 
-    Everything is looked at before anything is written. Raises `FilesRefused` for a name that leads
-    out of the folder, links, two files of one name, ciphers, ways of packing whose unpacking cannot
-    be bounded, and beyond the limits of size.
+    All entries are checked before anything is written. Raises `FilesRefused` for a name that leads
+    out of the folder, links, two files with one name, encryption, compression methods whose output
+    cannot be limited, and above the size limits.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -32,7 +32,7 @@ def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None
                 place = target.joinpath(*places[entry.filename].parts[root:])
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with opened.open(entry) as inner, place.open("xb") as file:
-                    # The size in the table is the archive's word; what comes out is counted.
+                    # The archive may state a wrong size, so the output is counted.
                     while piece := inner.read(min(_PIECE, left + 1)):
                         left -= len(piece)
                         if left < 0:

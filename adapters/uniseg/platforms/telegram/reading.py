@@ -1,5 +1,5 @@
-"""A message of the Bot API as uniseg's pieces, with what its own builder leaves out: the words of a
-link, names of files, who is meant by ``@name``, forwards, and whatever has no piece at all."""
+"""Reads a message of the Bot API into uniseg's pieces. Uniseg's own builder leaves out the text of
+links, names of files, the person behind ``@name``, forwards, and all types without a piece."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ _LEFT = ("left", "kicked")
 
 
 def message_in(update: Json) -> Json | None:
-    """The message of an update in which somebody says something."""
+    """Return the message of an update if somebody says something in it."""
     message = _first(update, MESSAGES)
     return message if message is not None and any(kind in message for kind in SAID) else None
 
 
 def changed_in(update: Json) -> Json | None:
-    """The message as it is now, of an update in which its writer changed it."""
+    """Return the new version of an edited message, if the update is an edit."""
     return _first(update, EDITS)
 
 
 def happened(update: Json) -> Json | None:
-    """What any update is about, a message that only says that something happened among it."""
+    """Return the object of any update, including service messages and member updates."""
     return _first(update, (*MESSAGES, *EDITS, *MEMBERS))
 
 
@@ -44,14 +44,15 @@ def _first(update: Json, kinds: Iterable[str]) -> Json | None:
 
 
 def thread_of(message: Json) -> str | None:
-    """The topic of a forum. Replies in ordinary groups have a thread id too, which is no topic."""
+    """Return the topic of a forum. Replies in ordinary groups have a thread id too, but that is no
+    topic."""
     if not message.get("is_topic_message"):
         return None
     return str(message["message_thread_id"])
 
 
 def sender_of(message: Json) -> Sender:
-    """Who wrote. An anonymous administrator writes as the group itself, a channel as itself."""
+    """Return the author. The author of an anonymous administrator's message is the group."""
     chat = message.get("sender_chat")
     if isinstance(chat, dict):
         role = Role.ADMIN if chat["id"] == message["chat"]["id"] else Role.MEMBER
@@ -61,13 +62,13 @@ def sender_of(message: Json) -> Sender:
 
 
 def notice_of(update: Json) -> Notice | None:
-    """Who came and who left."""
+    """Return a notice for who joined or left."""
     for kind in MEMBERS:
         if isinstance(change := update.get(kind), dict):
             was = change["old_chat_member"]["status"] in _THERE
             now, member = change["new_chat_member"], change["new_chat_member"]["user"]
             if was == (now["status"] in _THERE) or kind == "chat_member":
-                return None  # Of others the group's own message tells, too.
+                return None  # For other members there is also a service message in the group.
             actor, target = str(change["from"]["id"]), str(member["id"])
             return Notice("leave" if now["status"] in _LEFT else "join", actor, target)
     message = happened(update)
@@ -82,8 +83,8 @@ def notice_of(update: Json) -> Notice | None:
 
 
 def quoted_in(message: Json) -> Reply | None:
-    """The message that is answered. In a topic every message answers the one that opened it, which
-    nobody meant."""
+    """Return the message that is answered. In a topic every message formally answers the one that
+    created the topic; this is ignored."""
     quoted = message.get("reply_to_message")
     if not isinstance(quoted, dict) or "forum_topic_created" in quoted:
         return None
@@ -103,7 +104,7 @@ class Origin:
 
 
 def origin_of(message: Json) -> Origin | None:
-    """Nothing for a message that is no forward."""
+    """Return where a message was forwarded from; None if it is no forward."""
     origin = message.get("forward_origin")
     if not isinstance(origin, dict):
         return None
@@ -117,15 +118,15 @@ def origin_of(message: Json) -> Origin | None:
 
 
 def pieces_of(message: Json, account: str, username: str) -> list[uniseg.Segment]:
-    """What was said: a medium first, as it is shown, then its words. ``account`` stands for our
-    own ``@username``."""
+    """Return the medium, then the text, in the order in which Telegram shows them. ``account``
+    replaces our own ``@username``."""
     medium = _medium(message)
     words = words_of(message, account, username)
     return words if medium is None else [medium, *words]
 
 
 def words_of(message: Json, account: str, username: str) -> list[uniseg.Segment]:
-    """A message without its medium."""
+    """Return the text or caption of a message as pieces."""
     kind = "text" if "text" in message else "caption"
     entities = message.get("entities" if kind == "text" else "caption_entities") or []
     pieces = _words(str(message.get(kind) or ""), entities, account, username)
@@ -133,7 +134,7 @@ def words_of(message: Json, account: str, username: str) -> list[uniseg.Segment]
 
 
 def unnamed_in(message: Json) -> Unknown:
-    """A message that is none of the usual, and what can be said of it in words."""
+    """Describe a message of a type that has no segment."""
     return Unknown(_kind_of(message), _described(message))
 
 
@@ -166,7 +167,7 @@ _FORMS: Mapping[str, Callable[..., uniseg.Segment]] = {
     "video_note": uniseg.Video,
     "document": uniseg.File,
 }
-"""An animation comes as a document too, and is looked for first."""
+"""Piece types by field. An animation also has a ``document``, so it must come first."""
 
 
 def _medium(message: Json) -> uniseg.Segment | None:
@@ -185,7 +186,8 @@ def _medium(message: Json) -> uniseg.Segment | None:
 def _words(
     text: str, entities: list[Json], account: str, username: str
 ) -> Iterator[uniseg.Segment]:
-    """Entities count in UTF-16 code units. They may nest; those that matter here do not overlap."""
+    """Split a text at its entities, whose offsets are in UTF-16 code units. Entities may nest, but
+    those that matter here do not overlap."""
     wide, done = text.encode("utf-16-le", "surrogatepass"), 0
     for entity in sorted(entities, key=lambda found: int(found["offset"])):
         begin, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
@@ -213,7 +215,7 @@ def _entity(
         case {"type": "text_link", "url": url} if url != words:
             return (uniseg.Text(f"{words} ({url})"),)
         case {"type": "bot_command"} if words.casefold().endswith(own_mention):
-            # Of several bots in a group this one is meant.
+            # The command is addressed to this bot, not to another one in the group.
             return uniseg.At("user", account, username), uniseg.Text(words[: -len(own_mention)])
     return None
 
@@ -223,7 +225,7 @@ def _part(wide: bytes, begin: int, end: int) -> str:
 
 
 def person_of(user: Json) -> tuple[str, str]:
-    """Somebody's id and name."""
+    """Return a user's id and name."""
     names = (user.get("first_name"), user.get("last_name"))
     name = " ".join(str(name) for name in names if name)
     return str(user.get("id", "")), name or str(user.get("username") or "")

@@ -28,12 +28,12 @@ from .calls import Json, Upload
 UPLOAD_BYTES = 50 * 1024 * 1024
 """Largest file that a bot may upload."""
 EDIT_EVERY_S = 3.0
-"""A group takes about 20 messages and edits in a minute."""
+"""Shortest time between two edits. A group accepts about 20 messages and edits in a minute."""
 GIF = "image/gif"
 
 
 def units(text: str) -> int:
-    """The length as Telegram counts it, in UTF-16 code units."""
+    """Return the length as Telegram counts it, in UTF-16 code units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -65,8 +65,7 @@ class BotApiCall:
 
 
 async def call_for(delivery: Delivery, names: Mapping[str, str]) -> BotApiCall:
-    """The call that carries a delivery. ``names`` are people's, by their ids. Raises
-    `CannotSend`."""
+    """Write a delivery as one call. ``names`` maps people's ids to names. Raises `CannotSend`."""
     params = {**_where(delivery.chat_key), **_answering(delivery.segments)}
     text, entities = text_and_entities(delivery.segments, names)
     match [s for s in delivery.segments if not isinstance(s, Text | Mention | Reply)]:
@@ -95,7 +94,7 @@ async def call_for(delivery: Delivery, names: Mapping[str, str]) -> BotApiCall:
 
 
 def edit_for(message_id: str, delivery: Delivery, names: Mapping[str, str]) -> BotApiCall:
-    """The call that puts a delivery's text in the place of a message's. Raises `CannotSend`."""
+    """Write the call that replaces a message's text with the delivery's. Raises `CannotSend`."""
     if any(not isinstance(segment, Text | Mention | Reply) for segment in delivery.segments):
         raise CannotSend("only the words of a message can be changed")
     text, entities = text_and_entities(delivery.segments, names)
@@ -104,8 +103,8 @@ def edit_for(message_id: str, delivery: Delivery, names: Mapping[str, str]) -> B
 
 
 def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str, list[Json]]:
-    """The words, and where in them somebody is mentioned. Telegram makes a link of a name where it
-    knows the person, and shows it as it stands where it does not."""
+    """Return the text and the entities for its mentions. Telegram shows a mention as a link if it
+    knows the person, else as plain text."""
     text = ""
     entities: list[Json] = []
     for segment in segments:
@@ -151,7 +150,7 @@ def _answering(segments: Segments) -> Json:
     reply = next((segment for segment in segments if isinstance(segment, Reply)), None)
     if reply is None or not native_message_id(reply.message_id).isdecimal():
         return {}
-    # Somebody may have taken the message back meanwhile: the answer is for the chat all the same.
+    # If the message has been deleted meanwhile, the answer is still sent to the chat.
     parameters = {"message_id": _number(reply.message_id), "allow_sending_without_reply": True}
     return {"reply_parameters": parameters}
 
