@@ -36,7 +36,7 @@ class Glimpse:
     """A value at one moment.
 
     Attributes:
-        value: What the value was; None where there was none.
+        value: The value; None if there was none.
         error: What the computation raised; None otherwise.
         final: Whether everything that the value depends on had ended.
     """

@@ -176,7 +176,7 @@ class Computed(Node, Generic[T]):
             What the function returned.
 
         Raises:
-            Exception: What the function raised, of its own type.
+            Exception: The exception that the function raised, with its own type.
             Circle: The value depends on itself.
         """
         outcome = read(self, self._outcome)

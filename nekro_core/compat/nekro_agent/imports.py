@@ -17,7 +17,7 @@ Table = Mapping[str, Sequence[str]]
 
 
 class Facade(ModuleType):
-    """A module that re-exports names of ours.
+    """A module that re-exports our names.
 
     A missing name is an `ImportError` with a remedy, because ``from ... import`` would drop the
     text of an `AttributeError`.

@@ -77,7 +77,7 @@ class ChatMessageSegment(BaseModel):
 
     Attributes:
         type: The kind of piece, as a plain string.
-        text: What a person would read of it.
+        text: The piece as plain text.
     """
 
     model_config = ConfigDict(use_enum_values=True)
@@ -268,7 +268,7 @@ class ChatMessageSegmentJsonCard(ChatMessageSegment):
 
     Attributes:
         type: ``json_card``.
-        json_data: The card's own data; empty where it is no JSON object.
+        json_data: The card's own data; empty if it is not a JSON object.
         card_title: The first 200 characters of the card's text.
         card_desc: None: adapters do not read it.
         card_icon: The same.

@@ -29,7 +29,7 @@ async def send_text(
     record: bool = True,
     ref_msg_id: str | None = None,
 ) -> tuple[Receipt, ...]:
-    """Send words to a chat. See `AgentCtx.send_text`.
+    """Send a text to a chat. See `AgentCtx.send_text`.
 
     Args:
         chat_key: The text form of the chat's key.

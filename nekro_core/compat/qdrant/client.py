@@ -41,17 +41,17 @@ class AsyncQdrantClient:
     """Collections of points in a folder, or in memory. The first call makes and opens the file;
     `close` closes it.
 
-    The methods take objects of ``qdrant_client.models`` as well as ours, and ignore options that
-    are not named. They raise `VectorError`, which is a `ValueError`: `NoCollection` for a
-    collection that is not there, `BadVector` for a vector, id or payload that cannot be stored. A
-    vector has 1 to 65,536 finite numbers, an id is an integer or a text of 1 to 256 characters, a
-    payload is JSON of at most 1,000,000 characters.
+    The methods take our objects and those of ``qdrant_client.models``, and ignore options that they
+    do not name. They raise `VectorError`, which is a `ValueError`: `NoCollection` for a collection
+    that does not exist, `BadVector` for a vector, id or payload that cannot be stored. A vector has
+    1 to 65,536 finite numbers, an id is an integer or a text of 1 to 256 characters, a payload is
+    JSON of at most 1,000,000 characters.
 
     Args:
         location: ``":memory:"`` or None.
         url: Refused: this client reaches no server.
-        path: The folder of the file. Without one the points are kept in memory.
-        other: ``host`` is refused as ``url`` is; anything else is ignored.
+        path: The folder of the file. Without one the points are stored in memory.
+        other: ``host`` is refused like ``url``; anything else is ignored.
 
     Raises:
         VectorError: A server was named.
@@ -126,7 +126,7 @@ class AsyncQdrantClient:
     async def recreate_collection(
         self, collection_name: str, vectors_config: Any = None, **_: Any
     ) -> bool:
-        """Delete a collection, if it exists, and make it anew.
+        """Delete a collection if it exists, then make it.
 
         Args:
             collection_name: As of `create_collection`.
@@ -184,8 +184,8 @@ class AsyncQdrantClient:
     # ---- points
 
     async def upsert(self, collection_name: str, points: Any, **_: Any) -> UpdateResult:
-        """Store points, all or none; points of the same ids are replaced. Raises `NoCollection` and
-        `BadVector`.
+        """Store points, all or none. Points with the same ids are replaced. Raises `NoCollection`
+        and `BadVector`.
 
         Args:
             collection_name: The collection.
@@ -227,14 +227,13 @@ class AsyncQdrantClient:
         Args:
             collection_name: The collection.
             query_vector: As many numbers as the vectors of the collection have.
-            query_filter: A `Filter` or one condition, nested at most 16 deep. None finds all.
-            limit: How many points to return; ``offset`` and ``limit`` together reach 10,000 at
-                most.
-            offset: How many of the nearest to leave out.
+            query_filter: A `Filter` or one condition, nested at most 16 deep. None matches all.
+            limit: Most points to return. ``offset`` and ``limit`` together are at most 10,000.
+            offset: How many of the nearest points to skip.
             with_payload: Whether to return payloads, or a list of the fields to return.
             with_vectors: Whether to return vectors.
             score_threshold: The lowest score; the greatest for ``Euclid`` and ``Manhattan``, where
-                less is nearer.
+                a smaller score is nearer.
 
         Returns:
             The points, nearest first.
@@ -281,7 +280,7 @@ class AsyncQdrantClient:
             query: A vector, the id of a point, or None for the first points in the order of their
                 ids.
             query_filter: As of `search`.
-            limit: How many points to return.
+            limit: Most points to return.
             options: Further options of `search`, or of `scroll` where ``query`` is None.
 
         Returns:
@@ -319,13 +318,13 @@ class AsyncQdrantClient:
         Args:
             collection_name: The collection.
             scroll_filter: As of `search`.
-            limit: How many points a page has.
-            offset: The id that the page begins with; None begins at the first.
+            limit: Most points of a page.
+            offset: The id at which the page begins; None begins at the first.
             with_payload: Whether to return payloads, or a list of the fields to return.
             with_vectors: Whether to return vectors.
 
         Returns:
-            The points, and the id that the next page begins with, None after the last.
+            The points, and the id at which the next page begins; None after the last page.
         """
         wanted = _wanted(scroll_filter)
         found = await self._run(lambda engine: engine.points(collection_name, wanted))

@@ -31,7 +31,7 @@ from nekro_core.llm.model import (
 )
 
 TASKS = ("utils", "replyer", "planner", "vlm", "voice", "embedding")
-"""Tasks by which plugins choose a model. Here one model answers for all but embedding."""
+"""The names by which plugins choose a model. Here one model serves all tasks except embedding."""
 _EMBEDDING = "text-embedding"
 _LONGEST_S = 180.0
 _MOST_TOKENS = 16_384

@@ -1,4 +1,4 @@
-"""Functions with which nekro-agent's plugins ask models.
+"""The functions by which nekro-agent's plugins ask models.
 
 Without an address (``base_url``) the bot's own model answers, and vectors are made in this process.
 Errors are `nekro_core.llm.model.ModelError` and its subclasses; `QuotaExceeded` also says that the
@@ -38,7 +38,7 @@ _MOST_TEXTS = 2048
 
 
 class OpenAIResponse(BaseModel):
-    """What a model answered, and what it cost.
+    """A model's answer, and its cost.
 
     Attributes:
         response_content: The answer's text.
@@ -83,7 +83,7 @@ def model_groups() -> ModelGroups:
     """List the models that the operator has named.
 
     Returns:
-        The groups by name; a name that is missing raises a `KeyError` that tells how to set it.
+        The groups by name. A missing name raises a `KeyError` whose text says how to set it.
 
     Raises:
         NoCurrentBot: Called outside of a plugin's code, or the bot has no models for plugins.
@@ -143,7 +143,7 @@ async def gen_openai_chat_response(
         base_url: The address of the API. Without one the bot's own model answers, whatever
             ``model`` says.
         proxy_url: The address of a proxy.
-        stream_mode: Repeated in the answer, and otherwise ignored.
+        stream_mode: Copied to the answer, and otherwise ignored.
         max_wait_time: Seconds; 600 unless given.
         max_tokens: Tokens of the answer; unless given 4096, or a quarter of the model's context if
             that is less.
@@ -151,7 +151,7 @@ async def gen_openai_chat_response(
         other: Ignored, with a line in the log.
 
     Returns:
-        The answer and what it cost.
+        The answer and its cost.
 
     Raises:
         ModelUnreachable: No whole answer within ``max_wait_time``, or no connection.

@@ -18,7 +18,7 @@ class ModelConfigGroup(BaseModel):
     """One model and how it is reached. The names are those that plugins for nekro-agent read.
 
     Attributes:
-        GROUP_NAME: The name by which the operator knows it.
+        GROUP_NAME: The operator's name for it.
         CHAT_MODEL: The model's name at its provider.
         CHAT_PROXY: The address of a proxy; empty for none.
         BASE_URL: The address of the API, or ``embedded://local`` for the model in this process.

@@ -31,7 +31,7 @@ from nekro_core.store.messages import record_of, unique_id_of
 from nekro_core.store.queries import Column, WhereClause
 
 _NO_PERSON = {BOT_ID, -1, "0", 0}
-"""Sender ids by which plugins know the bot and the framework."""
+"""Sender ids that mean the bot or the framework in plugins."""
 
 
 def _person(column: str) -> ColumnCondition:

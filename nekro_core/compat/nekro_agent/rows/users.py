@@ -36,8 +36,8 @@ _LEVELS = {
 class DBUser(Row):
     """One person, as one account of the bot knows them. A banned person gets no answer.
 
-    ``perm_level`` is 1 for users, 2 for advanced and 3 for super users, as the operator's settings
-    say; a plugin cannot raise it.
+    ``perm_level`` is 1 for users, 2 for advanced users and 3 for super users. It comes from the
+    operator's settings, and a plugin cannot raise it.
     """
 
     id: int = 0
@@ -123,7 +123,7 @@ class DBUser(Row):
 
     @property
     def is_banned(self) -> bool:
-        """Whether the bot gives this person no answer now."""
+        """Whether this person gets no answer now."""
         return _is_future(self.ban_until)
 
     @property
