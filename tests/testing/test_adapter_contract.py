@@ -144,6 +144,16 @@ def changed(**fields: Any) -> Break:
     return apply
 
 
+def without(method: str) -> Break:
+    """The adapter without a method. Python 3.12 asks the class, not the object, what it can do."""
+
+    def apply(harness: Harness) -> None:
+        kind = type(harness.adapter)
+        harness.adapter.__class__ = type(kind.__name__, (kind,), {method: None})
+
+    return apply
+
+
 def always(state: DeliveryState, **more: str) -> Callable[[Delivery], Awaitable[Receipt]]:
     async def send(_: Delivery) -> Receipt:
         return Receipt(state=state, **more)
@@ -233,7 +243,7 @@ async def finds_nothing(doubt: UncertainDelivery) -> Receipt:
 
 BROKEN: dict[str, list[Break]] = {
     "test_has_a_name_that_can_stand_in_a_chat_key": [changed(name="a b"), changed(name="other")],
-    "test_does_what_its_manifest_says": [changed(edit=None), changed(name="other")],
+    "test_does_what_its_manifest_says": [without("edit"), changed(name="other")],
     "test_no_type_is_both_inline_and_alone": [
         capable(inline=frozenset({Image}), alone=frozenset()),
         capable(alone=frozenset({Image})),
