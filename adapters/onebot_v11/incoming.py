@@ -37,7 +37,8 @@ MEDIA = frozenset({"image", "record", "video", "file"})
 _LOOKED_UP = MEDIA | {"reply", "forward", "node"}
 
 LATEST = 1e11
-"""Seconds since 1970, in the year 5138."""
+"""The latest plausible time, in seconds since 1970: it is in the year 5138. A larger number is
+taken for milliseconds."""
 
 NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", "profile_like"})
 """Notices about the state of a client, not about the chat. NapCat sends ``input_status`` for each
@@ -45,7 +46,7 @@ key that a friend presses."""
 
 
 class OneBotLookups(Protocol):
-    """Gets what a segment does not contain and the implementation must be asked for."""
+    """Gets what a segment usually only refers to: media, a quoted message, a forwarded bundle."""
 
     async def media(self, kind: str, data: Json) -> Media:
         """Store an ``image``, ``record``, ``video`` or ``file`` and return our copy."""
@@ -206,8 +207,9 @@ def stamp_of(value: Any, otherwise: float) -> float:
 
 
 def wire_id(identity: str) -> int | str:
-    """Return an id in the protocol's format: as a number if it consists of ASCII digits. Python
-    also converts digits of other scripts, and the message would then go to another chat."""
+    """Return an id in the protocol's format: as a number if it consists of ASCII digits. Digits of
+    other scripts stay text: `int` would convert them too, and the message would go to another
+    chat."""
     return int(identity) if re.fullmatch("-?[1-9][0-9]{0,17}", identity) else identity
 
 

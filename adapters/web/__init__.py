@@ -63,7 +63,7 @@ def add_api(
 ) -> WebAdapter:
     """Add the login routes, the HTTP API, and the guard in front of the whole application.
 
-    ``closing`` is set when the adapter is closed; ``page`` is called when it starts.
+    The adapter sets ``closing`` when it is closed, and calls ``page`` when it starts.
     """
     token = settings.web_access_token
     authenticator = Authenticator(

@@ -110,9 +110,9 @@ class FakePlugins:
         self.signal: Callable[[Any], MsgSignal] = lambda _message: MsgSignal.CONTINUE
         self.injections: tuple[PromptInjection, ...] = ()
         self.asked: list[Callable[[], Awaitable[object]]] = []
-        """What happens when the plugin is asked for an injection, once each."""
+        """Functions that `prompt_injections` awaits first: each call takes the next one."""
         self.looked: anyio.Event | None = None
-        """What a look at a message waits for."""
+        """If set, `on_user_message` waits for this event."""
         self.contexts: list[AgentCtx] = []
         self.resets: list[ChatKey] = []
         self.erased: list[str] = []
@@ -156,11 +156,11 @@ class FakePlugins:
 
 
 LONG = TriggerSettings(debounce_s=30)
-"""People who may still be typing until a test says that they are not: `Bot.typed`."""
+"""The bot waits 30 seconds for a person to type more, unless a test calls `Bot.typed`."""
 
 
 class AheadClock:
-    """Seconds that pass as they do, and more where a test says so."""
+    """The monotonic clock, plus the seconds by which a test has moved it ahead."""
 
     ahead_s = 0.0
 
@@ -189,8 +189,8 @@ class Bot:
     clock: AheadClock
 
     def typed(self, chat: ChatKey = LIN) -> None:
-        """Nobody there types any more: however slow the machine is, what was said until now is
-        answered, and nothing was before."""
+        """End the wait for more text in the chat, so that what was said until now is answered. With
+        `LONG`, none of it is answered before, even on a slow machine."""
         self.clock.ahead_s += self.services.trigger.debounce_s
         self.sessions._sessions[chat]._news.set()
 
@@ -202,7 +202,8 @@ class Bot:
         return record
 
     async def accept(self, said: ChatMessage) -> Record | None:
-        """An adapter brings a message, and the sessions have taken note of it; what was kept."""
+        """Bring a message as an adapter does, and wait until the sessions have got it. Returns the
+        stored record, or None if the message was not kept."""
         await self.host.accept(said)
         await self.fed()
         if said.message_id:
@@ -211,12 +212,12 @@ class Bot:
         return newest[0] if newest and newest[0].segments == said.segments else None
 
     async def fed(self) -> None:
-        """The sessions have taken note of all that is stored."""
+        """Wait until the sessions have got everything that is stored."""
         while self.inbox.queued:
             await anyio.sleep(0)
 
     async def ask(self, text: str, chat: ChatKey = LIN, **more: Any) -> list[str]:
-        """Somebody writes, and the turn that it wakes ends: what the chat got."""
+        """Write as somebody, and wait for the end of the turn. Returns what the chat got."""
         before = len(self.adapter.said(chat))
         async with self.turn(chat):
             await self.say(text, chat, **more)
@@ -234,7 +235,7 @@ class Bot:
                 await self.settled(chat)
 
     async def settled(self, chat: ChatKey = LIN) -> None:
-        """The newest turn is closed in the store."""
+        """Wait until no turn of the chat is running, as far as the store says."""
         while any(turn.running for turn in await self.turns(chat)):
             await anyio.sleep(0.005)
 
@@ -247,7 +248,7 @@ class Bot:
         return await self.store.turns.latest(chat)
 
     async def last_turn(self, chat: ChatKey = LIN) -> StoredTurn:
-        """The newest of them."""
+        """The newest of the chat's turns in the store."""
         return (await self.turns(chat))[-1]
 
     def prompt(self, index: int = -1) -> str:
@@ -256,7 +257,8 @@ class Bot:
 
 
 def tools_of(handlers: Iterable[Any]) -> ToolSet:
-    """Handlers as a plugin would mount them; a bare one is a ``tool``."""
+    """Make tools of handlers, as a plugin would mount them. A handler that `kind_of` has not marked
+    is a ``tool``."""
     tools = []
     for each in handlers:
         handler, (kind, name, options) = (

@@ -27,7 +27,7 @@ LIN = ChatKey.parse(f"{NAME}-private_lin")
 
 
 class Sessions:
-    """Notes what it is given, and fails on what says so."""
+    """Notes each record that it is given, and fails on one with the message id ``bad``."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -93,8 +93,8 @@ async def test_what_is_queued_is_work_in_its_chat(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["hello", "/status"])
 async def test_what_comes_before_the_start_is_answered_once(tmp_path: Path, text: str) -> None:
-    """A plugin's platform may bring messages while the bot starts: recovery leaves them to the
-    queue."""
+    """A plugin's platform may bring messages while the bot starts. Recovery does not answer them,
+    because they come to the sessions through the inbox's queue."""
     settings = Settings(
         nekro_data_dir=tmp_path, nekro_trigger=TriggerSettings(debounce_s=0), _env_file=None
     )  # type: ignore[call-arg]

@@ -7,7 +7,8 @@ from tests.house.tree import Tree
 
 
 def tree(root: Path, **files: str) -> Tree:
-    """Files by their path below nekro_core, with ``__`` for the slash and ``face`` for __init__."""
+    """Write files and return their tree. Each keyword is a path below nekro_core/, with ``__`` for
+    a slash and ``face`` for __init__; its value is the file's text."""
     for name, text in files.items():
         inner = name.replace("__", "/").replace("face", "__init__")
         path = root / "nekro_core" / f"{inner}.py"

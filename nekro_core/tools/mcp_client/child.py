@@ -1,7 +1,7 @@
 """Runs a server as a child process, and exchanges lines of JSON over its stdin and stdout.
 
-It does the same as `mcp.client.stdio`, where an endless line would fill the memory, but with
-bounds. The server gets the few environment variables that every program needs, and those of its
+`mcp.client.stdio` does the same, but without bounds: a line that never ends would fill the memory.
+The server gets the few environment variables that every program needs, and those of its
 configuration.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
@@ -122,7 +122,7 @@ async def _write(
                 text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{text}\n".encode())
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            # It reads no more: callers must not wait for an answer for ever.
+            # The server no longer reads. End its messages, or callers would wait for ever.
             await incoming.aclose()
 
 
@@ -157,6 +157,6 @@ async def _end(process: Process) -> None:
 async def _gone(process: Process) -> bool:
     # Not process.wait(): it also waits for pipes, which a grandchild may hold open.
     with anyio.move_on_after(_END_S):
-        while process.returncode is None:  # noqa: ASYNC110 - its pipes tell nothing of it
+        while process.returncode is None:  # noqa: ASYNC110 - its pipes do not show its end
             await anyio.sleep(0.01)
     return process.returncode is not None

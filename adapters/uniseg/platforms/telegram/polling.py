@@ -4,7 +4,7 @@ Differences from nonebot-adapter-telegram 0.1.0b20 (each has a regression test):
 
 - An update is confirmed when it is stored, not when it is read.
 - Updates are handed on in order.
-- An update that cannot be read does not lose the others of its answer.
+- If an update cannot be read, the other updates of the same answer are still handed on.
 - An account that cannot be reached is shown as offline.
 - A webhook is refused, because it confirms updates before they are stored.
 """
@@ -29,9 +29,9 @@ LATE_S = 15.0
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Pauses after the first, second, ... failure in a row. The last one repeats."""
 BESIDE_S = 0.3
-"""Pause before the next poll while some updates are not stored yet: one chat's slow picture must
-not hold up other chats' messages. All these updates are confirmed together. Until then each answer
-repeats them, at most a hundred."""
+"""Longest wait for updates to be stored. Then the next poll begins even if some are not, so that
+one chat's slow picture does not hold up other chats' messages. Updates are confirmed when all that
+were handed on are stored. Until then each answer repeats them. An answer has at most a hundred."""
 EAGER_S = 0.5
 """Shortest time between two polls without updates, because some servers answer at once."""
 
@@ -162,7 +162,7 @@ class PollingAdapter(StockAdapter):
 
 def _event_of(update: Json) -> Event:
     """Make NoneBot's event with the raw update attached. If NoneBot cannot read the update, the
-    event is empty otherwise."""
+    event has nothing but the raw update."""
     try:
         event = Event.parse_event(deepcopy(update))
     except Exception as error:  # noqa: BLE001 - pydantic's or a KeyError of the stock code

@@ -48,8 +48,8 @@ async def download_file(
 ) -> tuple[str, str]:
     """Fetch a file to ``file_path``, or into the uploads of ``from_chat_key``.
 
-    Returns its path and its name. Raises `ValueError` if the file cannot be fetched, or if neither
-    argument is given.
+    Returns its path and its name. Raises `ValueError` if the file cannot be fetched, or if both
+    ``file_path`` and ``from_chat_key`` are empty.
     """
     fetcher = current_host().reach.fetcher
     if fetcher is None:
