@@ -9,7 +9,7 @@ Errors::
     NekroError
     └── SandboxError
         ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
-        │   └── BoxesFull         all boxes together have what they may; later there is room again
+        │   └── BoxesFull         all boxes together use the memory they may; try again later
         ├── ImageUnavailable      no image of that name here; says which there are
         ├── BoxLost               the box died or broke the protocol; its runs end, make another
         ├── BoxFileError          a file operation failed inside the box; has a stable ``code``
@@ -143,9 +143,9 @@ class CallFailure:
 
 @dataclass(frozen=True, slots=True)
 class EndRun:
-    """Answer to a call: the run is over, even if its code tries to go on. A run that keeps its
-    globals has a moment to leave its statement by an exception. The next run then continues with
-    these globals."""
+    """Answer to a call: the run is over, even if its code tries to go on. In a run that keeps its
+    globals, the call raises an exception. If this ends the code in time, the next run continues
+    with these globals."""
 
 
 Answer = CallReturn | CallFailure | EndRun
@@ -249,11 +249,11 @@ class Box(Protocol):
         """Start a run in a forked child with clean globals. A second run waits for the first.
 
         With ``keep_globals`` the run continues in the interpreter of the last such run of this box,
-        like a notebook's next cell. Between runs this interpreter is stopped, until `drop_globals`
-        ends it. Its globals are lost if the run had to be killed. They are kept after ``FINISHED``,
+        like a notebook's next cell. Between runs this interpreter is suspended. `drop_globals` ends
+        it. Its globals are lost if the run had to be killed. They are kept after ``FINISHED``,
         ``ERROR`` and, in most cases, ``ENDED_BY_CALL`` (`RunResult.globals_kept`). When a run is
-        over, no other process of it is left. Processes of commands live on. Raises `BoxesFull` and
-        `BoxLost`.
+        over, all processes that it started are killed. Those that commands started live on. Raises
+        `BoxesFull` and `BoxLost`.
         """
 
     def drop_globals(self) -> None:
@@ -281,9 +281,10 @@ class Box(Protocol):
         command and its descendants are killed, daemons too. A timeout gives ``exit_code`` 124 and
         ``timed_out``.
 
-        ``output_bytes`` bounds what is kept of stdout and of stderr, each: the first and the last
-        half of it. If ``spill_to`` is given, a stream with more is written in full (up to 16 MiB)
-        to the file ``spill_to`` plus ``.stdout`` or ``.stderr``. Its folder is made.
+        At most ``output_bytes`` are kept of stdout, and as many of stderr. Of a longer stream, half
+        of these bytes come from its beginning and half from its end. If ``spill_to`` is given, a
+        stream with more is written in full (up to 16 MiB) to the file ``spill_to`` plus ``.stdout``
+        or ``.stderr``. Its folder is made.
 
         Raises `BoxFileError` if the command did not start: ``not_found`` and ``invalid_input`` for
         the working folder or the program of a sequence, ``permission_denied``, ``too_large``,
@@ -365,8 +366,8 @@ class Box(Protocol):
         """Connect to ``127.0.0.1:port`` inside the box. The connection ends with the box.
 
         The interface is the same for a connection that is passed to the host and for one that is
-        relayed over the box's channel. A relayed one comes after tool calls and has a bounded
-        window. Raises `BoxConnectionError` and `BoxLost`.
+        relayed over the box's channel. A relayed one has a bounded window, so it does not delay the
+        tool calls on that channel. Raises `BoxConnectionError` and `BoxLost`.
         """
 
     async def listen(self, port: int) -> Listener:
@@ -383,16 +384,16 @@ class Box(Protocol):
         """What changed under ``/home/user`` since the state that an earlier answer named.
 
         The answer holds everything if ``since`` is empty or is not the last state that was named.
-        So a caller that could not store an answer passes the state before it and gets everything.
-        Raises `BoxFileError`, `BoxLost`.
+        So a caller that could not store an answer passes the state it knew before. It then gets
+        everything. Raises `BoxFileError`, `BoxLost`.
         """
 
     async def note_files(self) -> str:
         """Name the present state without sending files: the caller has these files already."""
 
     async def import_files(self, archive: bytes) -> None:
-        """Restore the regular files and folders of such an archive, and links that lead inside or
-        to the image's own programs."""
+        """Restore the regular files and folders of such an archive, and links that lead into
+        ``/home/user`` or to the image's own programs."""
 
     async def destroy(self) -> None:
         """End every process and free every file. May be called twice."""

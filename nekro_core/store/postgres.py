@@ -1,8 +1,8 @@
 """The engine for PostgreSQL: a pool that reads, and one connection that writes.
 
-The connection that writes holds an advisory lock of the database. A process that loses the
-connection loses the lock and the means to write at once, so two bots never write into one database,
-whatever happens to the network between them. See docs/decisions/0022-postgresql.md.
+The connection that writes holds an advisory lock of the database. A process that loses this
+connection loses the lock and, in the same moment, the means to write. So two bots never write into
+one database, whatever happens to the network between them. See docs/decisions/0022-postgresql.md.
 
 Tortoise only makes the tables here: its PostgreSQL client drops the rows that an
 ``INSERT ... RETURNING`` gives.
@@ -36,7 +36,7 @@ class PostgresTransaction:
         """The rows of each statement, once the commit has begun."""
 
     async def run(self, connection: Connection) -> list[Rows]:
-        """Run and commit. Raises the errors of asyncpg. If the connection is lost when `rows` is
+        """Run and commit. Raises the errors of asyncpg. If the connection is lost after `rows` was
         set, the outcome is unknown."""
         async with connection.transaction():
             rows = [
@@ -120,8 +120,8 @@ class PostgresEngine:
         try:
             await engine._connected()
             try:
-                # The pool opens no connection in advance: it would keep asking an absent server.
-                # Used connections stay open.
+                # The pool opens a connection only when a read needs one, and then keeps it open. A
+                # pool with connections in advance would keep asking an absent server for them.
                 engine._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=_READERS,
@@ -144,8 +144,8 @@ class PostgresEngine:
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
         """See `DatabaseEngine.commit`. If the connection was lost during a commit, the next
-        connection asks whether it was done. If it was not, or the server refused it because it is
-        stopping, the commit is tried once more."""
+        connection asks the server whether the transaction was committed. If it was not, the
+        statements are tried once more; likewise if a server that is stopping refused them."""
         for last in (False, True):
             connection = await self._connected()
             transaction = PostgresTransaction(statements)
@@ -197,7 +197,7 @@ class PostgresEngine:
         if self._writer is not None and not self._writer.is_closed():
             return self._writer
         self._drop()
-        # After a failure the next writes do not each wait as long again.
+        # If this wait was in vain, later writes try only once, until a connection is made again.
         until = anyio.current_time() + (self._patience_s if self._patient else 0.0)
         while True:
             try:
@@ -264,8 +264,8 @@ class PostgresEngine:
 
 
 async def _nothing_to_reset(connection: Connection) -> None:
-    """Do nothing, since a read leaves no state. asyncpg's default is a second statement after
-    each."""
+    """Do nothing, since a read leaves no state. By default asyncpg sends a second statement after
+    each read."""
 
 
 _STOPPING = (

@@ -194,7 +194,7 @@ def _fonts(ctx: AgentCtx) -> FontBook:
 
 @functools.lru_cache(maxsize=2)
 def _open_fonts(own: Path) -> FontBook:
-    # Looking through a machine's fonts takes a while: once for each data folder.
+    # Looking through a machine's fonts takes a while, so it is done once for each data folder.
     return FontBook(own, system_folders())
 
 

@@ -11,7 +11,7 @@ INK: Colour = (34, 38, 52)
 MUTED: Colour = (112, 118, 136)
 GRID: Colour = (231, 234, 242)
 SHARP = 2
-"""Lines are drawn this much larger and then made smaller: Pillow's own have stairs."""
+"""Lines are drawn this many times larger and then scaled down. Pillow's own have jagged edges."""
 
 
 def format_value(value: float) -> str:

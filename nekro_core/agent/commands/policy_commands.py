@@ -49,7 +49,7 @@ def policy_commands(
             if state is not ChatState.ON:
                 await stop(chat)
             elif was is not ChatState.ON and context.record is not None:
-                # What was said while it was off is not answered, also after a restart.
+                # What was said before this switch stays unanswered, even after a restart.
                 await services.store.chats.mark_handled(chat, context.record.seq)
             return CmdCtl.success(say(f"own.{state.value}.done", context.lang))
 
@@ -80,7 +80,8 @@ def policy_commands(
         Command(
             name="persona",
             handler=persona,
-            # The persona is an instruction of the operator to the model, not one of chat members.
+            # The model obeys the persona as the operator's instruction, so this command needs more
+            # than an administrator of the chat.
             permission=CommandPermission.ADVANCED,
             **command_texts(services.catalogue, "persona"),
         ),

@@ -11,8 +11,8 @@ from nekro_core.system.workers.worker import WorkerLost, WorkerProcess
 
 _TIMEOUT_S = 60.0
 """Time-out of a search. The first one also starts the process and encodes every tool: three seconds
-of a core, or half a minute on a core that a dozen programs share. If it were given up sooner, the
-next search would begin again."""
+of a core, or half a minute on a core that a dozen programs share. If the first
+search were given up sooner, the next would have to start all of this again."""
 _MAX_QUERY = 400
 """Most characters of a query; a model's query is a few words."""
 _MOST_LOSSES = 3
@@ -24,7 +24,7 @@ class TextSimilarity(Protocol):
     """Measures how near texts are in meaning."""
 
     async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """For each text its nearness, from -1 to 1; empty where it cannot be measured."""
+        """For each text its nearness, from -1 to 1. No values at all if it cannot be measured."""
 
 
 class SentenceVectors:
