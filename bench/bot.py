@@ -1,7 +1,7 @@
 """The whole bot over loopback: a fake OneBot implementation on one side, a scripted model on the
 other. The floor is a bare NoneBot that echoes, through the same peer in the same run."""
 
-import sqlite3
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +12,7 @@ from bench.bare_bot import bare, resident_mib
 from bench.bot_answers import figures_of_answers
 from bench.figure import Figure, percentiles
 from tests.e2e.bot_process import BotProcess, running_bot
+from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
 
@@ -142,7 +143,7 @@ async def _rounds(
 
 async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:
     """Messages a second that reach the store, none of them addressed to the bot."""
-    before = _count(bot)
+    before = await _count(bot)
     began = time.perf_counter()
     for number in range(FLOOD):
         await peer.say_in_group(40000 + number % 50, 10001, f"small talk {number}")
@@ -152,14 +153,11 @@ async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:
 
 async def _stored(bot: BotProcess, wanted: int) -> None:
     with anyio.fail_after(60):
-        while _count(bot) < wanted:  # noqa: ASYNC110 - another process's table
+        while await _count(bot) < wanted:  # noqa: ASYNC110 - another process's table
             await anyio.sleep(0.01)
 
 
-def _count(bot: BotProcess) -> int:
-    connection = sqlite3.connect(f"file:{bot.data / 'nekro.sqlite3'}?mode=ro", uri=True)
-    try:
-        query = "SELECT count(*) FROM messages WHERE author = 'person'"
-        return int(connection.execute(query).fetchone()[0])
-    finally:
-        connection.close()
+async def _count(bot: BotProcess) -> int:
+    async with StoreLook(bot.data, os.environ.get("NEKRO_DATABASE_URL", "")) as database:
+        (count,) = await database.column("SELECT count(*) FROM messages WHERE author = 'person'")
+    return int(count)

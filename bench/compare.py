@@ -6,7 +6,9 @@ packages that are installed here. A figure counts as worse when its median is mo
 worse and no round of this code was as good as the older code's worst round::
 
     make compare BASE=e6237b0 ARGS="--rounds 3 bot store"
-    make compare BASE=e6237b0 ARGS="--database postgres bot"
+    make compare BASE=402f53e ARGS="--database postgres bot"
+
+Commits before 402f53e cannot measure the bot on PostgreSQL: their bench reads SQLite's file.
 """
 
 import argparse
@@ -27,6 +29,7 @@ import anyio
 from tests.e2e.upgrade import ROOT, old_code
 from tests.peers.postgres import PostgresServer
 
+_END = re.compile(r"^\d+ figures, \d+ short", re.MULTILINE)
 _NUMBER = re.compile(r"-?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 Samples = Mapping[str, Sequence[float]]
@@ -131,7 +134,7 @@ def _measure(place: Path, rooms: Sequence[str], database_url: str) -> str:
         text=True,
         check=False,
     )
-    if "figures," not in ran.stdout:
+    if not _END.search(ran.stdout):
         raise SystemExit(f"the bench of {place} printed no table:\n{ran.stdout[-4000:]}")
     return ran.stdout
 
