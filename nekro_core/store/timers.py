@@ -1,5 +1,7 @@
 """Stores the timers that wake chats."""
 
+from collections.abc import Sequence
+
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, Row, SqlStatement, upsert
 from nekro_core.store.values import TimerRow
@@ -16,9 +18,10 @@ class TimerRepository:
         rows = await self._database.read("SELECT * FROM timers ORDER BY id")
         return [_row_of(row) for row in rows]
 
-    async def put(self, row: TimerRow) -> None:
-        """Insert or replace a row. The write is queued before the first await."""
-        await self._database.write(self.kept(row))
+    async def put(self, row: TimerRow, *, replaced: Sequence[str] = ()) -> None:
+        """Insert or replace a row, and delete the rows of the ids in ``replaced``, in one
+        transaction. The write is queued before the first await."""
+        await self._database.write(*(self.forgotten(each) for each in replaced), self.kept(row))
 
     async def delete(self, *timer_ids: str) -> None:
         """Delete rows."""

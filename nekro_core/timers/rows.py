@@ -1,5 +1,6 @@
 """Holds the timers in memory and in the store, with a queue in the order of their due times."""
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 import anyio
@@ -47,17 +48,21 @@ class TimerRows:
                 self.news.set()
         return self._store.timers.kept(row)
 
-    async def keep(self, row: TimerRow) -> None:
-        """Put a row into memory and store it."""
+    async def keep(self, row: TimerRow, *, replaced: Sequence[TimerRow] = ()) -> None:
+        """Put a row into memory and store it. Delete the rows it replaces in the same write."""
         before = self._rows.get(row.timer_id)
         self.put(row)
+        for each in replaced:
+            self._rows.pop(each.timer_id, None)
         try:
-            await self._store.timers.put(row)
+            await self._store.timers.put(row, replaced=[each.timer_id for each in replaced])
         except StoreError:
             if before is not None:
                 self.take_back(row, before)
             elif self._rows.get(row.timer_id) is row:
                 del self._rows[row.timer_id]
+            for each in replaced:
+                self.put(each)
             raise
 
     async def forget(self, row: TimerRow) -> None:

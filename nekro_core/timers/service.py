@@ -9,7 +9,7 @@ from typing import Any, Self
 import anyio
 
 from nekro_core.chat import ChatKey
-from nekro_core.store import Store, TimerRow
+from nekro_core.store import SqlStatement, Store, StoreError, TimerRow
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.errors import NekroError
 from nekro_core.timers.due import (
@@ -41,8 +41,8 @@ class TimerService:
     """Sets and changes timers. Made by `open`; no timer is reported before `start`.
 
     A change is in force at once, and stored when the call returns. If it cannot be stored,
-    `StoreError` is raised and the change is undone. `set_once`, `clear` and `reword` store one row
-    after another, so an error may leave a part of their changes.
+    `StoreError` is raised and the change is undone. `clear` and `reword` store one row after
+    another, so an error may leave a part of their changes.
     """
 
     def __init__(
@@ -113,9 +113,7 @@ class TimerService:
         old = [each for each in self.of_chat(chat_key) if temporary and each.kind == TEMPORARY]
         kind = TEMPORARY if temporary else ONCE
         row = self._new(chat_key, kind, text, due=due, freed=len(old))
-        for each in old:
-            await self._rows.forget(each)
-        await self._rows.keep(row)
+        await self._rows.keep(row, replaced=old)
         return row
 
     def of_chat(self, chat_key: ChatKey) -> list[TimerRow]:
@@ -201,13 +199,24 @@ class TimerService:
     async def run_now(self, timer_id: str) -> TimerRow:
         """Report a recurring timer now, in addition to its times. Raises `TimerRefused`."""
         row = self._recurring(timer_id)
-        await self._inbox.note(
-            row.chat_key,
-            due_text(replace(row, due=0.0), self._wall()),
-            to_bot=True,
-            unique_id=f"timer:{timer_id}:now:{uuid.uuid4().hex}",
-            beside=lambda seq: (self._rows.put(replace(row, record_seq=seq)),),
-        )
+        reported = row
+
+        def beside(seq: int) -> tuple[SqlStatement]:
+            nonlocal reported
+            reported = replace(row, record_seq=seq)
+            return (self._rows.put(reported),)
+
+        try:
+            await self._inbox.note(
+                row.chat_key,
+                due_text(replace(row, due=0.0), self._wall()),
+                to_bot=True,
+                unique_id=f"timer:{timer_id}:now:{uuid.uuid4().hex}",
+                beside=beside,
+            )
+        except StoreError:
+            self._rows.take_back(reported, row)
+            raise
         return self._rows.get(timer_id) or row
 
     async def delete(self, timer_id: str) -> bool:

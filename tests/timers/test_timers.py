@@ -11,7 +11,7 @@ import pytest
 from nekro_core.chat import ChatKey, plain_text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.store import SqlStatement, Store, StoreUnavailable
+from nekro_core.store import SqlStatement, Store, StoreError, StoreUnavailable
 from nekro_core.timers import Schedule, TimerRefused, TimerService, TimerSettings
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
@@ -248,3 +248,37 @@ async def test_what_cannot_be_kept_did_not_happen_and_what_is_due_waits(
         assert bot.timers.of_chat(GROUP) == [row]
         await bot.store.timers._database.read("PRAGMA query_only = OFF")
         assert await bot.until(bool) == [TEA]
+
+
+async def test_the_old_temporary_timer_stays_where_the_new_one_cannot_be_stored(
+    fresh: Path, tmp_path: Path
+) -> None:
+    shutil.copy(fresh, tmp_path)
+    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # the trigger is written in SQLite's dialect
+    async with bot.up(started=False):
+        old = await bot.timers.set_once(GROUP, NOON + 60, "tea", temporary=True)
+        await bot.store.timers._database.write(
+            SqlStatement(
+                "CREATE TRIGGER full_disk BEFORE INSERT ON timers WHEN new.text = 'cake' "
+                "BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            )
+        )
+        with pytest.raises(StoreError):
+            await bot.timers.set_once(GROUP, NOON + 90, "cake", temporary=True)
+        assert bot.timers.of_chat(GROUP) == [old]
+    async with bot.up(started=False):
+        assert bot.timers.of_chat(GROUP) == [old]
+
+
+async def test_running_a_timer_now_changes_nothing_where_it_cannot_be_stored(
+    fresh: Path, tmp_path: Path
+) -> None:
+    shutil.copy(fresh, tmp_path)
+    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # query_only exists in SQLite alone
+    async with bot.up(started=False):
+        row = await bot.timers.create(GROUP, HOURLY, "tea")
+        await bot.store.timers._database.read("PRAGMA query_only = ON")
+        with pytest.raises(StoreUnavailable):
+            await bot.timers.run_now(row.timer_id)
+        assert bot.timers.get(row.timer_id) == row
+        await bot.store.timers._database.read("PRAGMA query_only = OFF")
