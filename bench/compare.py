@@ -95,7 +95,7 @@ async def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--noise", type=float, default=0.1, help="share of the older figure")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         places = {"before": old_code(options.base, folder / "old"), "now": ROOT}

@@ -84,11 +84,11 @@ class MatrixIntake:
         deadline = anyio.current_time() + MEDIUM_S
 
         async def download() -> bytes:
-            async with queue.few(room_id):
+            async with queue.fetch_slot(room_id):
                 seconds = max(deadline - anyio.current_time(), 0.0)
                 return await self._server.download(*reference, seconds=seconds)
 
-        return queue.reading(room_id, download)
+        return queue.prefetch(room_id, download)
 
     async def take(
         self,

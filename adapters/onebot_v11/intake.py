@@ -56,10 +56,10 @@ RECALLS = ("group_recall", "friend_recall")
 
 @dataclass(frozen=True, slots=True)
 class IncomingEvent:
-    """An event. For a message of another person, ``reading`` gives its segments."""
+    """An event. For a message of another person, ``prefetch`` gives its segments."""
 
     event: Json
-    reading: Prefetch[Segments] | None
+    prefetch: Prefetch[Segments] | None
 
 
 class OneBotIntake:
@@ -139,10 +139,10 @@ class OneBotIntake:
             part = events[start : start + TOGETHER]
             # This job is at the head of the chat's queue, so all these reads begin at once.
             read = [self._reading(connection, key, event, deadline) for event in part]
-            for event, reading in zip(part, read, strict=True):
+            for event, prefetch in zip(part, read, strict=True):
                 # A message that was also received live is not history: a command in it is run.
                 duplicate = words(event.get("message_id")) in connection.received_ids
-                come = IncomingEvent(event, reading)
+                come = IncomingEvent(event, prefetch)
                 await self._accept_message(connection, key, come, from_history=not duplicate)
         if connection.lost:
             self._cut[key] = connection
@@ -187,11 +187,13 @@ class OneBotIntake:
         recorded."""
         if _is_echo(connection, event):
             return None
-        few = partial(self._queue.few, key)
-        enquiry = MessageLookups(connection, self._host.media, key, few=few, deadline=deadline)
+        fetch_slot = partial(self._queue.fetch_slot, key)
+        enquiry = MessageLookups(
+            connection, self._host.media, key, fetch_slot=fetch_slot, deadline=deadline
+        )
         message = event.get("message")
         read = partial(read_segments, message, enquiry)
-        return self._queue.reading(key, read, ahead=needs_lookups(message))
+        return self._queue.prefetch(key, read, ahead=needs_lookups(message))
 
     async def _take_message(
         self, connection: OneBotConnection, key: ChatKey, come: IncomingEvent, *, unsure: bool
@@ -221,10 +223,10 @@ class OneBotIntake:
         *,
         from_history: bool = False,
     ) -> None:
-        if come.reading is None:
+        if come.prefetch is None:
             return
         event, sender = come.event, sender_of(come.event)
-        segments = await come.reading.get()
+        segments = await come.prefetch.get()
         for segment in segments:
             if isinstance(segment, File):
                 self._remember_file((key, sender.user_id, segment.media.name))
@@ -248,10 +250,10 @@ class OneBotIntake:
             file: Json = upload if isinstance(upload, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:
                 return  # NapCat and LLBot report a file twice: as a message and as this notice.
-            few = partial(self._queue.few, key)
-            media = await MessageLookups(connection, self._host.media, key, few=few).media(
-                "file", file
-            )
+            fetch_slot = partial(self._queue.fetch_slot, key)
+            media = await MessageLookups(
+                connection, self._host.media, key, fetch_slot=fetch_slot
+            ).media("file", file)
             segments: Segments = (File(media),)
             to_bot = False
         else:

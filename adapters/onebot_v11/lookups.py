@@ -43,7 +43,7 @@ _EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}
 
 
-Few = Callable[[], AbstractAsyncContextManager[Any]]
+FetchSlot = Callable[[], AbstractAsyncContextManager[Any]]
 """Takes one of the chat's download slots for the time of the context."""
 
 
@@ -57,7 +57,7 @@ class MessageLookups:
         media: MediaKeeper,
         chat_key: ChatKey,
         *,
-        few: Few = nullcontext,
+        fetch_slot: FetchSlot = nullcontext,
         deadline: float | None = None,
         depth: int = 0,
     ) -> None:
@@ -66,7 +66,7 @@ class MessageLookups:
         self._chat_key = chat_key
         self._depth = depth
         self._media_left = MEDIA_PER_MESSAGE
-        self._few = few
+        self._fetch_slot = fetch_slot
         self._slots = anyio.CapacityLimiter(AT_ONCE)
         latest = anyio.current_time() + MESSAGE_S
         self._deadline = latest if deadline is None else deadline
@@ -80,7 +80,7 @@ class MessageLookups:
             return Media(name=name, problem=f"only {MEDIA_PER_MESSAGE} media of a message are kept")
         self._media_left -= 1
         with anyio.move_on_after(self._deadline - anyio.current_time()):
-            async with self._slots, self._few():
+            async with self._slots, self._fetch_slot():
                 return await self._store(kind, data, name)
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
 

@@ -232,8 +232,8 @@ class UnisegIntake:
             reader = self._reader(bot, key, event)
             read = partial(self._platform.segments, event, bot, reader)
             assert self._chat_queue is not None
-            reading = self._chat_queue.reading(key, read)
-            return key, partial(self._accept_message, bot, key, event, sender, reader, reading)
+            prefetch = self._chat_queue.prefetch(key, read)
+            return key, partial(self._accept_message, bot, key, event, sender, reader, prefetch)
         if recalled := self._platform.recalled(event):
             return key, partial(self._host.recall, key, self._identity(key, recalled))
         if (notice := self._platform.notice(event)) is not None:
@@ -272,14 +272,20 @@ class UnisegIntake:
         await self._host.revise(key, identity, sender, await reader.read(words))
 
     def _reader(self, bot: Bot, key: ChatKey, event: Event) -> PieceReader:
-        named, few = partial(self.named, bot), partial(self._few, key)
+        named, fetch_slot = partial(self.named, bot), partial(self._fetch_slot, key)
         return PieceReader(
-            self._host, self._platform, named, chat_key=key, bot=bot, event=event, few=few
+            self._host,
+            self._platform,
+            named,
+            chat_key=key,
+            bot=bot,
+            event=event,
+            fetch_slot=fetch_slot,
         )
 
-    def _few(self, key: ChatKey) -> AbstractAsyncContextManager[None]:
+    def _fetch_slot(self, key: ChatKey) -> AbstractAsyncContextManager[None]:
         assert self._chat_queue is not None
-        return self._chat_queue.few(key)
+        return self._chat_queue.fetch_slot(key)
 
     async def _accept_message(
         self,
@@ -288,12 +294,12 @@ class UnisegIntake:
         event: Event,
         found: Sender,
         reader: PieceReader,
-        reading: Prefetch[Segments],
+        prefetch: Prefetch[Segments],
     ) -> None:
         platform = self._platform
         sender = Sender(self.named(bot, found.user_id), found.name, found.role)
         reader.turn.set()
-        segments = await reading.get()
+        segments = await prefetch.get()
         to_bot = (
             key.kind is ChatKind.PRIVATE
             or platform.is_addressed_to_us(event, bot)

@@ -56,7 +56,7 @@ _MEDIA: Mapping[type, tuple[Callable[[Media], Segment], Expected]] = {
 }
 
 
-Few = Callable[[], AbstractAsyncContextManager[Any]]
+FetchSlot = Callable[[], AbstractAsyncContextManager[Any]]
 """Takes one of the chat's download slots for the time of the context."""
 Named = Callable[[str], str]
 """Returns the id that the inbox uses for a user id of the platform."""
@@ -98,11 +98,11 @@ class PieceReader:
         chat_key: ChatKey,
         bot: Bot,
         event: Event,
-        few: Few = nullcontext,
+        fetch_slot: FetchSlot = nullcontext,
     ) -> None:
         self.turn = anyio.Event()
         """Set when the chat's earlier messages are stored. Only then a quoted one is found."""
-        self._few = few
+        self._fetch_slot = fetch_slot
         self._slots = anyio.CapacityLimiter(AT_ONCE)
         self._host = host
         self._platform = platform
@@ -198,7 +198,7 @@ class PieceReader:
         self._media_left -= 1
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             try:
-                async with self._slots, self._few():
+                async with self._slots, self._fetch_slot():
                     return await self._store(piece, name, expect)
             except Exception as error:  # noqa: BLE001 - whatever the platform's adapter raises
                 logger.info("{}: a medium could not be had: {!r}", self._key, error)

@@ -31,25 +31,25 @@ class HostResolver:
         self._open: dict[Hashable, int] = {}
         self._progress = anyio.Event()
 
-    async def addresses(self, host: str, port: int, lane: Hashable) -> Sequence[str]:
+    async def addresses(self, host: str, port: int, key: Hashable) -> Sequence[str]:
         """The addresses of a host.
 
-        A caller waits while `PER_KEY` questions of its ``lane`` are open, also those whose caller
+        A caller waits while `PER_KEY` questions of its ``key`` are open, also those whose caller
         was cancelled. Raises `OSError`.
         """
-        while sum(self._open.values()) >= AT_ONCE or self._open.get(lane, 0) >= PER_KEY:
+        while sum(self._open.values()) >= AT_ONCE or self._open.get(key, 0) >= PER_KEY:
             await self._progress.wait()
-        self._open[lane] = self._open.get(lane, 0) + 1
+        self._open[key] = self._open.get(key, 0) + 1
         if self._resolve is not None:
             try:
                 return await self._resolve(host, port)
             finally:
-                self._closed(lane)
+                self._closed(key)
         question = _Question(host, port)
         loop = asyncio.get_running_loop()
 
         def answered() -> None:
-            self._closed(lane)
+            self._closed(key)
             question.over.set()
 
         def ask() -> None:
@@ -63,10 +63,10 @@ class HostResolver:
             raise question.failure
         return question.found
 
-    def _closed(self, lane: Hashable) -> None:
-        self._open[lane] -= 1
-        if not self._open[lane]:
-            del self._open[lane]
+    def _closed(self, key: Hashable) -> None:
+        self._open[key] -= 1
+        if not self._open[key]:
+            del self._open[key]
         self._progress.set()
         self._progress = anyio.Event()
 

@@ -90,25 +90,25 @@ class KeyedQueue:
         self._waiting = 0
         self._progress = anyio.Event()
 
-    async def submit(self, lane: Hashable, job: Job) -> None:
+    async def submit(self, key: Hashable, job: Job) -> None:
         """Queue a job. Waits only while ``capacity`` jobs are queued already.
 
         Args:
-            lane: The key whose jobs stay in order, such as a chat key.
+            key: The key whose jobs stay in order, such as a chat key.
             job: Called without arguments and awaited.
         """
         while self._waiting >= self._capacity:
             await self._progress.wait()
         self._waiting += 1
-        queue = self._queues.get(lane)
+        queue = self._queues.get(key)
         if queue is not None:
             queue.append(job)
             return
-        self._queues[lane] = deque([job])
-        self._tasks.start_soon(self._work, lane)
+        self._queues[key] = deque([job])
+        self._tasks.start_soon(self._work, key)
 
-    def reading(
-        self, lane: Hashable, read: Callable[[], Awaitable[T]], *, ahead: bool = True
+    def prefetch(
+        self, key: Hashable, read: Callable[[], Awaitable[T]], *, ahead: bool = True
     ) -> "Prefetch[T]":
         """Read something that a job of this key will need.
 
@@ -116,7 +116,7 @@ class KeyedQueue:
         at once. If the key is idle, the read begins when its value is asked for.
 
         Args:
-            lane: The key of the job.
+            key: The key of the job.
             read: Called without arguments and awaited, once.
             ahead: False begins the read only when its value is asked for: nothing is gained by
                 starting it earlier.
@@ -125,24 +125,24 @@ class KeyedQueue:
             What the job asks for the value.
         """
         prefetch = Prefetch(read)
-        if ahead and lane in self._queues:
+        if ahead and key in self._queues:
             prefetch.begun = True
-            self._tasks.start_soon(self._read_ahead, lane, prefetch)
+            self._tasks.start_soon(self._read_ahead, key, prefetch)
         return prefetch
 
-    def few(self, lane: Hashable) -> AbstractAsyncContextManager[None]:
+    def fetch_slot(self, key: Hashable) -> AbstractAsyncContextManager[None]:
         """Hold one of the `FETCHES_AT_ONCE` downloads that a key may have open.
 
         Args:
-            lane: The key.
+            key: The key.
 
         Returns:
             A context manager, entered once a place is free.
         """
-        return self._fetches.of(lane)
+        return self._fetches.of(key)
 
-    async def _read_ahead(self, lane: Hashable, prefetch: "Prefetch[T]") -> None:
-        async with self._reads.of(lane):
+    async def _read_ahead(self, key: Hashable, prefetch: "Prefetch[T]") -> None:
+        async with self._reads.of(key):
             await prefetch.read()
 
     async def idle(self) -> None:
@@ -150,24 +150,24 @@ class KeyedQueue:
         while self._queues:
             await self._progress.wait()
 
-    async def _work(self, lane: Hashable) -> None:
-        queue = self._queues[lane]
+    async def _work(self, key: Hashable) -> None:
+        queue = self._queues[key]
         try:
             while queue:
-                await self._run(lane, queue[0])
+                await self._run(key, queue[0])
                 queue.popleft()
                 self._waiting -= 1
                 self._notify()
         finally:
             self._waiting -= len(queue)
-            del self._queues[lane]
+            del self._queues[key]
             self._notify()
 
-    async def _run(self, lane: Hashable, job: Job) -> None:
+    async def _run(self, key: Hashable, job: Job) -> None:
         try:
             await job()
         except Exception:  # noqa: BLE001 - logged with its traceback; the chat's next message counts
-            logger.exception("{}: a message could not be taken in", lane)
+            logger.exception("{}: a message could not be taken in", key)
 
     def _notify(self) -> None:
         self._progress.set()
@@ -175,7 +175,7 @@ class KeyedQueue:
 
 
 class Prefetch(Generic[T]):
-    """A value that is read for a job, perhaps before the job asks. Made by `KeyedQueue.reading`.
+    """A value that is read for a job, perhaps before the job asks. Made by `KeyedQueue.prefetch`.
 
     Args:
         read: Called without arguments and awaited, once.

@@ -30,7 +30,7 @@ async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None
         queue = KeyedQueue(tasks)
 
         async def say(number: int) -> None:
-            reading = queue.reading("chat", lambda: reader.read(number))
+            reading = queue.prefetch("chat", lambda: reader.read(number))
 
             async def take() -> None:
                 try:
@@ -46,7 +46,7 @@ async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None
         # The first one in its job, the others ahead of theirs.
         assert reader.most == READ_AHEAD + 1
         assert done == []
-        assert not queue.reading("another chat", lambda: reader.read(0)).begun, (
+        assert not queue.prefetch("another chat", lambda: reader.read(0)).begun, (
             "an idle key reads when it is asked to"
         )
         reader.open.set()
@@ -54,14 +54,14 @@ async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None
     assert done == [0, 1, 2, "the third is broken", *range(4, 20)]
 
 
-async def test_a_lane_has_few_places_for_fetching_and_no_other_waits_for_them() -> None:
+async def test_a_key_has_few_fetch_slots_and_other_keys_do_not_wait_for_them() -> None:
     at_once: dict[str, int] = {}
     most: dict[str, int] = {}
     async with anyio.create_task_group() as tasks:
         queue = KeyedQueue(tasks)
 
         async def fetch(key: str) -> None:
-            async with queue.few(key):
+            async with queue.fetch_slot(key):
                 at_once[key] = at_once.get(key, 0) + 1
                 most[key] = max(most.get(key, 0), at_once[key])
                 await anyio.sleep(0.01)

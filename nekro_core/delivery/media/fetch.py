@@ -59,9 +59,9 @@ class Fetcher:
             self._client = None
 
     async def fetch(
-        self, url: str, *, reach: FetchPolicy | None = None, lane: Hashable = None
+        self, url: str, *, reach: FetchPolicy | None = None, key: Hashable = None
     ) -> bytes:
-        """Fetch the bytes of a URL. Fetches of one ``lane`` share a limit. Raises `NotFetched`."""
+        """Fetch the bytes of a URL. Fetches of one ``key`` share a limit. Raises `NotFetched`."""
         scheme = url.partition(":")[0].lower()
         match scheme:
             case "base64":
@@ -69,7 +69,7 @@ class Fetcher:
             case "data":
                 return self._data(url)
             case "http" | "https":
-                return await self._http(url, reach or self._reach, lane)
+                return await self._http(url, reach or self._reach, key)
         raise NotFetched(f"{scheme[:16] or 'no'}: URL; http, https, data and base64 are taken")
 
     def _data(self, url: str) -> bytes:
@@ -92,13 +92,13 @@ class Fetcher:
         except (binascii.Error, ValueError):
             raise NotFetched("malformed base64") from None
 
-    async def _http(self, url: str, reach: FetchPolicy, lane: Hashable) -> bytes:
+    async def _http(self, url: str, reach: FetchPolicy, key: Hashable) -> bytes:
         settings = self._settings
         try:
             with anyio.fail_after(settings.fetch_s):
-                async with self._chats.of(lane):
+                async with self._chats.of(key):
                     for _ in range(settings.max_redirects + 1):
-                        answer = await self._get(httpx.URL(url), reach, lane)
+                        answer = await self._get(httpx.URL(url), reach, key)
                         if isinstance(answer, bytes):
                             return answer
                         url = answer
@@ -112,13 +112,13 @@ class Fetcher:
             words = str(error) or type(error).__name__
             raise NotFetched(f"cannot be fetched: {words}") from None
 
-    async def _get(self, url: httpx.URL, reach: FetchPolicy, lane: Hashable) -> bytes | str:
+    async def _get(self, url: httpx.URL, reach: FetchPolicy, key: Hashable) -> bytes | str:
         """The body, or the URL of a redirect."""
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
         host = url.raw_host.decode("ascii").lower()
         async with self._hosts.of(host), self._all:
-            address = await self._address(url, host, reach, lane)
+            address = await self._address(url, host, reach, key)
             return await self._from(address, url, reach)
 
     async def _from(self, address: str, url: httpx.URL, reach: FetchPolicy) -> bytes | str:
@@ -147,11 +147,11 @@ class Fetcher:
         finally:
             await response.aclose()
 
-    async def _address(self, url: httpx.URL, host: str, reach: FetchPolicy, lane: Hashable) -> str:
+    async def _address(self, url: httpx.URL, host: str, reach: FetchPolicy, key: Hashable) -> str:
         port = url.port or (443 if url.scheme == "https" else 80)
         reach.check_host(host, port)
         with anyio.move_on_after(self._settings.silent_s):
-            found = await self._lookups.addresses(host, port, lane)
+            found = await self._lookups.addresses(host, port, key)
             addresses = [ipaddress.ip_address(address) for address in found]
             reach.check_addresses(host, port, addresses)
             return str(addresses[0])

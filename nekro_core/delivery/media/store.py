@@ -94,7 +94,7 @@ class MediaStore:
         """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`. Without a
         ``reach`` the policy for what platforms deliver applies."""
         try:
-            data = await self._fetcher.fetch(url, reach=reach, lane=chat_key)
+            data = await self._fetcher.fetch(url, reach=reach, key=chat_key)
         except NotFetched as error:
             return _nothing(name, str(error), url=url)
         return await self._keep(chat_key, data, name, expect, url=url)

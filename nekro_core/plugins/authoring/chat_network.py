@@ -179,8 +179,8 @@ class PluginFetcher:
 
     async def fetch(self, url: str) -> bytes:
         """Get the bytes behind a URL. Raises `NotFetched`."""
-        lane = next((asked.chat for asked in _who_asks()), None)
-        return await self._fetcher.fetch(url, reach=self._network.reach(url), lane=lane)
+        key = next((asked.chat for asked in _who_asks()), None)
+        return await self._fetcher.fetch(url, reach=self._network.reach(url), key=key)
 
 
 async def with_fetched(

@@ -188,7 +188,7 @@ class DownAtFirst(MemoryHost):
         return await super().instance_of(adapter, account)
 
 
-async def test_a_job_that_fails_does_not_silence_its_lane() -> None:
+async def test_a_job_that_fails_does_not_stop_the_next_job_of_its_key() -> None:
     done: list[str] = []
 
     async def good() -> None:
@@ -205,7 +205,7 @@ async def test_a_job_that_fails_does_not_silence_its_lane() -> None:
     assert done == ["good", "good"]
 
 
-async def test_lanes_hold_back_whoever_fills_them() -> None:
+async def test_submit_waits_while_the_queue_is_full() -> None:
     gate = anyio.Event()
     async with anyio.create_task_group() as tasks:
         queue = KeyedQueue(tasks, capacity=2)
