@@ -15,6 +15,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from loguru import logger
 
+from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.mcp_client.configuration import (
     McpConfig,
@@ -154,7 +155,8 @@ class McpServers:
         self._written = True
         try:
             lines = [asdict(state) for state in self._states.values()]
-            self._state_file.write_text(json.dumps(lines, ensure_ascii=False, indent=1), "utf-8")
+            text = json.dumps(lines, ensure_ascii=False, indent=1)
+            write_whole(self._state_file, text.encode())
         except OSError as error:
             logger.error("{} cannot be written: {}", STATE_FILE, error)
 
