@@ -26,7 +26,7 @@ from nekro_core.delivery.adapter import (
 )
 from nekro_core.delivery.adapter_tasks import AdapterTasks, accept_patiently
 from nekro_core.delivery.errors import CannotDo
-from nekro_core.delivery.host import Expected, MediaKeeper, MediaLinker
+from nekro_core.delivery.media_contract import Expected, MediaKeeper, MediaLinker
 from nekro_core.delivery.outbound.admin import OPEN_STATES
 from nekro_core.delivery.outbound.match_delivery import match_delivery
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits

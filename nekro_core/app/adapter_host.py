@@ -8,7 +8,7 @@ from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.app.message_io import MessageIO
 from nekro_core.chat import ChatKey, ChatMessage, Record, Segments
 from nekro_core.delivery.accounts import AccountDirectory
-from nekro_core.delivery.host import MediaKeeper, MediaLinker
+from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import ChatState
 from nekro_core.policy.resolver import PolicyResolver

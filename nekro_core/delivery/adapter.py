@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt, Record, Segments
-from nekro_core.delivery.host import MediaKeeper, MediaLinker
+from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
 from nekro_core.media.limits import PictureLimits, VoiceLimits
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 
 from nekro_core.chat import ChatKey, ChatMessage, Media, Record, Segments
-from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.links import MediaLinks
+from nekro_core.delivery.media_contract import Expected
 
 _WAIT_S = 30.0
 """How long a test waits for something, on a machine that is busy with other things."""

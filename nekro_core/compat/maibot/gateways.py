@@ -35,7 +35,7 @@ from nekro_core.compat.maibot.formats.segments import InvalidSegment, segments_f
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.delivery.adapter import Adapter, Capabilities
-from nekro_core.delivery.host import MediaKeeper
+from nekro_core.delivery.media_contract import MediaKeeper
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 

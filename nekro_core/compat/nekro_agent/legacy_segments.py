@@ -30,7 +30,7 @@ from nekro_core.chat import (
     Voice,
     plain_text,
 )
-from nekro_core.delivery.host import Expected
+from nekro_core.delivery.media_contract import Expected
 from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.tools.outcome import ToolFailure
 

@@ -21,11 +21,11 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.errors import NotFetched
-from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import FetchPolicy
 from nekro_core.delivery.media.retention import delete_expired, expired_files
 from nekro_core.delivery.media.settings import MediaSettings
+from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 from nekro_core.media.sniff import HEAD, claimed_kind, sniff

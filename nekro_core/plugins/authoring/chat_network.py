@@ -27,10 +27,10 @@ from nekro_core.chat import (
     Video,
     Voice,
 )
-from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import ChatFetchPolicy, public_internet
 from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.media_contract import Expected
 from nekro_core.plugins.authoring.call import CallFiles, running_call, texts_of
 from nekro_core.sandbox.egress.rules import EgressRules
 

@@ -22,7 +22,7 @@ from nekro_core.chat import (
 )
 from nekro_core.chat.mentions import text_segments
 from nekro_core.delivery.errors import DeliveryError
-from nekro_core.delivery.host import Expected
+from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.errors import MediaError
 from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.call import CallFiles, running_call

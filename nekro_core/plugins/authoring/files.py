@@ -9,7 +9,7 @@ import anyio
 from anyio import to_thread
 
 from nekro_core.chat import ChatKey, Media
-from nekro_core.delivery.host import MediaKeeper
+from nekro_core.delivery.media_contract import MediaKeeper
 from nekro_core.media.sniff import HEAD, sniff
 from nekro_core.plugins.authoring.chat_network import fetch_scope
 from nekro_core.plugins.authoring.host_files import HOME, SHARED, UPLOADS, HostFiles

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
-from nekro_core.delivery.host import MediaKeeper
+from nekro_core.delivery.media_contract import MediaKeeper
 from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
 from nekro_core.media.converter import Picture
 from nekro_core.plugins.authoring.tasks import TaskService

@@ -16,11 +16,11 @@ from PIL import Image
 
 from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.errors import NotFetched
-from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
 from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore, safe_name
+from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.sniff import sniff
 from tests.delivery.conftest import GROUP, OTHER

@@ -16,7 +16,7 @@ from nekro_core.chat import (
     Voice,
 )
 from nekro_core.compat.maibot.formats.results import decoded
-from nekro_core.delivery.host import Expected
+from nekro_core.delivery.media_contract import Expected
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.files import is_url
 from nekro_core.system.errors import NekroError

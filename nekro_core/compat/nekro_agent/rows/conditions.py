@@ -4,6 +4,7 @@ A condition is written in SQL if all its fields have columns and SQL can express
 other condition is checked on each row.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -221,10 +222,11 @@ def second_column(name: str) -> ColumnCondition:
             return column.compare(_SIGNS[lookup], value.timestamp())
         if not isinstance(value, int | float):
             return None
+        if not math.isfinite(value):
+            return column.compare(_SIGNS[lookup], value)
         # A plugin's second 101 is every time from 101.0 to below 102.0.
-        if lookup in ("gt", "lte"):
-            return column.compare(">=" if lookup == "gt" else "<", value + 1)
-        return column.compare(_SIGNS[lookup], value)
+        after = math.floor(value) + 1 if lookup in ("gt", "lte") else math.ceil(value)
+        return column.compare(">=" if lookup in ("gt", "gte") else "<", after)
 
     return condition
 

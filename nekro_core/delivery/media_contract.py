@@ -1,4 +1,4 @@
-"""Protocols with which adapters and plugins store received media and link to them."""
+"""The protocols of media: store what a chat received, and link to it."""
 
 from typing import Literal, Protocol
 
