@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from nekro_core.api.adapter import CannotDo, DeliveryRow, OperatorHost
-from nekro_core.api.chat import DeliveryState, plain_text
+from nekro_core.api.chat import plain_text
 from nekro_core.api.i18n import preferred
 
 from .plain_page import OUTBOX as PATH
@@ -21,8 +21,6 @@ from .texts import texts
 
 _LISTED = 100
 _SHOWN = 300
-_AGAIN = {DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED}
-_LET_GO = {DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED}
 
 
 def outbox_page(operator: OperatorHost) -> APIRouter:
@@ -69,8 +67,8 @@ def _row(row: DeliveryRow, language: str) -> str:
     words = texts(language)
     at = datetime.fromtimestamp(row.created, UTC).astimezone().isoformat(" ", "seconds")
     text = escape(plain_text(row.segments)[:_SHOWN])
-    actions = ["drop"] if row.state in _LET_GO else []
-    if row.state in _AGAIN:
+    actions = ["drop"] if row.state.can_be_dropped else []
+    if row.state.can_be_resent:
         actions.insert(0, "resend")
     forms = "".join(
         f'<form method="post" action="{PATH}/{row.delivery_id}/{action}">'

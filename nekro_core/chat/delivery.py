@@ -28,6 +28,16 @@ class DeliveryState(StrEnum):
         sent again."""
         return self not in (DeliveryState.REJECTED, DeliveryState.DROPPED)
 
+    @property
+    def can_be_resent(self) -> bool:
+        """Whether an operator may send the message again."""
+        return self in (DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED)
+
+    @property
+    def can_be_dropped(self) -> bool:
+        """Whether an operator may drop the message."""
+        return self in (DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:

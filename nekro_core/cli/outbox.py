@@ -20,8 +20,6 @@ from nekro_core.system.errors import NekroError
 
 _CALL_S = 20.0
 _SHOWN = 200
-_AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED})
-_LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED})
 
 
 class _Refused(NekroError):
@@ -78,10 +76,10 @@ async def _in_the_database(settings: Settings, options: argparse.Namespace) -> l
             row = await store.deliveries.get(options.id)
             if row is None:
                 raise _Refused(f"there is no message {options.id!r}: nekro outbox list")
-            wanted = _AGAIN if options.action == "resend" else _LET_GO
-            if row.state not in wanted:
-                raise _Refused(f"{options.id} is {row.state.value}: nothing to {options.action}")
-            if options.action == "resend":
+            resend, state = options.action == "resend", row.state
+            if not (state.can_be_resent if resend else state.can_be_dropped):
+                raise _Refused(f"{options.id} is {state.value}: nothing to {options.action}")
+            if resend:
                 row = await store.deliveries.renew(row, "sent again by the operator")
                 within = f"{settings.nekro_delivery.resend_for_s:g} s"
                 return [*_table([_view(row)]), f"it is sent when the bot starts within {within}"]

@@ -20,8 +20,6 @@ OPEN_STATES = (
 """States that an operator sees by default: without ``sent`` and ``dropped``."""
 _CALL_S = 1.0
 """Seconds to wait for a call that is under way."""
-_AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED})
-_LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED})
 
 
 class OutboxAdmin:
@@ -56,7 +54,9 @@ class OutboxAdmin:
 
         Raises `CannotDo` and `StoreError`.
         """
-        row = await self._row(delivery_id, _AGAIN, "sent again")
+        row = await self._row(delivery_id)
+        if not row.state.can_be_resent:
+            raise CannotDo(f"{delivery_id} is {row.state.value}: it cannot be sent again")
         row = await self._store.deliveries.renew(row, "sent again by the operator")
         entry = await self._ledger.found(row)
         self._ledger.show(entry)
@@ -79,18 +79,17 @@ class OutboxAdmin:
                 raise CannotDo(f"{delivery_id} is on its way right now: look again in a minute")
             queue.parked.remove(entry)
         else:
-            entry = await self._ledger.found(await self._row(delivery_id, _LET_GO, "dropped"))
+            row = await self._row(delivery_id)
+            if not row.state.can_be_dropped:
+                raise CannotDo(f"{delivery_id} is {row.state.value}: it cannot be dropped")
+            entry = await self._ledger.found(row)
         await self._ledger.decide(entry, receipt)
         return entry.row
 
-    async def _row(
-        self, delivery_id: str, states: Collection[DeliveryState], what: str
-    ) -> DeliveryRow:
+    async def _row(self, delivery_id: str) -> DeliveryRow:
         if self._queues.find_parked(delivery_id) is not None:
             raise CannotDo(f"{delivery_id} waits to be sent, or the platform is asked about it")
         row = await self._store.deliveries.get(delivery_id)
         if row is None:
             raise CannotDo(f"there is no message {delivery_id!r}: `nekro outbox list` shows them")
-        if row.state not in states:
-            raise CannotDo(f"{delivery_id} is {row.state.value}: it cannot be {what}")
         return row
