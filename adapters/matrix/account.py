@@ -11,9 +11,8 @@ from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.adapters.matrix.bot import Bot
 from nonebot.adapters.matrix.config import BotInfo
-from nonebot.matcher import matchers
 
-from nekro_core.api.adapter import Host, accept_patiently
+from nekro_core.api.adapter import Host, MatcherDecision, accept_patiently, has_matchers
 
 from .checkpoint import SyncCheckpoint
 from .follower import Follower
@@ -145,10 +144,13 @@ class MatrixAccount:
         logger.info("Matrix: {} is connected", self._shown)
         self._host.online()
 
-    def offer(self, room_id: str, event: Json) -> None:
+    def offer(self, room_id: str, event: Json) -> MatcherDecision | None:
         """See `FollowedAccount.offer`."""
-        if any(matchers.values()) and self._tasks is not None and self._bot is not None:
-            self._tasks.start_soon(self._gateway.offer, self._bot, event, room_id)
+        if not has_matchers() or self._tasks is None or self._bot is None:
+            return None
+        decision = MatcherDecision()
+        self._tasks.start_soon(self._gateway.offer, self._bot, event, room_id, decision)
+        return decision
 
     def accepts_invite(self, inviter: str) -> bool:
         """Whether to accept an invitation, by the settings of NoneBot's adapter. By default none

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.api.adapter import KeyedQueue
+from nekro_core.api.adapter import KeyedQueue, MatcherDecision
 
 from .checkpoint import SyncCheckpoint, SyncPage
 from .homeserver import Homeserver, HomeserverError, HomeserverNotConnected, HomeserverRefused
@@ -45,8 +45,8 @@ class FollowedAccount(Protocol):
     def accepts_invite(self, inviter: str) -> bool:
         """Whether to accept an invitation of this person."""
 
-    def offer(self, room_id: str, event: Json) -> None:
-        """Let NoneBot's plugins see an event."""
+    def offer(self, room_id: str, event: Json) -> MatcherDecision | None:
+        """Let NoneBot's plugins see an event. None if there are none."""
 
 
 class Follower:
@@ -139,9 +139,11 @@ class Follower:
                 continue  # Of the time before we joined only messages are read, no notices.
             medium = self._intake.medium(room_id, event, self._queue)
             left = away or number < came
-            job = partial(self._intake.take, room_id, event, away=left, medium=medium)
+            decision = self._account.offer(room_id, event)
+            job = partial(
+                self._intake.take, room_id, event, away=left, medium=medium, decision=decision
+            )
             await self._queue.submit(room_id, page.job(job))
-            self._account.offer(room_id, event)
 
     async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:
         """Read the events that one answer left out, oldest first. Raises `HomeserverError` if

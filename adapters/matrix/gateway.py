@@ -10,6 +10,7 @@ Differences from nonebot-adapter-matrix 0.2.3 (each has a regression test):
 - A refusal (403) does not count as a logout.
 """
 
+from functools import partial
 from typing import Any
 
 import httpx
@@ -18,11 +19,13 @@ from nonebot.adapters.matrix import Adapter as StockAdapter
 from nonebot.adapters.matrix.api import RawMatrixEvent, WhoamiResponse
 from nonebot.adapters.matrix.bot import Bot
 from nonebot.adapters.matrix.config import BotInfo, Config
-from nonebot.adapters.matrix.event import event_from_raw
+from nonebot.adapters.matrix.event import Event, event_from_raw
 from nonebot.adapters.matrix.exception import ActionFailed, NetworkError
 from nonebot.drivers import Driver, Request, Response
 from nonebot.exception import NetworkError as BaseNetworkError
 from pydantic import ValidationError
+
+from nekro_core.api.adapter import MatcherDecision, dispatch_event
 
 from .homeserver import (
     CALL_S,
@@ -82,25 +85,28 @@ class MatrixGateway(StockAdapter):
         if self.bots.get(bot.self_id) is bot:
             self.bot_disconnect(bot)
 
-    async def offer(self, bot: Bot, raw: Json, room_id: str) -> None:
+    async def offer(self, bot: Bot, raw: Json, room_id: str, decision: MatcherDecision) -> None:
         """Let NoneBot's matchers see an event of a room. Events that are older than the connection
         are left out, and, unless NoneBot's settings say otherwise, our own: matchers would answer
         them without end."""
+        event = self._parsed(bot, raw, room_id)
+        if event is None:
+            decision.make(blocked=False)
+        else:
+            await dispatch_event(decision, partial(bot.handle_event, event))
+
+    def _parsed(self, bot: Bot, raw: Json, room_id: str) -> Event | None:
         if raw.get("sender") == bot.self_id and not self.matrix_config.matrix_handle_self_message:
-            return
+            return None
         try:
             parsed = RawMatrixEvent.model_validate(raw)
             if self._is_old_event(bot, parsed):
-                return
+                return None
             to_me = self._is_to_me(bot, parsed, room_id=room_id)
-            event = event_from_raw(parsed, room_id=room_id, to_me=to_me)
+            return event_from_raw(parsed, room_id=room_id, to_me=to_me)
         except (ValidationError, ValueError) as error:
             logger.debug("an event that NoneBot's models do not take: {}", error)
-            return
-        try:
-            await bot.handle_event(event)
-        except Exception:  # noqa: BLE001 - a stranger's matcher; its failure is its own
-            logger.exception("a NoneBot matcher failed on {}", event.get_event_name())
+            return None
 
     async def request(self, setup: Request) -> Response:
         """Make an HTTP call for the stock code, without the proxies of the environment. The

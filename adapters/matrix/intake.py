@@ -8,7 +8,14 @@ from typing import Any
 import anyio
 from loguru import logger
 
-from nekro_core.api.adapter import Expected, Host, KeyedQueue, Prefetch, accept_patiently
+from nekro_core.api.adapter import (
+    Expected,
+    Host,
+    KeyedQueue,
+    MatcherDecision,
+    Prefetch,
+    accept_patiently,
+)
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -97,16 +104,18 @@ class MatrixIntake:
         *,
         away: bool = False,
         medium: Prefetch[bytes] | None = None,
+        decision: MatcherDecision | None = None,
     ) -> None:
         """Process one event of a room's timeline. ``away`` is set for the first answer of a
         connection and for messages from before we joined. Only these can be history: in later
-        answers, a message looks old only if another server's clock is wrong.
+        answers, a message looks old only if another server's clock is wrong. ``decision`` is made
+        by NoneBot's matchers, if there are any.
 
         Raises what the host raises. An event that cannot be read is logged and skipped: it must
         neither block its room nor be read again and again.
         """
         try:
-            deed = await self._read(room_id, event, away=away, medium=medium)
+            deed = await self._read(room_id, event, away=away, medium=medium, decision=decision)
         except Exception:  # noqa: BLE001 - strangers write events; logged with its traceback
             logger.exception("{}: an event that cannot be read: {}", room_id, str(event)[:500])
             return
@@ -114,7 +123,13 @@ class MatrixIntake:
             await deed()
 
     async def _read(
-        self, room_id: str, event: Json, *, away: bool, medium: Prefetch[bytes] | None
+        self,
+        room_id: str,
+        event: Json,
+        *,
+        away: bool,
+        medium: Prefetch[bytes] | None,
+        decision: MatcherDecision | None,
     ) -> Action | None:
         """Return the action for an event; None if there is nothing to do."""
         kind, content = event.get("type"), table(event.get("content"))
@@ -156,6 +171,7 @@ class MatrixIntake:
             account=self._account,
             to_bot=kind in MESSAGES and self._to_bot(key, content, segments),
             from_history=away and _age_s(event) > HISTORY_S,
+            answered_elsewhere=decision is not None and await decision.blocked(),
         )
         return partial(self._hand_over, self._host.accept, message)
 

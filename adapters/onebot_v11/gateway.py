@@ -14,6 +14,7 @@ Differences from nonebot-adapter-onebot 2.4.6 (each has a regression test):
 import re
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -21,18 +22,19 @@ from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.adapters import Bot as BaseBot
 from nonebot.adapters.onebot.v11 import Adapter as StockAdapter
-from nonebot.adapters.onebot.v11 import Bot, Event
+from nonebot.adapters.onebot.v11 import Bot
 from nonebot.adapters.onebot.v11.config import Config
 from nonebot.adapters.onebot.v11.exception import ActionFailed, ApiNotAvailable, NetworkError
 from nonebot.drivers import URL, ASGIMixin, Driver, Request, WebSocket, WebSocketServerSetup
 from nonebot.exception import WebSocketClosed
-from nonebot.matcher import matchers
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidURI, WebSocketException
 
+from nekro_core.api.adapter import MatcherDecision, dispatch_event, has_matchers
+
 from .access import offers
 from .connection import CallRefused, Json, NotConnected, OneBotConnection, OutcomeUnknown
-from .intake import OneBotIntake
+from .intake import ArrivedEvent, OneBotIntake
 
 PATHS = ("/onebot/v11/", "/onebot/v11/ws", "/onebot/v11/ws/")
 FRAME_BYTES = 64 * 1024 * 1024
@@ -188,14 +190,13 @@ class OneBotGateway(StockAdapter):
         assert self._intake is not None
         bot = Bot(self, connection.account)
         self._register(bot)
-        sender, receiver = anyio.create_memory_object_stream[Json](BACKLOG)
+        sender, receiver = anyio.create_memory_object_stream[ArrivedEvent](BACKLOG)
         self._tasks.start_soon(self._intake.take, connection, receiver)
         try:
             async with sender:
                 event = event or await connection.next_event()
                 while event is not None:
-                    await sender.send(event)
-                    self._offer_to_matchers(bot, event)
+                    await sender.send((event, self._offer_to_matchers(bot, event)))
                     event = await connection.next_event()
         except anyio.BrokenResourceError:
             connection.lose("what it says can no longer be taken in")
@@ -236,18 +237,16 @@ class OneBotGateway(StockAdapter):
         except RuntimeError as error:  # another adapter's bot has the same number
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
 
-    def _offer_to_matchers(self, bot: Bot, event: Json) -> None:
+    def _offer_to_matchers(self, bot: Bot, event: Json) -> MatcherDecision | None:
         """Give an event to NoneBot's matchers, if there are any."""
-        if any(matchers.values()) and self._tasks is not None:
-            parsed = self.json_to_event(event)
-            if parsed is not None:
-                self._tasks.start_soon(self._run_matchers, bot, parsed)
-
-    async def _run_matchers(self, bot: Bot, event: Event) -> None:
-        try:
-            await bot.handle_event(event)
-        except Exception:  # noqa: BLE001 - a stranger's matcher; its failure is its own
-            logger.exception("a NoneBot matcher failed on {}", event.get_event_name())
+        if not has_matchers() or self._tasks is None:
+            return None
+        parsed = self.json_to_event(event)
+        if parsed is None:
+            return None
+        decision = MatcherDecision()
+        self._tasks.start_soon(dispatch_event, decision, partial(bot.handle_event, parsed))
+        return decision
 
     async def _call_api(self, bot: BaseBot, api: str, **data: Any) -> Any:
         """Make a call for NoneBot's plugins, over the same connection. Raises NoneBot's errors."""

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 from loguru import logger
 
-from nekro_core.api.adapter import Host, KeyedQueue, Prefetch, accept_patiently
+from nekro_core.api.adapter import Host, KeyedQueue, MatcherDecision, Prefetch, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -60,6 +60,15 @@ class IncomingEvent:
 
     event: Json
     prefetch: Prefetch[Segments] | None
+    decision: MatcherDecision | None = None
+
+    async def answered_elsewhere(self) -> bool:
+        """Whether a blocking matcher of NoneBot took the event."""
+        return self.decision is not None and await self.decision.blocked()
+
+
+ArrivedEvent = tuple[Json, MatcherDecision | None]
+"""An event of a connection, and the decision of NoneBot's matchers if there are any."""
 
 
 class OneBotIntake:
@@ -81,7 +90,7 @@ class OneBotIntake:
         they were stored before, the next history would begin after them."""
 
     async def take(
-        self, connection: OneBotConnection, events: MemoryObjectReceiveStream[Json]
+        self, connection: OneBotConnection, events: MemoryObjectReceiveStream[ArrivedEvent]
     ) -> None:
         """Process all events of a connection, until its stream ends. Missed messages come first.
 
@@ -96,7 +105,7 @@ class OneBotIntake:
                 await connection.close(1011, f"cannot be served: {error!r}"[:100])
 
     async def _take(
-        self, connection: OneBotConnection, events: MemoryObjectReceiveStream[Json]
+        self, connection: OneBotConnection, events: MemoryObjectReceiveStream[ArrivedEvent]
     ) -> None:
         since = await self._host.known_since(self._name, connection.account)
         instance = await self._host.instance_of(self._name, connection.account)
@@ -111,10 +120,10 @@ class OneBotIntake:
         for key in [*self._behind]:
             if key.instance == instance and key not in gaps and not unsure:
                 await self._queue.submit(key, partial(self._catch_up, connection, key))
-        async for event in events:
+        async for event, decision in events:
             # Read again for each event: the operator may have changed the account's instance.
             instance = await self._host.instance_of(self._name, connection.account)
-            await self._sort(connection, instance, event, unsure=unsure)
+            await self._sort(connection, instance, event, decision, unsure=unsure)
 
     async def drain(self) -> None:
         """Wait until every event that was read is handed over."""
@@ -155,7 +164,13 @@ class OneBotIntake:
             await self._handle(connection, key, come)
 
     async def _sort(
-        self, connection: OneBotConnection, instance: str, event: Json, *, unsure: bool
+        self,
+        connection: OneBotConnection,
+        instance: str,
+        event: Json,
+        decision: MatcherDecision | None,
+        *,
+        unsure: bool,
     ) -> None:
         """Put an event into the queue of its chat. ``unsure`` means that messages before it may
         have been missed."""
@@ -173,9 +188,8 @@ class OneBotIntake:
         if key is None:
             logger.debug("{}: an event of no chat: {}", connection.source, str(event)[:300])
             return
-        come = IncomingEvent(
-            event, self._reading(connection, key, event) if kind == "message" else None
-        )
+        prefetch = self._reading(connection, key, event) if kind == "message" else None
+        come = IncomingEvent(event, prefetch, decision)
         await self._queue.submit(
             key, partial(self._take_message, connection, key, come, unsure=unsure)
         )
@@ -213,7 +227,7 @@ class OneBotIntake:
         elif event.get("notice_type") in RECALLS:
             await self._host.recall(key, words(event.get("message_id")))
         else:
-            await self._accept_notice(connection, key, event)
+            await self._accept_notice(connection, key, come)
 
     async def _accept_message(
         self,
@@ -239,9 +253,13 @@ class OneBotIntake:
             message_id=words(event.get("message_id")),
             to_bot=key.kind is ChatKind.PRIVATE or _addressed(segments, connection.account),
             from_history=from_history,
+            answered_elsewhere=await come.answered_elsewhere(),
         )
 
-    async def _accept_notice(self, connection: OneBotConnection, key: ChatKey, event: Json) -> None:
+    async def _accept_notice(
+        self, connection: OneBotConnection, key: ChatKey, come: IncomingEvent
+    ) -> None:
+        event = come.event
         by_us = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
             if by_us:
@@ -263,7 +281,13 @@ class OneBotIntake:
             segments = (notice,)
             to_bot = notice.kind == "poke" and notice.target_id == connection.account
         await self._accept(
-            connection, key, event, Sender(person_of(event)), segments, to_bot=to_bot
+            connection,
+            key,
+            event,
+            Sender(person_of(event)),
+            segments,
+            to_bot=to_bot,
+            answered_elsewhere=await come.answered_elsewhere(),
         )
 
     def _remember_file(self, file: tuple[ChatKey, str, str]) -> None:
@@ -282,6 +306,7 @@ class OneBotIntake:
         message_id: str = "",
         to_bot: bool = False,
         from_history: bool = False,
+        answered_elsewhere: bool = False,
     ) -> None:
         message = ChatMessage(
             chat_key=key,
@@ -292,6 +317,7 @@ class OneBotIntake:
             account=connection.account,
             to_bot=to_bot,
             from_history=from_history,
+            answered_elsewhere=answered_elsewhere,
         )
         await accept_patiently(self._host.accept, message)
 

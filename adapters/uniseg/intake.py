@@ -11,11 +11,18 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from loguru import logger
 from nonebot.adapters import Bot, Event
-from nonebot.matcher import matchers
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Host, KeyedQueue, Prefetch, accept_patiently
+from nekro_core.api.adapter import (
+    Host,
+    KeyedQueue,
+    MatcherDecision,
+    Prefetch,
+    accept_patiently,
+    dispatch_event,
+    has_matchers,
+)
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -36,7 +43,7 @@ from .platform import Platform
 from .values import account_message_id
 
 Job = Callable[[], Awaitable[None]]
-_Numbered = tuple[int, Event]
+_Numbered = tuple[int, Event, MatcherDecision | None]
 
 BIND_S = 2.0
 """Seconds between two tries to bind an account while the store fails."""
@@ -138,19 +145,20 @@ class UnisegIntake:
         asks the platform about replies and cuts off mentions, so it gets the original and the queue
         a copy."""
         queue = self._event_queues.get(bot)
-        dispatch = any(matchers.values())
+        decision = MatcherDecision() if has_matchers() else None
         if queue is not None:
             tally = self._tally(bot)
             number = tally.begin()
             self._waiting += 1
             try:
-                queue.send_nowait((number, event.model_copy(deep=True) if dispatch else event))
+                copy = event.model_copy(deep=True) if decision else event
+                queue.send_nowait((number, copy, decision))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 self._placed()
                 tally.end(number, stored=False)
                 logger.warning("{}: an event came too late", self._platform.name)
-        if dispatch:
-            await type(bot).handle_event(bot, event)  # type: ignore[attr-defined]
+        if decision is not None:
+            await dispatch_event(decision, partial(type(bot).handle_event, bot, event))  # type: ignore[attr-defined]
 
     async def room(self) -> None:
         """See `EventListener.room`."""
@@ -168,8 +176,8 @@ class UnisegIntake:
         try:
             with events:
                 instance = await self._instance(bot)
-                async for number, event in events:
-                    await self._place(bot, instance, number, event)
+                async for number, event, decision in events:
+                    await self._place(bot, instance, number, event, decision)
                     self._placed()
         finally:
             self._taking -= 1
@@ -196,10 +204,17 @@ class UnisegIntake:
                 self._host.online()
                 return instance
 
-    async def _place(self, bot: Bot, instance: str, number: int, event: Event) -> None:
+    async def _place(
+        self,
+        bot: Bot,
+        instance: str,
+        number: int,
+        event: Event,
+        decision: MatcherDecision | None,
+    ) -> None:
         """Put an event into the queue of its chat."""
         try:
-            task = self._sort(bot, instance, event)
+            task = self._sort(bot, instance, event, decision)
         except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
             logger.exception("{}: an event was not understood", self._platform.name)
             task = None
@@ -210,7 +225,9 @@ class UnisegIntake:
             key, job = task
             await self._chat_queue.submit(key, partial(_counted, job, tally, number))
 
-    def _sort(self, bot: Bot, instance: str, event: Event) -> tuple[ChatKey, Job] | None:
+    def _sort(
+        self, bot: Bot, instance: str, event: Event, decision: MatcherDecision | None
+    ) -> tuple[ChatKey, Job] | None:
         """Return the chat of an event and the job for the chat's queue; None if there is nothing
         to do."""
         target = self._platform.place(event, bot)
@@ -233,11 +250,12 @@ class UnisegIntake:
             read = partial(self._platform.segments, event, bot, reader)
             assert self._chat_queue is not None
             prefetch = self._chat_queue.prefetch(key, read)
-            return key, partial(self._accept_message, bot, key, event, sender, reader, prefetch)
+            accept = partial(self._accept_message, bot, key, event, sender, reader, prefetch)
+            return key, partial(accept, decision)
         if recalled := self._platform.recalled(event):
             return key, partial(self._host.recall, key, self._identity(key, recalled))
         if (notice := self._platform.notice(event)) is not None:
-            return key, partial(self._accept_notice, bot, key, event, notice)
+            return key, partial(self._accept_notice, bot, key, event, notice, decision)
         return None
 
     def _remember(self, key: ChatKey, target: Target, at: float) -> None:
@@ -255,11 +273,18 @@ class UnisegIntake:
         person = self._platform.person(user_id, bot) if user_id else ""
         return self.own.get(person, person)
 
-    async def _accept_notice(self, bot: Bot, key: ChatKey, event: Event, notice: Notice) -> None:
+    async def _accept_notice(
+        self,
+        bot: Bot,
+        key: ChatKey,
+        event: Event,
+        notice: Notice,
+        decision: MatcherDecision | None,
+    ) -> None:
         actor, target = self.named(bot, notice.actor_id), self.named(bot, notice.target_id)
         named = Notice(notice.kind, actor, target, notice.detail)
         to_bot = notice.kind == "poke" and target == bot.self_id
-        await self._accept(bot, key, event, Sender(actor), (named,), to_bot=to_bot)
+        await self._accept(bot, key, event, Sender(actor), (named,), decision, to_bot=to_bot)
 
     async def _revise(
         self, bot: Bot, key: ChatKey, event: Event, words: list[uniseg.Segment]
@@ -295,6 +320,7 @@ class UnisegIntake:
         found: Sender,
         reader: PieceReader,
         prefetch: Prefetch[Segments],
+        decision: MatcherDecision | None,
     ) -> None:
         platform = self._platform
         sender = Sender(self.named(bot, found.user_id), found.name, found.role)
@@ -306,7 +332,16 @@ class UnisegIntake:
             or _addressed(segments, bot.self_id)
         )
         message_id = self._identity(key, platform.message_id(event))
-        await self._accept(bot, key, event, sender, segments, message_id=message_id, to_bot=to_bot)
+        await self._accept(
+            bot,
+            key,
+            event,
+            sender,
+            segments,
+            decision,
+            message_id=message_id,
+            to_bot=to_bot,
+        )
 
     async def _accept(
         self,
@@ -315,6 +350,7 @@ class UnisegIntake:
         event: Event,
         sender: Sender,
         segments: Segments,
+        decision: MatcherDecision | None,
         *,
         message_id: str = "",
         to_bot: bool = False,
@@ -328,6 +364,7 @@ class UnisegIntake:
             time=self._clock() if at is None else at,
             account=bot.self_id,
             to_bot=to_bot,
+            answered_elsewhere=decision is not None and await decision.blocked(),
         )
         try:
             await accept_patiently(self._host.accept, message)

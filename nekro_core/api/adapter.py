@@ -37,6 +37,11 @@ from nekro_core.operator.contract import (
     PluginsShown,
     ToolService,
 )
+from nekro_core.plugins.host.matcher_dispatch import (
+    MatcherDecision,
+    dispatch_event,
+    has_matchers,
+)
 from nekro_core.store import DeliveryRow, Person, PersonTraces, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.deprecated import old_names
@@ -136,6 +141,7 @@ __all__ = [
     "Host",
     "KeyedLimiter",
     "KeyedQueue",
+    "MatcherDecision",
     "MediaKeeper",
     "MediaLinker",
     "NekroError",
@@ -163,6 +169,8 @@ __all__ = [
     "VoiceLimits",
     "Working",
     "accept_patiently",
+    "dispatch_event",
+    "has_matchers",
     "match_delivery",
     "write_whole",
 ]

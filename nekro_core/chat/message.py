@@ -46,6 +46,8 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
             reply to the bot, a poke at the bot.
         from_history: Whether it was written while the bot was away and fetched later. Such a
             message is recorded, and answered only if it is recent.
+        answered_elsewhere: Whether a blocking matcher of NoneBot took it. Such a message is
+            recorded; no command, hook or agent handles it.
     """
 
     chat_key: ChatKey
@@ -56,6 +58,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     account: str
     to_bot: bool = False
     from_history: bool = False
+    answered_elsewhere: bool = False
 
     @property
     def text(self) -> str:

@@ -39,6 +39,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         sender: Who wrote it, if a person did.
         to_bot: Whether the bot was addressed.
         from_history: Whether it was fetched after the bot had been away.
+        answered_elsewhere: Whether a blocking matcher of NoneBot took it.
         recalled: Whether it was recalled on the platform.
         run_id: The run that sent it, in the bot's own records.
         state: The delivery state, in the bot's own records.
@@ -53,6 +54,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     sender: Sender = Sender("")
     to_bot: bool = False
     from_history: bool = False
+    answered_elsewhere: bool = False
     recalled: bool = False
     run_id: str = ""
     state: DeliveryState = DeliveryState.SENT
@@ -83,6 +85,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
             account=account,
             to_bot=self.to_bot,
             from_history=self.from_history,
+            answered_elsewhere=self.answered_elsewhere,
         )
 
 

@@ -85,7 +85,10 @@ class PolicyResolver:
         return record.author is not Author.PERSON or not self.is_ignored(record)
 
     def is_ignored(self, record: Record) -> bool:
-        """Whether the author of a record is ignored in its chat."""
+        """Whether a record gets no answer: NoneBot's plugins answered it, or its author is ignored
+        in its chat."""
+        if record.answered_elsewhere:
+            return True
         user_id, instance = record.sender.user_id, record.chat_key.instance
         if not user_id:
             return False

@@ -80,6 +80,7 @@ class MessageTable(Model):
     recalled = fields.BooleanField()
     run_id = fields.CharField(max_length=64)
     state = fields.CharField(max_length=16)
+    answered_elsewhere = fields.BooleanField(default=False, db_default=False)
 
     class Meta:
         table = "messages"

@@ -98,6 +98,7 @@ def message(
     segments: Segments | None = None,
     to_bot: bool = False,
     from_history: bool = False,
+    answered_elsewhere: bool = False,
     role: Role = Role.MEMBER,
 ) -> ChatMessage:
     """A message from a person, with as little said as a test needs."""
@@ -110,6 +111,7 @@ def message(
         account=account,
         to_bot=to_bot,
         from_history=from_history,
+        answered_elsewhere=answered_elsewhere,
     )
 
 

@@ -146,6 +146,7 @@ class Inbox:
             sender=sender,
             to_bot=message.to_bot and not own,
             from_history=message.from_history,
+            answered_elsewhere=message.answered_elsewhere,
         )
         unique_id = unique_id_of(message.message_id) or _notice_digest(message)
         return StampedMessage(record, unique_id, arrived)

@@ -1,14 +1,19 @@
 """NoneBot's own plugins live beside the bot: their matchers hear, their calls go out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
 import pytest
+from nonebot import message as message_module
 from nonebot.adapters.onebot.v11 import ActionFailed, ApiNotAvailable, MessageEvent, NetworkError
 from nonebot.adapters.onebot.v11 import Bot as NoneBot
+from nonebot.exception import IgnoredException
 from nonebot.matcher import Matcher, matchers
+from nonebot.rule import startswith
 
+from nekro_core.plugins.host import matcher_dispatch
 from tests.adapters.onebot_v11.running import Bot
 from tests.peers.onebot_v11 import Abort, Async, Failed, OneBotPeer
 
@@ -37,6 +42,84 @@ async def test_a_matcher_hears_and_answers(bot: Bot, peer: OneBotPeer, echo: lis
     assert (await peer.next_send()).text == "echo two"
     assert [message.text for message in await bot.host.received(3)] == ["@20002 one", "fail", "two"]
     assert echo == ["one", "fail", "two"]
+
+
+@contextmanager
+def matcher(handler: Callable[..., Any], **options: Any) -> Iterator[None]:
+    made = Matcher.new("message", startswith("/r"), handlers=[handler], **options)
+    try:
+        yield
+    finally:
+        made.destroy()
+
+
+async def answered_elsewhere(bot: Bot, peer: OneBotPeer) -> list[bool]:
+    """Two messages, of which a matcher handles the first. Whether the bot leaves each to it."""
+    await peer.say_in_group(30003, 10001, "/r 3d6", at_me=True)
+    await peer.say_in_group(30003, 10001, "hello", at_me=True)
+    return [message.answered_elsewhere for message in await bot.host.received(2)]
+
+
+async def test_a_blocking_matcher_keeps_its_message_from_the_bot_while_it_still_works(
+    bot: Bot, peer: OneBotPeer
+) -> None:
+    rolled = anyio.Event()
+
+    async def roll(bot: NoneBot, event: MessageEvent) -> None:
+        await rolled.wait()
+        await bot.send(event, "11")
+
+    with matcher(roll, block=True):
+        assert await answered_elsewhere(bot, peer) == [True, False]
+        rolled.set()
+        assert (await peer.next_send()).text == "11"
+
+
+async def test_a_matcher_that_stops_the_propagation_keeps_its_message_from_the_bot(
+    bot: Bot, peer: OneBotPeer
+) -> None:
+    async def roll(matcher: Matcher) -> None:
+        matcher.stop_propagation()
+
+    with matcher(roll, block=False):
+        assert await answered_elsewhere(bot, peer) == [True, False]
+
+
+async def test_an_event_that_a_preprocessor_ignores_is_kept_from_the_bot(
+    bot: Bot, peer: OneBotPeer, echo: list[str]
+) -> None:
+    async def ignore(event: MessageEvent) -> None:
+        if event.get_plaintext().startswith("/r"):
+            raise IgnoredException("not for us")
+
+    message_module.event_preprocessor(ignore)
+    try:
+        assert await answered_elsewhere(bot, peer) == [True, False]
+    finally:
+        for each in [*message_module._event_preprocessors]:
+            if each.call is ignore:
+                message_module._event_preprocessors.discard(each)
+    assert echo == ["hello"]
+
+
+async def test_a_matcher_that_does_not_block_leaves_the_message_to_the_bot(
+    bot: Bot, peer: OneBotPeer
+) -> None:
+    async def count() -> None:
+        raise ValueError("a plugin's own fault")
+
+    with matcher(count, block=False):
+        assert await answered_elsewhere(bot, peer) == [False, False]
+
+
+async def test_the_bot_does_not_wait_long_for_slow_matchers(
+    bot: Bot, peer: OneBotPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matcher_dispatch, "DECISION_S", 0.1)
+    recorded = anyio.Event()
+    with matcher(recorded.wait, block=False):
+        assert await answered_elsewhere(bot, peer) == [False, False]
+        recorded.set()
 
 
 async def test_without_matchers_nothing_is_dispatched(bot: Bot, peer: OneBotPeer) -> None:

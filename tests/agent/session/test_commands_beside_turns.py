@@ -119,3 +119,21 @@ async def test_help_stops_at_no_turn(folder: Path, boxes: Shelf) -> None:
         async with bot.turn():
             await bot.say("/stop")
         await until(lambda: bot.said()[-1] == "Stopped.")
+
+
+async def test_a_message_that_a_nonebot_plugin_answered_starts_neither_turn_nor_command(
+    folder: Path, boxes: Shelf
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
+        calls = count_calls(bot)
+        await bot.say("/echo 3d6", answered_elsewhere=True)
+        await bot.say("roll the dice", answered_elsewhere=True)
+    model = ScriptedModel([answer("11 is a lot")])
+    async with running_bot(folder, boxes, model) as bot:
+        again = count_calls(bot)
+        await bot.sessions.recover()
+        assert await bot.ask("did you see?") == ["11 is a lot"]
+        prompt = bot.prompt()
+        assert "> roll the dice" in prompt, "the agent knows of it"
+        assert prompt.count("unanswered\n") == 1
+        assert calls == again == []

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.long
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
     folder = tmp_path_factory.mktemp("onebot")
     shutil.copytree(PLUGINS / "moderator", folder / "data" / "plugins" / "moderator")
+    shutil.copy(PLUGINS / "dice_table.py", folder / "data" / "plugins")
     people = {"NEKRO_COMMAND__SUPER_USERS": '["onebot_v11:10001"]'}
     async with whole_bot(folder, **people) as whole:
         yield whole
@@ -38,3 +39,17 @@ async def test_legacy_commands_answer_only_super_users(whole: WholeBot) -> None:
     await whole.peer.say_in_group(group, 10001, "/mod-state y")
     assert await whole.answers(group) == [f"onebot_v11-group_{group} group y"]
     await whole.logged("messages of Nekro")
+
+
+async def test_what_a_blocking_matcher_answers_is_answered_once(whole: WholeBot) -> None:
+    group = whole.group()
+    await whole.peer.say_in_group(group, 10002, "/r 3d6", at_me=True)
+    await whole.peer.say_in_group(group, 10002, "/help", at_me=True)
+    assert sorted(await whole.answers(group, 2)) == [
+        "/r 3d6 rolls three dice",
+        "10002 rolls 3d6: 11",
+    ]
+    await whole.ask(group, "are you there?")
+    assert len(whole.said(group)) == 3
+    assert len(whole.prompts(group)) == 1, "the AI was asked about its own message alone"
+    assert "/r 3d6" in whole.prompts(group)[0].last_user_text
