@@ -1,4 +1,5 @@
-"""Values that are recomputed when others change, as in a spreadsheet: networks, boxes, models.
+"""Values that are recomputed when their inputs change, as in a spreadsheet. An input or a result
+may come from the network, a box or a model.
 
 ::
 
@@ -15,5 +16,5 @@
     follow.py       an iterator over the changes of a value
     errors.py       the errors
 
-Source: "Integration with Common Tools Patterns" in the design document of the boxes.
+The API follows "Integration with Common Tools Patterns" in the design document of the boxes.
 """

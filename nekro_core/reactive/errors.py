@@ -25,11 +25,11 @@ class ReactiveError(ToolFailure):
 
 
 class NoScope(ReactiveError):
-    """A cell that runs something must be made inside of ``async with scope():``."""
+    """An `AsyncCell` or a box was made outside of ``async with scope():``, or after its end."""
 
 
 class NotHere(ReactiveError):
-    """A `computed` may only read: it makes no cells and sets none."""
+    """A `computed` made or set a cell. It may only read."""
 
 
 class Circle(ReactiveError):
@@ -54,7 +54,7 @@ class CommandTimeout(ReactiveError):
     Args:
         message: The text of the error, with the number of seconds.
         stdout: What the command had written by then, at most 1 MiB.
-        stderr: The same for its error output.
+        stderr: What the command had written as error output by then, at most 1 MiB.
     """
 
     def __init__(self, message: str, *, stdout: str = "", stderr: str = "") -> None:
