@@ -81,7 +81,7 @@ def _places(
 
 
 def _common_root(places: list[PurePosixPath]) -> int:
-    """How many leading folders to leave out of all paths: 1 if all files are in the same top folder,
+    """How many leading folders to leave out of all paths: 1 if all files are in one top folder,
     otherwise 0."""
     if any(place.name in ("__init__.py", "_manifest.json") and len(place.parts) == 1
            for place in places):  # fmt: skip

@@ -1,4 +1,5 @@
-"""Tests points against filters, which are our objects or those of Qdrant's client."""
+"""Checks whether points match filters. The filters may be objects of `models` or of Qdrant's
+client."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ _DEEPEST = 16
 
 
 class InvalidFilter(NekroError, ValueError):
-    """A condition that this store does not support. The text names it."""
+    """This store does not support a condition. The text names the condition."""
 
 
 def matches_filter(
@@ -107,7 +108,8 @@ def _within(between: Any, value: Any) -> bool:
 
 
 def _values(payload: Any, key: str) -> Iterator[Any]:
-    """The values at a dotted key. A list gives each of its items."""
+    """Yield the values at a dotted key of a payload. If a value is a list, yield each of its
+    items."""
     name, _, rest = key.partition(".")
     if not isinstance(payload, Mapping) or name.removesuffix("[]") not in payload:
         return
