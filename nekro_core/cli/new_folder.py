@@ -30,7 +30,7 @@ def require_name(what: str, name: str, *, lower_case: bool = False) -> None:
         letters = "at most 32 lower-case letters, digits" if lower_case else "letters, digits"
         raise NewRefused(
             f"the {what} {name!r} cannot be used: {letters} and '_' are possible, a letter first, "
-            "no word of Python"
+            "and no keyword of Python"
         )
 
 
@@ -45,7 +45,7 @@ def write_folder(
     """
     target = folder / name
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise NewRefused(f"{target} is there already: take another name, or remove it first")
+        raise NewRefused(f"{target} is there already: use another name, or remove it first")
     written = []
     for path, template in templates.items():
         text = (files(package) / "template" / template).read_text("utf-8")

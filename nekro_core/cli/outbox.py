@@ -79,7 +79,7 @@ async def _in_the_database(settings: Settings, options: argparse.Namespace) -> l
                 return _table([_view(row) for row in rows])
             row = await store.deliveries.get(options.id)
             if row is None:
-                raise _Refused(f"there is no message {options.id!r}: nekro outbox list")
+                raise _Refused(f"there is no message {options.id!r}; see nekro outbox list")
             wanted = _AGAIN if options.action == "resend" else _LET_GO
             if row.state not in wanted:
                 raise _Refused(f"{options.id} is {row.state.value}: nothing to {options.action}")

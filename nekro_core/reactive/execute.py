@@ -97,7 +97,7 @@ class FileBindings:
             else:
                 raise ReactiveError(
                     f"files: {path!r} is bound to {binding!r}: expected 'text', 'json' or "
-                    "'bytes' for a file to take out, a text, bytes or a cell for one to put in"
+                    "'bytes' for a file to read, or a text, bytes or a cell for a file to write"
                 )
         return cls(given, wanted)
 

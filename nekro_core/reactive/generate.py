@@ -117,7 +117,7 @@ def generate_text(
     offered = dict(tools or {})
     for name, tool in offered.items():
         if name != tool.name:
-            raise ReactiveError(f"tools: {tool.name!r} is offered as {name!r}: a tool has one name")
+            raise ReactiveError(f"tools: {tool.name!r} is offered as {name!r}: expected its name")
     inputs: dict[str, Any] = {
         "prompt": prompt,
         "system": system,
@@ -150,5 +150,7 @@ def _checked_model(model: ChatModel | None, tools: Mapping[str, ModelTool]) -> C
     if model is None:
         raise ReactiveError("this scope has no model: give scope() a context or a model")
     if tools and not model.profile.functions:
-        raise ReactiveError(f"the model {model.profile.name} calls no functions: it takes no tools")
+        raise ReactiveError(
+            f"the model {model.profile.name} calls no functions: leave out the tools"
+        )
     return model

@@ -236,7 +236,7 @@ class SandboxHandle:
     async def _make(self) -> None:
         """Make the box of the present image. The caller holds ``_changing``."""
         if self._closed:
-            raise ReactiveError(f"{self.name} is over with its scope")
+            raise ReactiveError(f"{self.name} has ended with its scope")
         image, identity = self._image.get(), self.identity.get()
         if self._made_of not in (None, identity):
             await self._destroy()
@@ -260,7 +260,7 @@ class SandboxHandle:
 
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         if "sandbox" in arguments:
-            raise ReactiveError(f"{tool} has no input 'sandbox': there is this one")
+            raise ReactiveError(f"{tool} has no input 'sandbox': it always uses this sandbox")
         async with self.use():
             answer = await handle_tool_call(self._pool, tool, {**arguments, "sandbox": self.name})
         return answer.content

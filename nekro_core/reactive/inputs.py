@@ -88,7 +88,7 @@ def _key(values: dict[str, Any], salt: int) -> str:
     try:
         packed = msgspec.msgpack.encode((salt, values), order="deterministic")
     except (TypeError, OverflowError, ValueError, RecursionError) as error:
-        raise BadInput(f"an input is no plain data: {error}") from None
+        raise BadInput(f"an input is not plain data: {error}") from None
     if len(packed) > MAX_INPUT:
         limit = MAX_INPUT // 1024 // 1024
         raise BadInput(f"the inputs have {len(packed)} bytes: at most {limit} MiB")

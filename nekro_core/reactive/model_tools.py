@@ -77,7 +77,7 @@ async def run_tool_loop(
         assistant = PromptMessage("assistant", (TextPart(words),) if words else (), calls=calls)
         answers = [await _answer(call, tools) for call in calls]
         request = replace(request, messages=(*request.messages, assistant, *answers))
-    raise LoopTooLong(f"the model called tools in each of {steps} replies and came to no end")
+    raise LoopTooLong(f"the model called tools in each of {steps} replies and did not finish")
 
 
 async def _reply(

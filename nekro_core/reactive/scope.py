@@ -85,7 +85,7 @@ class Scope:
             NoScope: The scope was not entered yet, or it is over.
         """
         if self._over or self._tasks is None:
-            raise NoScope("this scope is over: make cells in one that is not")
+            raise NoScope("this scope is over: make cells in an open scope")
         return self._resources
 
     @property
@@ -102,7 +102,7 @@ class Scope:
     def __enter__(self) -> Self:
         around = _current.get()
         if around is None:
-            raise NoScope("`with scope():` owns a part of an `async with scope():` around it")
+            raise NoScope("`with scope():` must be inside of an `async with scope():`")
         self._refuse_second_entry()
         self._enter(around, around.tasks)
         return self
@@ -140,7 +140,7 @@ class Scope:
             NoScope: The scope was not entered yet, or it is over.
         """
         if self._over or self._tasks is None:
-            raise NoScope("this scope is over: make cells in one that is not")
+            raise NoScope("this scope is over: make cells in an open scope")
         return self._tasks
 
     def own(self, owned: Closeable) -> None:
@@ -153,7 +153,7 @@ class Scope:
             NoScope: The scope is over.
         """
         if self._over:
-            raise NoScope("this scope is over: make cells in one that is not")
+            raise NoScope("this scope is over: make cells in an open scope")
         self._owned[owned] = None
 
     def disown(self, owned: Closeable) -> None:
@@ -233,7 +233,7 @@ class Scope:
 
     def _refuse_second_entry(self) -> None:
         if self._tasks is not None:
-            raise NoScope("a scope is entered once: make another with scope()")
+            raise NoScope("a scope can be entered once: make another with scope()")
 
     def _enter(self, around: "Scope | None", tasks: TaskGroup) -> None:
         if around is not None:

@@ -235,7 +235,7 @@ def _refuse_without_packages(plugin: Path, item: str, packages: PackageFolder) -
         raise PluginNotLoaded(str(error)) from None
     if missing := [need for need in needs if not packages.has(need.requirement)]:
         wanted = " ".join(f"'{need.requirement}'" for need in missing)
-        raise PluginNotLoaded(f"the plugin needs what is not here: pip install {wanted}")
+        raise PluginNotLoaded(f"the plugin needs a package that is not here: pip install {wanted}")
 
 
 class Chat:
@@ -390,7 +390,7 @@ class Chat:
         with anyio.move_on_after(within_s):
             await self.bot.platform.until(lambda: len(self.sent) >= count)
         if len(self.sent) < count:
-            raise AssertionError(f"{count} messages expected, the chat got {self.texts}")
+            raise AssertionError(f"expected {count} messages, the chat got {self.texts}")
         return self.texts
 
     async def record(self, limit: int = 200) -> list[str]:

@@ -60,13 +60,13 @@ def walk(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            raise FilesRefused(f"{path}: a link; a plugin brings its files themselves")
+            raise FilesRefused(f"{path}: a link; a plugin must contain the file itself")
         if path.name in _NO_PART:
             continue
         if stat.S_ISDIR(mode):
             yield from walk(path)
         elif not stat.S_ISREG(mode):
-            raise FilesRefused(f"{path}: neither a file nor a folder")
+            raise FilesRefused(f"{path}: expected a file or a folder, got a special file")
         elif path.suffix != ".pyc":
             yield path
 

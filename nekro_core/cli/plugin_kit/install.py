@@ -68,8 +68,8 @@ class Installer:
                 raise InstallRefused(f"{item} is installed: nekro plugin update {fetched.name}")
             if self._taken(place):
                 raise InstallRefused(
-                    f"{place.name} lies in {place.parent} already, and this command did not put it "
-                    "there: remove it first, or give its path to take it over as it is"
+                    f"{place.name} is in {place.parent} already, and this command did not put it "
+                    "there: remove it first, or give its path to adopt it unchanged"
                 )
             self._refuse_twin(looked, item)
             needs = plugin_requirements(fetched.path, item)
@@ -96,7 +96,7 @@ class Installer:
         place = self._plugins / record.path
         if (mine := self._records.changed_since(item)) and not force:
             raise InstallRefused(
-                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites that"
+                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites the changes"
             )
         with self._staging() as staging:
             fetched = fetch(record.source, staging)
@@ -157,7 +157,9 @@ class Installer:
         # The key was read from the plugin's files, which may be hostile. Only loading the plugin
         # would have checked it.
         if own.parent != folders or key == "..":
-            raise InstallRefused(f"{key!r} is no name of a folder: its data, if any, is left alone")
+            raise InstallRefused(
+                f"{key!r} is no name of a folder: its data, if any, is not deleted"
+            )
         return own
 
     def _say(self, text: str) -> None:

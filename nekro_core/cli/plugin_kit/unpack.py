@@ -42,7 +42,7 @@ def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError) as error:
         raise FilesRefused(f"{archive}: no readable zip: {error}") from None
     except FileExistsError as error:
-        raise FilesRefused(f"{archive}: two files want the place {error.filename}") from None
+        raise FilesRefused(f"{archive}: two files have the path {error.filename}") from None
     except (OSError, RuntimeError, ValueError) as error:
         raise FilesRefused(f"{archive}: cannot be unpacked: {error}") from None
 
@@ -66,8 +66,8 @@ def _places(
             raise FilesRefused(f"{archive}: {entry.filename!r} is a link")
         if entry.compress_type not in _BOUNDED:
             raise FilesRefused(
-                f"{archive}: {entry.filename!r} is packed in an unusual way: expected stored or "
-                "deflated, as zip programs pack unless told otherwise"
+                f"{archive}: {entry.filename!r} has an unsupported compression method: expected "
+                "stored or deflated, which zip programs use by default"
             )
         if entry.flag_bits & 0x1:
             raise FilesRefused(f"{archive}: {entry.filename!r} needs a password")

@@ -183,10 +183,10 @@ class Gateways:
         name = _name(str(payload.get("platform") or metadata.get("platform") or "").strip())
         account = str(payload.get("account_id") or metadata.get("account_id") or "").strip()
         if not name or not account:
-            logger.error("{}: it needs a platform and an account_id", about)
+            logger.error("{}: the platform or the account_id is missing", about)
             return None
         if name in self._ports.adapters:
-            logger.error("{}: {} is served already", about, name)
+            logger.error("{}: another adapter serves {} already", about, name)
             return None
         adapter = GatewayAdapter(
             name, account, plugin=plugin, component=component, wall=self._bot.wall
@@ -211,7 +211,7 @@ class Gateways:
         try:
             message = await self._message(adapter, given, payload)
         except (ChatKeyError, InvalidSegment, ValueError) as error:
-            logger.error("gateway of {}: the message is not taken: {}", plugin.plugin_id, error)
+            logger.error("gateway of {}: the message is refused: {}", plugin.plugin_id, error)
             return False
         if self._ports.inbound is None:
             return False

@@ -99,7 +99,7 @@ class MaiBotLifecycle:
             values = configuration.read(plugin.folder / configuration.FILE_NAME)
             made = configuration.normalized(plugin.instance, values)
         except MaiBotConfigError as error:
-            logger.error("plugin {}: {}; the old values stay", plugin.plugin_id, error)
+            logger.error("plugin {}: {}; the old values are still used", plugin.plugin_id, error)
             return
         if made == plugin.settings:
             return

@@ -217,6 +217,6 @@ class LegacyAgentCtx(AgentCtx):
         host = self.services.extension(NekroAgentHost)
         if not isinstance(host, NekroAgentServices):
             raise ToolFailure(
-                "this bot has no names for existing plugins (nekro_core.compat.nekro_agent)"
+                "this bot does not support plugins for nekro-agent (nekro_core.compat.nekro_agent)"
             )
         return host

@@ -62,7 +62,7 @@ class CoreConfig:
 
     def __setattr__(self, name: str, value: Any) -> None:
         del value
-        raise AttributeError(f"{name}: a plugin reads the bot's settings and does not set them")
+        raise AttributeError(f"{name}: a plugin can only read the bot's settings")
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_READ})

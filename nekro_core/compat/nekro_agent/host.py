@@ -123,7 +123,7 @@ class NekroAgentHost:
         if binding is not None and binding.services is not None:
             return binding.services
         if self.plugins is None:
-            raise NoBot("the bot is not up yet: use this in a function that the bot calls")
+            raise NoBot("the bot has not started yet: use this in a function that the bot calls")
         return self.plugins.services
 
     def listed(self) -> tuple[PluginInfo, ...]:

@@ -99,7 +99,7 @@ class _Offers:
                 f"{_near(module, self.table)}",
                 name=module,
             )
-        logger.info("{} is not known here: {} is taken from {}", module, name, where)
+        logger.info("{} is not offered here: {} is imported from {}", module, name, where)
         return dict(self.of(where))[name]
 
 

@@ -149,7 +149,7 @@ class LegacyChatMessage(BaseModel):
                 history.
         """
         if self._source is None:
-            raise LookupError("this message was not heard: only a hook's own has a source")
+            raise LookupError("only a message that a hook gets from an adapter has a source")
         return self._source
 
     @property

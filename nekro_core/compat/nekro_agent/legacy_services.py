@@ -38,7 +38,9 @@ class NekroAgentServices(NekroAgentHost):
         none."""
         account = self.store.accounts.of(ctx.chat.instance)
         if ctx.adapter_key != "onebot_v11" or account is None:
-            raise ToolFailure(f"{ctx.chat_key} is no chat of OneBot v11: it has no such bot")
+            raise ToolFailure(
+                f"{ctx.chat_key} is not a chat on OneBot v11, so it has no Bot of NoneBot"
+            )
         return bot_of(account.account)
 
     def keeps_silent(self, ctx: AgentCtx) -> bool:

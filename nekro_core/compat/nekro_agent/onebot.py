@@ -34,7 +34,7 @@ async def get_user_group_card_name(
 async def get_user_avatar(user_id: str | int, **_: Any) -> str:
     """The address of a person's avatar. Raises `ToolFailure` for an id that is not a number."""
     if not str(user_id).isdigit():
-        raise ToolFailure(f"{user_id!r} is no number of an account")
+        raise ToolFailure(f"{user_id!r} is not the number of an account")
     return f"https://q1.qlogo.cn/g?b=qq&nk={user_id}&s=640"
 
 

@@ -244,7 +244,7 @@ class AsyncQdrantClient:
                 supported.
         """
         if isinstance(query_vector, tuple) and query_vector and isinstance(query_vector[0], str):
-            raise VectorError("named vectors are not kept here")
+            raise VectorError("named vectors are not supported")
         first = max(offset or 0, 0)
         most = min(max(limit, 0) + first, _MOST_RESULTS)
         if most <= first:
@@ -515,7 +515,7 @@ def _selected(selector: Any) -> Callable[[PointId, dict[str, Any]], bool]:
     try:
         return _among(selector)
     except TypeError:
-        raise VectorError(f"which points? {type(selector).__name__} names none") from None
+        raise VectorError(f"{type(selector).__name__} does not select points") from None
 
 
 def _order(point: PointId) -> tuple[bool, int, str]:

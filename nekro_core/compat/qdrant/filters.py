@@ -32,7 +32,7 @@ def matches_filter(
         if (field := getattr(condition, name, None)) is not None:
             values = [*_values(payload, field.key)]
             return (not _has_value(values)) if name == "is_empty" else None in values
-    raise InvalidFilter(f"no condition of this store: {type(condition).__name__}")
+    raise InvalidFilter(f"this store does not support {type(condition).__name__}")
 
 
 def _filter(given: Any, point: PointId, payload: Mapping[str, Any], depth: int) -> bool:
@@ -61,7 +61,7 @@ def _field(condition: Any, payload: Mapping[str, Any]) -> bool:
     null = getattr(condition, "is_null", None)
     if match is None and between is None and empty is None and null is None:
         raise InvalidFilter(
-            f"a condition on {condition.key!r} that asks for nothing this store knows"
+            f"the condition on {condition.key!r} has no part that this store supports"
         )
     return (
         (match is None or _matches(match, values))
@@ -88,7 +88,7 @@ def _matches(match: Any, values: Sequence[Any]) -> bool:
         words = str(match.text).casefold().split()
         texts = [value.casefold() for value in values if isinstance(value, str)]
         return any(all(word in text for word in words) for text in texts)
-    raise InvalidFilter(f"no match of this store: {type(match).__name__}")
+    raise InvalidFilter(f"this store does not support the match {type(match).__name__}")
 
 
 def _same(value: Any, wanted: Any) -> bool:

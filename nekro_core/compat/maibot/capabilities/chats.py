@@ -187,7 +187,7 @@ async def knowledge(call: CapabilityCall) -> Answer:
     elif handler is not None:
         key = handler.ctx.chat
     else:
-        raise CapabilityError("knowledge.search: outside of a chat it needs a chat_id")
+        raise CapabilityError("knowledge.search: a chat_id is needed outside of a handler")
     records = await call.bot.store.messages.newest(key, _MOST_SEARCHED)
     words = _words(query)
     scored = []

@@ -40,7 +40,7 @@ async def config_plugin(call: CapabilityCall) -> Answer:
     wanted = call.text("plugin_name")
     if wanted and wanted not in (call.plugin.plugin_id, call.plugin.folder.name):
         raise CapabilityError(
-            f"config.get_plugin: {wanted!r} is another plugin's: it may hold its keys"
+            f"config.get_plugin: {wanted!r} is another plugin, whose configuration is private"
         )
     return success(value=dict(call.plugin.settings))
 
@@ -74,7 +74,9 @@ async def delete(call: CapabilityCall) -> Answer:
     """``database.delete``: deletes the rows that match filters. A call without filters is an
     error."""
     if not call.args.get("filters"):
-        raise CapabilityError("database.delete: without filters every row would go; give some")
+        raise CapabilityError(
+            "database.delete: without filters it would delete every row; give filters"
+        )
     model = _own_model(call)
     table = await _table(call, model)
     match = _matcher(call.args.get("filters"))
@@ -104,7 +106,7 @@ async def query(call: CapabilityCall) -> Answer:
             return success(result=answer["count"])
         case other:
             raise CapabilityError(
-                f"database.query: {other!r}; there is get, create, update, delete, count"
+                f"database.query: {other!r}; expected get, create, update, delete or count"
             )
 
 

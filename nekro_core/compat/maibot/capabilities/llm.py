@@ -127,7 +127,7 @@ async def transcribe(call: CapabilityCall) -> Answer:
     sound."""
     model = call.bot.services.model
     if model is None or not model.profile.audio:
-        raise CapabilityError("llm.transcribe_audio: the model does not hear")
+        raise CapabilityError("llm.transcribe_audio: the model does not accept sound")
     data = decoded(call.text("audio_base64", "voice_base64", needed=True))
     if data is None:
         raise CapabilityError("llm.transcribe_audio: the audio is no base64")

@@ -33,7 +33,7 @@ async def append(call: CapabilityCall) -> Answer:
         pieces = await segments_from(call.context(chat), call.args.get("segments"))
         words = plain_text(pieces)
     if not words.strip():
-        raise CapabilityError("maisaka.context.append: there is nothing to read in it")
+        raise CapabilityError("maisaka.context.append: the text is empty")
     user = call.args.get("user_info")
     name = user.get("user_nickname") if isinstance(user, Mapping) else ""
     line = f"{name}: {words}" if name else words
@@ -92,13 +92,13 @@ async def resolve_image(call: CapabilityCall) -> Answer:
     pictures = [each.media for each in record.segments if isinstance(each, Image)]
     index = call.args.get("index", 0)
     if not isinstance(index, int) or not 0 <= index < len(pictures):
-        raise CapabilityError(f"maisaka.context.resolve_image: it has {len(pictures)} pictures")
+        raise CapabilityError(
+            f"maisaka.context.resolve_image: the message has {len(pictures)} pictures"
+        )
     try:
         data = await anyio.Path(pictures[index].path).read_bytes()
     except OSError:
-        raise CapabilityError(
-            "maisaka.context.resolve_image: the picture is not kept any more"
-        ) from None
+        raise CapabilityError("maisaka.context.resolve_image: the picture was deleted") from None
     encoded = base64.b64encode(data).decode()
     return success(binary_data_base64=encoded, binary_hash=pictures[index].sha256)
 

@@ -144,7 +144,7 @@ def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awai
             try:
                 body = await fetcher.fetch(address)
             except NotFetched as error:
-                logger.info("a page shows nothing of {}: {}", address[:200], error)
+                logger.info("a page is drawn without {}: {}", address[:200], error)
                 await route.abort()
                 return
             kind = mimetypes.guess_type(urlsplit(address).path)[0] or sniff(body[:HEAD])[0]

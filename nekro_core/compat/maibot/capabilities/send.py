@@ -53,7 +53,7 @@ async def forward(call: CapabilityCall) -> Answer:
     """``send.forward``: sends a bundle of forwarded messages."""
     given = call.args.get("messages")
     if not isinstance(given, list) or not given:
-        raise CapabilityError("send.forward: messages must be a list with something in it")
+        raise CapabilityError("send.forward: messages must be a list that is not empty")
     return await _send(call, [await forward_from(call.context(call.chat()), given)])
 
 
@@ -71,9 +71,7 @@ async def command(call: CapabilityCall) -> Answer:
     chat = call.chat()
     call.writing_context(chat)
     if call.bot.services.adapter_of(chat.instance) != _ADAPTER:
-        raise CapabilityError(
-            f"{call.name}: {chat} is no chat of OneBot, which alone has actions here"
-        )
+        raise CapabilityError(f"{call.name}: {chat} is not on OneBot; only OneBot has actions")
     name, args = _action_of(call.args.get("command"), call.args.get("args"))
     action = _ACTIONS.get(name)
     if action is None:

@@ -86,8 +86,8 @@ def _pattern_of(component: MaiBotComponent) -> str:
 
 def _log_given_up(plugin: MaiBotPlugin, component: MaiBotComponent, seconds: float) -> None:
     logger.warning(
-        "plugin {}: the pattern of its command {!r} was given up after {:.0f} ms, since it "
-        "backtracks without end on what somebody wrote; for {:g} s it is not tried. It is {!r}",
+        "plugin {}: the pattern of its command {!r} was stopped after {:.0f} ms, because it "
+        "backtracks too long on a message; it is not used for {:g} s. The pattern is {!r}",
         plugin.plugin_id,
         component.name,
         seconds * 1000,

@@ -87,7 +87,7 @@ class HookedModel:
             ctx=ctx,
         )
         if before.aborted:
-            raise ModelRefused("a plugin decided that the model is not asked")
+            raise ModelRefused("a plugin stopped the request to the model")
         messages = merge_changes(
             request.messages, message_dicts(request.messages), before.kwargs["messages"]
         )
@@ -95,7 +95,7 @@ class HookedModel:
             _BEFORE[1], {"stream_id": request.chat, "llm_prompt": shown}, ctx=ctx
         )
         if event.aborted:
-            raise ModelRefused("a plugin decided that the model is not asked")
+            raise ModelRefused("a plugin stopped the request to the model")
         wanted = before.kwargs["tool_definitions"]
         functions = request.functions
         if isinstance(wanted, list) and wanted != tools:

@@ -137,7 +137,7 @@ def _put_in_order(
 def _parsed(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise MaiBotManifestError(f"larger than {_MAX_BYTES} bytes: that is no manifest")
+            raise MaiBotManifestError(f"larger than {_MAX_BYTES} bytes: too large for a manifest")
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise MaiBotManifestError(f"cannot be read: {error.strerror}") from None
@@ -211,7 +211,7 @@ def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
     too_new = most and _numbers(ours)[:2] > _numbers(most)[:2]
     if too_new or (least and _numbers(ours) < _numbers(least)):
         raise MaiBotManifestError(
-            f"{key}: wants {least or 'any'} to {most or 'any'}, this is {ours}; look for another "
+            f"{key}: wants {least or 'any'} to {most or 'any'}, this is {ours}; use another "
             "version of the plugin"
         )
 

@@ -162,7 +162,7 @@ async def gen_openai_chat_response(
             turn has reached a limit.
     """
     if other:
-        logger.debug("gen_openai_chat_response: no use for {}", ", ".join(other))
+        logger.debug("gen_openai_chat_response: ignored: {}", ", ".join(other))
     given = list(messages)
     chat_model = await plugin_models().chat(
         model, base_url=_endpoint(base_url), api_key=api_key or "", proxy=proxy_url or ""
@@ -259,7 +259,7 @@ async def gen_openai_embeddings(
         ModelError: The provider refused for another reason.
     """
     if other:
-        logger.debug("gen_openai_embeddings: no use for {}", ", ".join(other))
+        logger.debug("gen_openai_embeddings: ignored: {}", ", ".join(other))
     texts = input if isinstance(input, list) else [input]
     if not 0 < len(texts) <= _MOST_TEXTS:
         raise InvalidValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
@@ -274,7 +274,7 @@ async def gen_openai_embeddings(
         ledger = plugin_models().ledger
         ledger.check()
         if not model:
-            raise RequestRejected("no model is named for the embeddings")
+            raise RequestRejected("embeddings with a base_url need the name of a model")
         started = ledger.now()
         endpoint = EmbeddingEndpoint(
             address, api_key or "", proxy=proxy_url or "", timeout_s=max_wait_time or _EMBEDDING_S

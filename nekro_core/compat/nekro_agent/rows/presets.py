@@ -51,7 +51,7 @@ class DBPreset(Row):
         """Store the preset. Raises `InvalidValue` for the bot's own preset."""
         presets = current_host().presets
         if self.id == OWN_ID:
-            raise InvalidValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
+            raise InvalidValue("the bot's own preset comes from the settings: NEKRO_AGENT__PERSONA")
         now = datetime.now().astimezone().isoformat()
         self.id = self.id or 1 + max(map(int, presets.all()), default=0)
         self.create_time, self.update_time = self.create_time or now, now

@@ -296,7 +296,7 @@ class Row:
     @classmethod
     async def source(cls) -> RowSource:
         """The source from which queries read rows of this class."""
-        raise NotKept(f"{cls.__name__} cannot be asked for")
+        raise NotKept(f"{cls.__name__} cannot be queried")
 
     @classmethod
     def of(cls, row: Any) -> Self:
@@ -377,11 +377,11 @@ class Row:
 
     async def save(self, *_: Any, **__: Any) -> None:
         """Store the row. Raises `NotKept`."""
-        raise NotKept(f"rows of {type(self).__name__} are the bot's own: a plugin reads them")
+        raise NotKept(f"a plugin can only read rows of {type(self).__name__}")
 
     async def delete(self, *_: Any, **__: Any) -> None:
         """Delete the row. Raises `NotKept`."""
-        raise NotKept(f"rows of {type(self).__name__} are the bot's own: a plugin reads them")
+        raise NotKept(f"a plugin can only read rows of {type(self).__name__}")
 
     async def refresh_from_db(self, *_: Any, **__: Any) -> None:
         """Read the row again from its source."""

@@ -53,7 +53,7 @@ async def download_file(
     """
     fetcher = current_host().reach.fetcher
     if fetcher is None:
-        raise InvalidValue("nothing can be fetched here")
+        raise InvalidValue("this bot cannot fetch files")
     for left in reversed(range(max(1, retry_count))):
         try:
             data = await fetcher.fetch(url)
@@ -158,7 +158,7 @@ async def _kept(
         seed = hashlib.sha256(data).hexdigest()
         target, name = get_upload_file_path(chat_key, name, suffix or known, seed)
     else:
-        raise InvalidValue("expected file_path or from_chat_key: where is the file to go?")
+        raise InvalidValue("expected file_path or from_chat_key, where the file is stored")
     await to_thread.run_sync(_written, target, data)
     return str(target), target.name
 

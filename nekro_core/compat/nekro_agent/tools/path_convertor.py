@@ -38,7 +38,7 @@ def convert_to_host_path(
     ctx = current_call()
     if ctx is not None:
         if chat_key and chat_key != ctx.chat_key:
-            raise ToolFailure(f"{chat_key} is another chat than {ctx.chat_key}: its files are its")
+            raise ToolFailure(f"{chat_key}: only files of this chat ({ctx.chat_key}) can be used")
         return ctx.fs.get_file(str(sandbox_path))
     copy, _ = _mirror(chat_key).host_path(str(sandbox_path))
     return copy
