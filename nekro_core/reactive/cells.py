@@ -58,7 +58,7 @@ MAX_CAUSES: Final = 100
 sets an input of its own cell would run for ever, and models cost money."""
 
 _causes: ContextVar[int] = ContextVar("nekro_reactive_causes", default=0)
-"""How many runs in a row caused the present one."""
+"""How many runs in a row have led to the present run."""
 
 IDLE: CellState[Any] = CellState()
 RUNNING: CellState[Any] = CellState(pending=True)
@@ -136,7 +136,7 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def result(self) -> T | None:
-        """The result for the present inputs; None before there is one."""
+        """The result for the present inputs; None while there is no result."""
         return self.state.result
 
     @property
@@ -161,7 +161,7 @@ class AsyncCell(Node, Generic[T]):
         calls this.
 
         Returns:
-            The result for the inputs of now, or None while there is none.
+            The result for the present inputs; None while there is no result.
         """
         return self.result
 
@@ -169,7 +169,7 @@ class AsyncCell(Node, Generic[T]):
         """Read the result; the same as ``result``.
 
         Returns:
-            The result for the inputs of now, or None while there is none.
+            The result for the present inputs; None while there is no result.
         """
         return self.result
 
@@ -306,8 +306,8 @@ def _same(one: _Shown[T], other: _Shown[T]) -> bool:
 
 
 def after_input(before: Any) -> Any:
-    """Make an input of another cell's serial. With this input, a cell runs after the other cell has
-    a result, and again after each new result. Any value that is no cell is returned unchanged."""
+    """If ``before`` is a cell, return an input with which another cell waits for the first result
+    of ``before``, and runs again after each new result. Any other value is returned unchanged."""
     if isinstance(before, AsyncCell):
         return Computed(lambda: before.state.serial if before.state.result is not None else None)
     return before
@@ -316,12 +316,12 @@ def after_input(before: Any) -> Any:
 def load(
     function: Callable[..., Awaitable[T]], *, needed: Collection[str] | None = None, **inputs: Any
 ) -> AsyncCell[T]:
-    """Make a cell of any asynchronous function.
+    """Make a cell from any asynchronous function.
 
     Args:
         function: Called with the inputs by name; a reactive input is replaced by its value. It must
-            tolerate cancellation. It should not return None: for cells that wait for the result,
-            None is no result.
+            tolerate cancellation. It should not return None, because other cells treat None as a
+            missing result.
         needed: The names of the inputs without which the cell is idle. A value that is None or
             empty counts as missing. ``needed=None`` means all inputs.
         inputs: Plain data or reactive values, at most 32 MiB together.
@@ -330,7 +330,7 @@ def load(
         A cell with the function's result. An exception of the function is its ``error``.
 
     Raises:
-        TypeError: ``needed`` names something that is not among the inputs.
+        TypeError: ``needed`` contains a name that is not among the inputs.
     """
     if needed is None:
         needed = inputs

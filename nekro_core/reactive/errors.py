@@ -1,4 +1,4 @@
-"""The errors of this room::
+"""The errors of this package::
 
     NekroError
     └── ToolFailure
@@ -14,14 +14,14 @@
             └── LoopTooLong     a model called tools in every reply up to the limit
 
 Their texts contain nothing about the host, because the model reads the text of an error that a tool
-raises. Errors of the rooms below (`SandboxError`, `ModelError`) are raised unchanged.
+raises. Errors of other packages (`SandboxError`, `ModelError`) are raised unchanged.
 """
 
 from nekro_core.tools.outcome import ToolFailure
 
 
 class ReactiveError(ToolFailure):
-    """The root of the errors of this room."""
+    """The base class of the errors of this package."""
 
 
 class NoScope(ReactiveError):

@@ -44,7 +44,7 @@ SLEEP_AFTER_S: Final = 600.0
 """A named box that was not used for so many seconds sleeps: its files stay, its processes end."""
 
 TOOLS: Final = ("shell", "read_file", "write_file", "glob", "browse")
-"""The tools that a model may use in a box that is offered to it."""
+"""The names of the tools that `SandboxHandle.tools` offers to a model."""
 
 _EPHEMERAL: Final = NamedBoxLimits(default_image="", sleep_after_s=math.inf)
 
@@ -57,8 +57,8 @@ class SandboxHandle:
 
     When the image changes, the old box is destroyed with its files, and its cells run again in a
     new box. Making a handle raises `NoScope` outside of a scope and `NotHere` inside of a
-    `computed`. It raises `ReactiveError` for a name if the scope has no named boxes, and without a
-    name if the scope has no boxes of its own.
+    `computed`. It raises `ReactiveError` if the scope's `Resources` lack what the handle needs:
+    ``pool`` for a handle with a name, ``boxes`` for a handle without a name.
 
     Args:
         image: What the box is made from; None is the default image. It may be a reactive value.
@@ -169,7 +169,7 @@ class SandboxHandle:
         ``browse``.
 
         Returns:
-            The tools by name, for `generate_text`. They work in this box and in no other.
+            The tools by name, for `generate_text`. They work only in this box.
         """
         offered = (tool["function"] for tool in openai_tools(TOOLS))
         return {
@@ -234,7 +234,7 @@ class SandboxHandle:
                 await self._destroy()
 
     async def _make(self) -> None:
-        """Make the box of the present image. The caller holds ``_changing``."""
+        """Make a box from the present image. The caller must hold the lock ``_changing``."""
         if self._closed:
             raise ReactiveError(f"{self.name} has ended with its scope")
         image, identity = self._image.get(), self.identity.get()
@@ -246,7 +246,7 @@ class SandboxHandle:
             if image:
                 await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
         except ImageMismatch:
-            self._made_of = None  # the box exists already; this handle did not make it
+            self._made_of = None  # this handle did not make the box and must not destroy it
             raise
 
     async def _destroy(self) -> None:

@@ -34,7 +34,7 @@ class ModelTool:
 
     Attributes:
         name: The name that the model uses. The tool must be offered under the same key.
-        description: What the model reads about it.
+        description: The text about the tool that the model reads.
         parameters: The JSON schema of its arguments, an object.
         call: Gets the arguments as the model wrote them, unchecked, and returns a text. If the text
             has more than 64 Ki characters (`MAX_RESULT`), the model gets its beginning and its end.
@@ -104,8 +104,8 @@ async def _reply(
 
 
 async def _answer(call: FunctionCall, tools: Mapping[str, ModelTool]) -> PromptMessage:
-    # A cancelled conversation must not start another tool. The tool before may have contained no
-    # await, so the cancellation is checked here.
+    # A cancelled conversation must not start another tool. The previous tool may have run without
+    # an await, so the cancellation is checked here.
     await anyio.lowlevel.checkpoint_if_cancelled()
     text = await _call_tool(call, tools)
     if len(text) > MAX_RESULT:

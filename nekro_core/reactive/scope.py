@@ -1,9 +1,9 @@
 """A scope owns the cells and boxes that are made in it. When the scope ends, they end.
 
 ``async with scope(...):`` has a task group; leaving the block cancels its tasks and waits for their
-end. ``with scope():`` inside of another scope has none and runs its tasks in the outer scope.
-Leaving this block cancels its cells without waiting; tasks of the outer scope then destroy their
-boxes.
+end. ``with scope():`` inside of another scope has no task group and uses the task group of the
+outer scope. Leaving this block cancels its cells without waiting; tasks of the outer scope then
+destroy their boxes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -127,7 +127,8 @@ class Scope:
         tasks = self._tasks
         self._leave()
         tasks.cancel_scope.cancel()
-        # Without its arguments, the task group does not wrap an error of the body in a group.
+        # An error of the body is not passed to the task group, because the task group would wrap it
+        # in an exception group.
         await tasks.__aexit__(None, None, None)
 
     # ---- for its cells and boxes --------------------------------------------------------------
@@ -144,7 +145,7 @@ class Scope:
         return self._tasks
 
     def own(self, owned: Closeable) -> None:
-        """Have a cell, box or inner scope closed when this scope ends.
+        """Close a cell, box or inner scope when this scope ends.
 
         Args:
             owned: An object whose ``close()`` returns without waiting.
@@ -170,12 +171,13 @@ class Scope:
 
         Args:
             work: The function to run. It is cancelled when the scope ends.
-            name: What the task is called.
+            name: The name of the task.
         """
         tasks = self.tasks
 
         async def run() -> None:
-            # The task was started by code that set a value. That code may run in another scope.
+            # The task was started by code that set a value, and that code may run in another scope.
+            # So the current scope is set here.
             _current.set(self)
             try:
                 await work()
@@ -190,7 +192,7 @@ class Scope:
 
         Args:
             work: The function to run. It is shielded from cancellation, so it must end by itself.
-            name: What the task is called.
+            name: The name of the task.
         """
         assert self._tasks is not None
 

@@ -71,7 +71,7 @@ class AdapterHarness(Protocol):
     chat_key: ChatKey
 
     async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
-        """Have a person send a message to the group.
+        """Simulate that a person sends a message to the group.
 
         Args:
             text: The exact text of the message.
@@ -110,7 +110,7 @@ class AdapterHarness(Protocol):
         waiting within `LIMIT_S`."""
 
     async def disconnect(self) -> None:
-        """Cut the account's connection for good. Returns when the adapter has noticed this."""
+        """Close the account's connection permanently. Returns when the adapter has noticed this."""
 
 
 @asynccontextmanager
@@ -186,8 +186,8 @@ def _delivery(harness: AdapterHarness, *segments: Segment, number: int = 1) -> D
 
 class AdapterContract:
     """Tests what `Adapter`, `SupportsEditing` and `SupportsConfirmation` require. Subclass it, and
-    give the subclass a fixture ``harness``. If a test simulates something that a platform cannot do
-    (a web page, for example, cannot be silent), override the test and say why in its docstring.
+    give the subclass a fixture ``harness``. If a test needs a situation that cannot happen on a
+    platform, for example a call without an answer, override the test and say why in its docstring.
 
     Attributes:
         manifest: The adapter's manifest, as `adapter_manifest` reads it. A test compares it with

@@ -41,8 +41,8 @@ from nekro_core.tools.outcome import (
 _LONGEST_S = 60.0
 """Time limit for one turn, in seconds, on a busy machine."""
 _BEGIN_S = 30.0
-"""Time limit until a turn begins, in seconds. If no turn has begun then, none will: a hook has
-consumed the message, for example."""
+"""Time limit until a turn begins, in seconds. If no turn has begun by then, a hook has probably
+consumed the message."""
 _LOOK_S = 0.05
 """Longest time until the timers notice that the test has set the clock, in seconds."""
 _QUIET_S = 0.5
@@ -270,8 +270,8 @@ class Chat:
         reply: str | Sequence[ScriptedReply] = (),
         by: str = "Lin",
     ) -> list[str]:
-        """Have a person write to the bot, the model answer with ``code`` and then with ``reply``,
-        and wait until the turn ends.
+        """Send a person's message to the bot, let the model answer with ``code`` and then with
+        ``reply``, and wait until the turn ends.
 
         Args:
             text: What the person writes.
@@ -304,8 +304,8 @@ class Chat:
         return self.texts[before:]
 
     async def say(self, text: str, *, by: str = "Lin", quiet_s: float = _QUIET_S) -> list[str]:
-        """Have a person write a message that does not wake the model: a command, or a message that
-        a hook consumes.
+        """Send a person's message that must not wake the model: a command, or a message that a hook
+        consumes.
 
         Returns when the bot has no work left for this chat and nothing happened for ``quiet_s``, at
         the latest after 60 s.

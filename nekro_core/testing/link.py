@@ -11,7 +11,8 @@ class NoPlugin(NekroError, LookupError):
 
 
 def link_plugin(plugin: Path, data_dir: Path) -> str:
-    """Link the file or folder of a plugin into a bot's data folder. Returns the plugin's item name.
+    """Link the file or folder of a plugin into a bot's data folder. Returns the plugin's item name
+    (``local/NAME``).
 
     Raises `NoPlugin`.
     """

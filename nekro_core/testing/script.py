@@ -17,7 +17,7 @@ class Script:
         self._replies: deque[ScriptedReply] = deque()
 
     def foresee(self, replies: Iterable[ScriptedReply]) -> None:
-        """Append replies. Each next request gets one of them."""
+        """Add replies. Each request to the model uses the next reply."""
         self._replies.extend(replies)
 
     def clear(self) -> int:

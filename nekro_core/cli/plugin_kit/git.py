@@ -44,9 +44,9 @@ def clone(address: str, ref: str, target: Path, *, most_bytes: int = MOST_BYTES)
     within = ["git", *_SAFE, "-C", str(target)]
     how = ("--quiet", "--depth", "1", "--no-tags", "--no-checkout", *branch, "--")
     _git(["git", *_SAFE, "clone", *how, address, str(target)], target, most_bytes)
-    # The files are counted with ``ls-tree`` before the checkout. A hostile repository may contain
-    # the same folder a thousand times on each level, and git would need unlimited memory to check
-    # it out. The size of this list is limited.
+    # A hostile repository may contain the same folder a thousand times on each level, and git would
+    # need unlimited memory to check it out. So the files are listed first, and the size of the list
+    # is limited.
     listed = _git([*within, "ls-tree", "-r", "-l", "-z", "HEAD"], target, most_bytes)
     sizes = [entry.split()[3] for entry in listed.split("\0") if entry]
     if len(sizes) > MOST_FILES or sum(int(each) for each in sizes if each != "-") > most_bytes:

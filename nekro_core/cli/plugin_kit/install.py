@@ -52,7 +52,8 @@ class Installer:
     say: Callable[[str], None]
 
     def install(self, source: PluginSource) -> str:
-        """Install a plugin. Returns its item name, or an empty text if the operator said no.
+        """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
+        operator said no.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`. After an error, no plugin has changed.
@@ -154,8 +155,8 @@ class Installer:
     def _own(self, key: str) -> Path:
         folders = self.data_dir / "plugin_data"
         own = folders / key
-        # The key was read from the plugin's files, which may be hostile. Only loading the plugin
-        # would have checked it.
+        # The key was read from the plugin's files, which may be hostile. A key is checked when a
+        # plugin is loaded, but this plugin may never have been loaded.
         if own.parent != folders or key == "..":
             raise InstallRefused(
                 f"{key!r} is no name of a folder: its data, if any, is not deleted"

@@ -78,7 +78,8 @@ def _environment(settings: Settings) -> Mapping[str, str]:
 
 
 def _lay_out(data: Path, plugin: Path) -> tuple[Path, str]:
-    """Make the data folder of this plugin's bot. Returns the folder and the plugin's item name."""
+    """Make the data folder of this plugin's bot. Returns the folder and the plugin's item name
+    (``local/NAME``)."""
     own = data / FOLDER / plugin.resolve().stem
     item = link_plugin(plugin, own)
     _share_weights(data / "models", own / "models")

@@ -1,4 +1,4 @@
-"""Runs plugins written for MaiBot. It is the host that the package `maibot_sdk` talks to.
+"""Runs plugins written for MaiBot. It is the host whose functions the package `maibot_sdk` calls.
 
 The SDK is a dependency (LGPL-3.0-only) and is used unmodified. This package loads plugins that use
 the SDK, makes a `Tool` for each of their tools, runs their commands, hooks and event handlers, and

@@ -37,8 +37,8 @@ class CapabilityCall:
     plugins: LoadedPlugins
 
     def text(self, *names: str, needed: bool = False) -> str:
-        """Return the first of the named arguments that is not empty, as a text; an empty text if
-        all are empty. With ``needed``, this raises `CapabilityError` instead."""
+        """Return the first of the named arguments that is not empty, as a text. If all are empty,
+        return an empty text, or raise `CapabilityError` if ``needed`` is true."""
         for name in names:
             value = self.args.get(name)
             if value is not None and str(value).strip():

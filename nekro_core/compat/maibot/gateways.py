@@ -144,7 +144,8 @@ class GatewayAdapter:
 
 
 class Gateways:
-    """The gateways of all plugins. Plugins report their state and received messages here."""
+    """The gateways of all plugins. Plugins report here whether a gateway is connected and which
+    messages it has received."""
 
     def __init__(self, bot: BotView, ports: GatewayPorts) -> None:
         self._bot = bot
@@ -283,8 +284,8 @@ def _name(platform: str) -> str:
 
 
 def _receipt(value: Any) -> Receipt:
-    """Convert the return value of a send handler to a receipt. It is a bool, a text (the platform's
-    id of the message), or a dict."""
+    """Convert the return value of a send handler to a receipt. The value is a bool, a text (the
+    platform's id of the message), or a dict."""
     if isinstance(value, Mapping):
         number = value.get("external_message_id") or value.get("message_id") or ""
         if value.get("success", value.get("sent", True)):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 
 def _of(module: str, names: str) -> tuple[str, ...]:
-    """One line ``module:Name`` for each of the names in a text."""
+    """Make a line ``module:Name`` for each name in ``names``."""
     return tuple(f"{module}:{name}" for name in names.split())
 
 

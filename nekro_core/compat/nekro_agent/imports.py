@@ -1,4 +1,4 @@
-"""Makes facades importable while a bot runs: modules with nekro-agent's names."""
+"""Makes facades importable while a bot runs. A facade is a module with a name of nekro-agent."""
 
 import importlib
 import sys
@@ -78,7 +78,7 @@ class _Offers:
 
     @cached_property
     def _index(self) -> dict[str, str]:
-        """The first facade that offers each name, by name."""
+        """Maps each name to the first facade that offers it."""
         facades: dict[str, str] = {}
         for module in self.table:
             for name, _ in self.of(module):
@@ -90,8 +90,8 @@ class _Offers:
         return self._index.get(name, "")
 
     def anywhere(self, module: str, name: str) -> object:
-        """The object that any facade offers under a name, for ``module``, which is not in the
-        table. Raises `ImportError`."""
+        """Find an object by its name in all facades. ``module`` is the imported module, which is
+        not in the table. Raises `ImportError`."""
         where = self.where(name)
         if not where:
             raise ImportError(

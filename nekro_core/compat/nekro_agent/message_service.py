@@ -62,7 +62,7 @@ class MessageService:
                     await ctx.send_file(piece.content, chat_key=chat_key or None)
 
     async def push_human_message(self, message: Any, **_: Any) -> None:
-        """Raise `ToolFailure`, because only a platform can bring a message of a person."""
+        """Raise `ToolFailure`, because messages of people can only come from a platform."""
         del message
         raise ToolFailure(
             "a plugin cannot add a message of a person; for the plugin's own text use "

@@ -73,7 +73,7 @@ async def open_session(call: CapabilityCall) -> Answer:
 
 
 async def avatar(call: CapabilityCall) -> Answer:
-    """``chat.get_avatar``: the address of an avatar. It is known only for QQ."""
+    """``chat.get_avatar``: the address of an avatar on QQ; ``unsupported`` on other platforms."""
     target = call.text("target_id", needed=True)
     if adapter_of(call.text("platform")) != "onebot_v11" or not target.isdigit():
         return success(avatar={"status": "unsupported", "url": None, "expires_at": 0.0})

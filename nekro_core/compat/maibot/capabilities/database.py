@@ -54,7 +54,8 @@ async def get(call: CapabilityCall) -> Answer:
 
 
 async def save(call: CapabilityCall) -> Answer:
-    """``database.save``: changes the row with a key value, or adds a row if there is none."""
+    """``database.save``: changes the row whose key field has the given value. If there is no such
+    row, adds one."""
     data = _data(call)
     model = _own_model(call)
     table = await _table(call, model)

@@ -95,8 +95,8 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
     scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
     allowed = _fetch_route(call, network=args.get("allow_network") is True)
 
-    # Chromium's own sandbox does not work for root. It can be left out, because the page comes from
-    # a plugin, which is trusted.
+    # Chromium's own sandbox does not work for root, so it is switched off then. The page comes from
+    # a plugin, which runs in the bot's process anyway.
     flags = [*_NO_NETWORK, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_NETWORK]
     try:
         async with async_playwright() as playwright:

@@ -54,8 +54,8 @@ def merge_changes(
         if index is not None:
             made.append(left.pop(index)[1])
             continue
-        # The dict is not in ``before``. If only its text differs from a message, it is this message
-        # with a changed text.
+        # No message has exactly this dict. If a message differs only in its text, the plugin has
+        # changed the text of that message.
         same = next((i for i, (shown, _) in enumerate(left) if _alike(shown, each)), None)
         made.append(_reworded(left.pop(same)[1], each) if same is not None else _message(each))
     return tuple(made) if made else tuple(messages)

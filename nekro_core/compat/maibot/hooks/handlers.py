@@ -62,7 +62,7 @@ _LONGEST_S = 30.0
 class HookOutcome:
     """The outcome of a hook or event. ``kwargs`` are the arguments with the changes of all
     handlers. If ``aborted`` is true, the action after the hook must not happen; ``result`` is the
-    handler's result instead."""
+    value that the handler wants to use instead."""
 
     kwargs: Mapping[str, Any]
     aborted: bool = False

@@ -47,8 +47,9 @@ class ChangedMessages:
 class InboundMessages:
     """Passes received messages to the MaiBot plugins.
 
-    The handlers of all plugins run in one order, and a message runs at most one command. So only
-    the methods of the first plugin do the work, for all plugins.
+    The methods are mounted on every plugin. But the handlers of all plugins must run in one common
+    order, and a message must run at most one command. So only the methods on the first plugin do
+    the work, for all plugins.
     """
 
     bot: BotView

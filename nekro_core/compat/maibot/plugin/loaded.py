@@ -22,8 +22,8 @@ from nekro_core.system.bounded_pattern import BoundedPattern
 from nekro_core.tools.outcome import ToolFailure
 
 _NOT_FOUND_DEPTH = 3
-"""Most frames in the traceback of an error with which `invoke_component` says that there is no such
-component. An error with more frames was raised by the component itself."""
+"""If `invoke_component` raises because it does not know a component, the traceback has at most so
+many frames. An error with more frames was raised by the component itself."""
 
 
 @dataclass(slots=True)

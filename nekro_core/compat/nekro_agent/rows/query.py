@@ -21,7 +21,7 @@ and a query with an offset and no limit. Such a query reads the first rows in it
 orders by a field without a column, it reads the first rows in the table's order."""
 
 NEW_DICT: Any = object()
-"""As the default of a field, it means that each row gets a new empty dict."""
+"""A marker for the default of a field: each row gets a new empty dict."""
 M = TypeVar("M", bound="Row")
 
 
@@ -118,8 +118,8 @@ class Query(Generic[M]):
         return self.filter(*args, **kwargs).first()
 
     def get(self, *args: Any, **kwargs: Any) -> "Query[M]":
-        """Select the only row that matches. When awaited, raises `DoesNotExist` or
-        `MultipleObjectsReturned` if there is not exactly one."""
+        """Select the only row that matches. Awaiting the query raises `DoesNotExist` if no row
+        matches, and `MultipleObjectsReturned` if several rows match."""
         conditions = conditions_of(self._model.FIELDS, args, kwargs)
         all_of = (*self._parts.conditions, *conditions)
         return Query(self._model, replace(self._parts, conditions=all_of, limit=2), self._one)
@@ -159,7 +159,7 @@ class Query(Generic[M]):
         return await source.count(_plain(where, self._parts.conditions))
 
     async def exists(self) -> bool:
-        """Whether at least one row exists."""
+        """Whether at least one row matches."""
         return bool(await self.first())
 
     async def delete(self) -> int:
@@ -335,7 +335,7 @@ class Row:
 
     @classmethod
     async def exists(cls, *args: Any, **kwargs: Any) -> bool:
-        """Whether at least one row exists."""
+        """Whether at least one row matches."""
         return await cls.filter(*args, **kwargs).exists()
 
     @classmethod
@@ -360,8 +360,8 @@ class Row:
     async def update_or_create(
         cls, defaults: Mapping[str, Any] | None = None, **fields: Any
     ) -> tuple[Self, bool]:
-        """Change the row that matches as ``defaults`` says; if there is none, create a row. Returns
-        the row and whether it is new."""
+        """Apply ``defaults`` to the row that matches; if there is none, create a row. Returns the
+        row and whether it is new."""
         row, made = await cls.get_or_create(defaults, **fields)
         if not made:
             row.update_from_dict(defaults or {})
