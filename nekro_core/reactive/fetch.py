@@ -22,11 +22,11 @@ in a thread."""
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
     """Fetch the body at an address. The cell is idle while there is no address.
 
-    The operator's limits for media apply: bytes, seconds, redirects. For a host that the chat's
-    code named, the network rules of the chat's boxes apply. Any other host must have a public
-    address. The bot's own machine is never reached. The cell fails with `FetchFailed` if there is
-    no answer or the server answers with an error, and with `Unreadable` if the body does not fit
-    ``mode``.
+    The operator's limits for media apply: bytes, seconds, redirects. A host that the model's code
+    named must be allowed by the network rules of the chat's boxes. Any other host must have a
+    public address. The bot's own machine is never reached. The cell fails with `FetchFailed` if
+    there is no answer or the server answers with an error, and with `Unreadable` if the body does
+    not fit ``mode``.
 
     Args:
         url: An ``http`` or ``https`` address.

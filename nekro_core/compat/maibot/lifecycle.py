@@ -31,7 +31,7 @@ _TYPES = frozenset(
     }
 )
 CONFIG_CHECK_S = 1.0
-"""Seconds between two checks whether a plugin's ``config.toml`` has changed."""
+"""Seconds between two checks of a plugin's ``config.toml`` for changes."""
 _UPDATE_S = 30.0
 _START_S = 10.0
 _STOP_S = 0.5

@@ -23,7 +23,7 @@ WAIT_S = 4.0
 """How many seconds a message waits for its command. A slower command continues in the background,
 and its message does not wake the bot."""
 _LONGEST_TEXT = 4000
-"""Only the first 4000 characters of a message are searched for commands."""
+"""How many characters at the beginning of a message are searched for commands."""
 
 
 @dataclass(frozen=True, slots=True)
