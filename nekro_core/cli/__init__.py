@@ -1,4 +1,5 @@
-"""Implements the command ``nekro``. Imports the modules of a command only when it runs."""
+"""Implements the command line ``nekro``. The modules of a command are imported only when the
+command runs."""
 
 import argparse
 import gc
@@ -57,14 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
     options = parser.parse_args(arguments)
     if options.command == "run":
-        # Imported objects stay, and garbage collection over them takes half a second of the start.
-        # The server switches it on again when the bot answers.
+        # During the start, garbage collection would take half a second, because it checks all
+        # imported objects, which are never freed. The server enables it again when the bot is ready
+        # to answer.
         gc.disable()
-        from nekro_core.app.server import run  # noqa: PLC0415 - it alone imports the web server
+        from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
 
         return run()
-    from nekro_core.app.settings import SettingsError  # noqa: PLC0415 - as above
-    from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - the bot's start needs none of them
+    from nekro_core.app.settings import SettingsError  # noqa: PLC0415 - `run` needs none of it
+    from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - `run` needs no other command
 
     try:
         return anyio.run(COMMANDS[options.command], options)

@@ -1,4 +1,5 @@
-"""``nekro accounts``: lists the bot's accounts and names their instances."""
+"""Implements ``nekro accounts``: lists the bot's accounts, and changes the instance names that
+stand for them in chat keys."""
 
 import argparse
 import sys
@@ -19,11 +20,12 @@ from nekro_core.delivery.accounts import (
 from nekro_core.store import data_folder_in_use
 
 _WAIT_S = 4.0
-"""How long a running bot may take to apply the change."""
+"""Longest wait until a running bot has applied the new name, in seconds."""
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run one action and return an exit status. Raises `SettingsError`."""
+    """Run the action that the command line names, and return an exit status. Raises
+    `SettingsError`."""
     data = Settings.load().nekro_data_dir
     if options.action == "list":
         return _show(data)

@@ -1,8 +1,8 @@
 """Implements ``nekro chat``: a conversation in a terminal, over the web chat's HTTP API.
 
-If a bot runs on the data folder, that bot is used: a second process would resume the first one's
-turns, and the folder's lock forbids it. If none runs, a bot is started for the time of the
-conversation, in a separate process with its log in a file.
+If a bot runs on the data folder, the conversation uses this bot: a second bot would resume the
+turns of the first, and the folder's lock forbids a second bot. If no bot runs, one is started for
+the conversation, in a separate process that writes its log to a file.
 """
 
 import json
@@ -24,24 +24,24 @@ from nekro_core.app.settings import Settings
 from nekro_core.system.errors import NekroError
 
 _START_S = 900.0
-"""Time limit for starting a bot. The first start downloads the model's weights."""
+"""Time limit for the start of a bot, in seconds. The first start downloads the model's weights."""
 _END_S = 10.0
-"""Time limit for ending it. The bot needs 3 s at most."""
+"""Time limit for the end of a started bot, in seconds. The bot needs 3 s at most."""
 _POLL_S = 0.1
 _READ_BYTES = 65_536
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters. They are removed, because escape sequences in a message could move the cursor
-or set the title."""
+"""Control characters. They are removed, because an escape sequence in a message could move the
+terminal's cursor or set its title."""
 
 _SILENCE_S = 15.0
-"""How long a line from a file waits for a turn to begin, or a command (``/help``) for an answer.
-Some lines cause neither."""
+"""If the lines come from a file: how many seconds to wait after a line until a turn begins, or
+until a command such as ``/help`` is answered. Some lines cause no turn and no answer."""
 
 Json = dict[str, Any]
 
 
 class _Gone(NekroError):
-    """The conversation cannot go on. The text says why."""
+    """The conversation cannot continue. The text says why."""
 
 
 async def talk(
@@ -54,8 +54,8 @@ async def talk(
 ) -> int:
     """Send each line of ``lines`` as ``speaker`` and print the answers, until the lines end.
 
-    If the lines do not come from a terminal, each waits for the answer to the one before. Returns
-    an exit status.
+    If the lines do not come from a terminal, each line is sent after the answer to the line before.
+    Returns an exit status.
     """
     async with running_bot(settings, out) as place:
         if place is None:
@@ -66,7 +66,7 @@ async def talk(
 async def converse(
     place: InstanceInfo, *, room: str, speaker: str, lines: TextIO, out: TextIO
 ) -> int:
-    """Do the same with a bot that runs."""
+    """Send the lines to a running bot and print its answers; see `talk`."""
     room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
     async with httpx.AsyncClient(
         base_url=f"{place.address}/api/v1/rooms/{room_path}/",
@@ -155,7 +155,7 @@ async def _read_lines(descriptor: int) -> AsyncIterator[str]:
     cancelled and would delay the end of the process."""
     rest = b""
     while True:
-        with suppress(PermissionError):  # a file on disk cannot be waited for, and never waits
+        with suppress(PermissionError):  # raised for a regular file, which is always readable
             await anyio.wait_readable(descriptor)
         data = os.read(descriptor, _READ_BYTES)
         *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
@@ -166,8 +166,8 @@ async def _read_lines(descriptor: int) -> AsyncIterator[str]:
 
 
 def _first(error: BaseExceptionGroup[Exception]) -> Exception:
-    """Return the first error of a group. The others say the same: reader and writer lose the bot
-    together."""
+    """Return the first error of a group. One error is enough: if the bot ends, the reader and the
+    writer fail for the same reason."""
     inner = error.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
@@ -199,9 +199,9 @@ async def running_bot(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> AsyncIterator[InstanceInfo | None]:
-    """Yield the running bot, or start one for the time of the block and say so on ``out``. None if
-    it does not start. ``environment`` and the working ``folder`` are for the started bot; by
-    default it has those of this process."""
+    """Yield the running bot. If no bot runs, start one for the ``with`` block and write a line
+    about it to ``out``; yield None if it does not start. The started bot gets ``environment`` and
+    the working directory ``folder``; by default it inherits both from this process."""
     if place := find_running_instance(settings.nekro_data_dir):
         yield place
         return
@@ -225,7 +225,7 @@ async def running_bot(
             while process.returncode is None and place is None:
                 await anyio.sleep(_POLL_S)
                 note = read_instance_file(data)
-                # A file that a killed bot left is ignored.
+                # The file may be from an earlier bot that was killed, so the process id must match.
                 place = note if note and note.pid == process.pid else None
         if place is None:
             out.write(f"the bot did not start; the end of {log} says why\n")

@@ -1,4 +1,5 @@
-"""Implements the commands of ``nekro``, except ``run``, which is in `nekro_core.app.server`."""
+"""Maps the commands of ``nekro`` to functions. ``run`` is not here but in
+`nekro_core.app.server`."""
 
 import argparse
 import sys
@@ -25,7 +26,8 @@ async def _chat(options: argparse.Namespace) -> int:
 
 async def _doctor(_: argparse.Namespace) -> int:
     settings = Settings.load()
-    # People paste this output into bug reports, and a server's error may quote a key.
+    # Secrets are removed, because people paste this output into bug reports, and an error from a
+    # server may contain a key.
     out = RedactingStream(sys.stdout)
     out.add_secrets([*settings.secrets(), *stored_secrets(settings.nekro_data_dir)])
     marks = {True: "ok  ", False: "FAIL", None: "    "}
@@ -71,14 +73,14 @@ async def _mcp(options: argparse.Namespace) -> int:
     if find_spec("mcp") is None:
         print("nekro mcp needs the package mcp: pip install 'nekro-core[mcp]'", file=sys.stderr)
         return 1
-    from nekro_core.cli.mcp_server.command import serve_tools  # noqa: PLC0415 - takes a second, and an extra
+    from nekro_core.cli.mcp_server.command import serve_tools  # noqa: PLC0415 - imports `mcp`, an extra
 
     return await serve_tools(options)
 
 
 async def _sandbox(options: argparse.Namespace) -> int:
     from nekro_core.sandbox.docker import build  # noqa: PLC0415 - its packages are slow to import
-    from nekro_core.sandbox.docker.engine import DockerEngine  # noqa: PLC0415 - as above
+    from nekro_core.sandbox.docker.engine import DockerEngine  # noqa: PLC0415 - slow as well
 
     engine = None
     try:
@@ -115,4 +117,5 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "plugin": _plugin,
     "sandbox": _sandbox,
 }
-"""Each takes its parsed arguments, returns an exit status, and may raise `SettingsError`."""
+"""The function of each command. It takes the parsed arguments, returns an exit status, and may
+raise `SettingsError`."""

@@ -1,8 +1,9 @@
-"""Implements ``nekro doctor``: shows what works on this machine, what does not, and the remedy.
+"""Implements ``nekro doctor``: checks the parts of the bot on this machine, and says how to repair
+the parts that do not work.
 
-It reads the same settings as the bot. It changes nothing, except that it migrates a database of an
-older version, as the bot would. Each check uses the real parts: it starts a box, lets the voice
-speak and asks the model.
+It reads the same settings as the bot. It only changes one thing: like the bot, it migrates a
+database of an older version. The checks use the real parts: they start a box, generate a voice and
+ask the model.
 """
 
 import platform
@@ -37,14 +38,14 @@ from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
 from nekro_core.system.confinement.bpf import MACHINES
 
 _NEEDED_BYTES = 1_500_000_000
-"""Disk space for the model's weights while they are joined from pieces, for a database and for
-uploads."""
+"""Disk space for the database, for uploads, and for the model's weights. The weights need more
+space while their pieces are joined."""
 _MODEL_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of the report. ``ok`` is None for a finding that is neither good nor bad."""
+    """One line of the report. ``ok`` is None if the finding is neither good nor bad."""
 
     area: str
     ok: bool | None
@@ -53,7 +54,7 @@ class Finding:
 
 
 async def examine(settings: Settings) -> AsyncIterator[Finding]:
-    """Run all checks one after another, and yield each finding at once."""
+    """Run all checks one after another. Each finding is yielded before the next check starts."""
     yield Finding(
         area="system",
         ok=sys.platform == "linux",
@@ -80,7 +81,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def code_stream() -> Finding:
-    """Check that code is cut into statements correctly: some builds of Python have faults here."""
+    """Check that this Python splits code into statements correctly. Some builds of Python do
+    not."""
     if wrong := misread_samples():
         return Finding(
             area="code",
@@ -95,8 +97,8 @@ def code_stream() -> Finding:
 
 
 def _files_of_operators(data: Path) -> Iterator[Finding]:
-    """Check the files that a running bot reads again. If one is invalid, its last valid content
-    stays in effect."""
+    """Check the files that a running bot reads again when they change. If a file is invalid, a
+    running bot continues to use its last valid content."""
     readers: Mapping[str, Callable[[Path], object]] = {
         CONDUCT: lambda path: PolicyOverrides.parse(path.read_text("utf-8")),
         ACCOUNTS: read_names,
@@ -115,7 +117,8 @@ def _files_of_operators(data: Path) -> Iterator[Finding]:
 
 
 def _adapters(settings: Settings) -> Iterator[Finding]:
-    """Show which adapters run. An adapter's own problems are in the log when it starts."""
+    """Show which adapters start with the bot. Problems during the start of an adapter are in the
+    bot's log."""
     found, wanted = settings.adapters, settings.nekro_platforms
     names = ", ".join(each.name for each in found.enabled(wanted))
     yield Finding(area="adapters", ok=True, seen=f"{names} run with the bot")
@@ -242,7 +245,7 @@ async def _voice(settings: Settings) -> Finding:
 
 
 async def _decoders() -> Finding:
-    """Check the processes that decode strangers' pictures and voices."""
+    """Check that the processes that decode received pictures and voices are confined."""
     try:
         reach = await unconfined_abilities()
     except MediaError as error:
@@ -300,8 +303,8 @@ async def _hearing(settings: Settings) -> list[Finding]:
 
 
 def _secrets(data: Path) -> list[Finding]:
-    """Show where the tokens are stored, but not the tokens: people paste this output into bug
-    reports."""
+    """Show the files of the tokens. The tokens are not shown, because people paste this output into
+    bug reports."""
     folder = data / "secrets"
     return [
         Finding(area="token", ok=None, seen=f"{path.name}: cat {path}")

@@ -14,35 +14,38 @@ _LOWER = re.compile(r"[a-z][a-z0-9_]{0,31}\Z", re.ASCII)
 
 
 class NewRefused(NekroError):
-    """Nothing was written. The text says why and what to give instead."""
+    """The folder cannot be written, and no file was written. The text says why, and what to
+    change."""
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of a module and stand in a key."""
+    """Whether a text can be a module name and a part of a plugin's key."""
     return bool(_NAME.match(text)) and not keyword.iskeyword(text)
 
 
 def require_name(what: str, name: str, *, lower_case: bool = False) -> None:
-    """Raises `NewRefused` for a name that cannot be a module's, or is not one in lower case."""
+    """Raise `NewRefused` for a name that cannot be a module name. With ``lower_case``, also for a
+    name that is not in lower case or is longer than 32 characters."""
     if not is_name(name) or (lower_case and not _LOWER.match(name)):
         letters = "at most 32 lower-case letters, digits" if lower_case else "letters, digits"
         raise NewRefused(
             f"the {what} {name!r} cannot be used: {letters} and '_' are possible, a letter first, "
-            "no word of Python"
+            "and no keyword of Python"
         )
 
 
 def write_folder(
     folder: Path, name: str, templates: Mapping[str, str], package: str, known: Mapping[str, str]
 ) -> list[Path]:
-    """Write ``folder/name`` and return its files.
+    """Write the folder ``folder/name`` and return the paths of its files.
 
-    ``templates`` gives for each path in it a file of the folder ``template`` of ``package``; both
-    may contain ``$name`` and the like, which ``known`` replaces. Raises `NewRefused`, `OSError`.
+    ``templates`` maps the path of each new file to the name of its template. The templates are in
+    the folder ``template`` of ``package``. Placeholders such as ``$name`` in paths and templates
+    are replaced by the values in ``known``. Raises `NewRefused` and `OSError`.
     """
     target = folder / name
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise NewRefused(f"{target} is there already: take another name, or remove it first")
+        raise NewRefused(f"{target} is there already: use another name, or remove it first")
     written = []
     for path, template in templates.items():
         text = (files(package) / "template" / template).read_text("utf-8")

@@ -1,6 +1,7 @@
-"""``nekro outbox``: lists messages that were not sent, or whose delivery is unknown.
+"""Implements ``nekro outbox``: lists, resends or drops messages that were not sent or whose
+delivery is unknown.
 
-It asks the running bot. If none runs, it opens the database itself.
+It uses the HTTP API of the running bot. If no bot runs, it opens the database itself.
 """
 
 import argparse
@@ -23,11 +24,12 @@ _SHOWN = 200
 
 
 class _Refused(NekroError):
-    """The action cannot be done. The text says why."""
+    """The action was refused. The text says why."""
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run one action and return an exit status. Raises `SettingsError`."""
+    """Run the action that the command line names, and return an exit status. Raises
+    `SettingsError`."""
     settings = Settings.load()
     try:
         place = find_running_instance(settings.nekro_data_dir)
@@ -127,5 +129,6 @@ def _table(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Replace characters that would control the terminal in a text of others, and shorten it."""
+    """Shorten a text, and replace characters that would control the terminal: the text may come
+    from other people."""
     return "".join(c if c.isprintable() else " " for c in text[:_SHOWN])

@@ -1,10 +1,11 @@
-"""Values that are recomputed when others change, as in a spreadsheet: networks, boxes, models.
+"""Values that are recomputed when their inputs change, as in a spreadsheet. An input or a result
+may come from the network, a box or a model.
 
 ::
 
-    values.py       cell, computed: values that others depend on
-    inputs.py       the inputs of a cell, and the key that tells whether they changed
-    scope.py        scope: owns what runs in it, and has the boxes, model and network for it
+    values.py       cell, computed: values on which other values depend
+    inputs.py       the inputs of a cell, and a key that changes when an input changes
+    scope.py        scope: owns cells and boxes, and gives cells their model and network
     cells.py        AsyncCell: pending, result and error of an asynchronous function; load
     fetch.py        fetch_data
     execute.py      exec_: commands in a fresh box
@@ -15,5 +16,5 @@
     follow.py       an iterator over the changes of a value
     errors.py       the errors
 
-Source: "Integration with Common Tools Patterns" in the design document of the boxes.
+The API follows "Integration with Common Tools Patterns" in the design document of the boxes.
 """

@@ -1,10 +1,10 @@
 """`AsyncCell`: ``pending``, ``result`` and ``error`` of an asynchronous function.
 
 A cell stores each finished outcome under the key of its inputs. Its state is computed from the
-present inputs and these outcomes. So it is never stale, and ``pending``, ``result`` and ``error``
-always belong to the same inputs. While the present inputs have no outcome, the cell is pending, and
-one task computes the outcome. Runs do not overlap. If the inputs change during a run, its outcome
-is dropped.
+present inputs and the stored outcomes. So the state is never stale, and ``pending``, ``result`` and
+``error`` always belong to the same inputs. While the present inputs have no outcome, the cell is
+pending, and one task computes the outcome. Runs do not overlap. If the inputs change during a run,
+its outcome is dropped.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
@@ -32,7 +32,8 @@ from nekro_core.reactive.values import (
 T = TypeVar("T")
 
 Load = Callable[[InputSnapshot], Awaitable[T]]
-"""The function of a cell. It gets a private copy of the inputs, without those that are None."""
+"""The function of a cell. It gets a private copy of the inputs; inputs that are None are left
+out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,8 +42,8 @@ class CellState(Generic[T]):
 
     Attributes:
         pending: Whether the cell's function runs now.
-        result: What the function returned for the inputs of this moment; None before that.
-        error: What the function raised for these inputs; None otherwise.
+        result: What the function returned for the present inputs; None while there is no result.
+        error: The exception that the function raised for the present inputs; None otherwise.
         serial: How many outcomes (results and errors) the cell has had so far.
     """
 
@@ -53,11 +54,11 @@ class CellState(Generic[T]):
 
 
 MAX_CAUSES: Final = 100
-"""Most runs in a row of which each causes the next. Without this bound, a function that sets a
-value on which its own cell depends would run for ever, and models cost money."""
+"""Most runs in a row in which each run causes the next one. Without this bound, a function that
+sets an input of its own cell would run for ever, and models cost money."""
 
 _causes: ContextVar[int] = ContextVar("nekro_reactive_causes", default=0)
-"""How many runs in a row caused the present one."""
+"""How many runs in a row have led to the present run."""
 
 IDLE: CellState[Any] = CellState()
 RUNNING: CellState[Any] = CellState(pending=True)
@@ -70,22 +71,23 @@ class _Shown(Generic[T]):
 
 
 class AsyncCell(Node, Generic[T]):
-    """The cell that `fetch_data`, `exec_` and `load` return. It ends with the scope it is made in.
+    """The cell that `fetch_data`, `exec_` and `load` return. It ends when its scope ends.
 
     A `computed` that reads ``pending``, ``result``, ``error`` or ``state`` depends on the cell. A
-    cell that needs this one as an input is idle until this one has a result. Raises `NoScope`
-    outside of a scope and `NotHere` inside of a `computed`.
+    cell that needs this cell as an input is idle until this cell has a result. Making a cell raises
+    `NoScope` outside of a scope and `NotHere` inside of a `computed`.
 
     Args:
         load: Runs for each new set of inputs, one call at a time. It gets an `InputSnapshot`, a
             private copy of the inputs, and must tolerate cancellation.
         inputs: Plain data or reactive values by name, at most 32 MiB together (`MAX_INPUT`). An
             input that cannot be compared makes the cell fail with `BadInput`.
-        name: What the cell is called in errors and as a task.
+        name: The name of the cell in errors, and of its task.
         needed: Inputs without which the cell is idle. None and empty values count as missing.
-        present: The same, for inputs that may be empty: only None counts as missing.
-        remember: How many outcomes the cell stores, each under its inputs. Going back to inputs
-            with a stored outcome does not run ``load`` again.
+        present: More inputs without which the cell is idle. Only None counts as missing; they may
+            be empty.
+        remember: How many outcomes the cell stores, each under its inputs. If the inputs change
+            back to inputs with a stored outcome, ``load`` does not run again.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def state(self) -> CellState[T]:
-        """Pending, result and error of the same moment."""
+        """The pending flag, the result and the error, read together."""
         shown = self._seen()
         note_waiting(shown.waiting)
         return shown.state
@@ -134,17 +136,19 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def result(self) -> T | None:
-        """The result for the present inputs; None before there is one."""
+        """The result for the present inputs; None while there is no result."""
         return self.state.result
 
     @property
     def error(self) -> Exception | None:
-        """The error for the present inputs. The function is not tried again until `refresh`."""
+        """The error for the present inputs. After an error, the function runs again only when the
+        inputs change or `refresh` is called."""
         return self.state.error
 
     @property
     def waiting(self) -> bool:
-        """Whether the function runs, or the function of a cell that its inputs depend on."""
+        """Whether the function of this cell runs, or the function of a cell that the inputs depend
+        on."""
         return self._seen().waiting
 
     @property
@@ -153,10 +157,11 @@ class AsyncCell(Node, Generic[T]):
         return self._wants().key
 
     def get(self) -> T | None:
-        """Read the result; the same as ``result``. This is how another cell reads it as an input.
+        """Read the result; the same as ``result``. Another cell that has this cell as an input
+        calls this.
 
         Returns:
-            The result for the inputs of now, or None while there is none.
+            The result for the present inputs; None while there is no result.
         """
         return self.result
 
@@ -164,24 +169,24 @@ class AsyncCell(Node, Generic[T]):
         """Read the result; the same as ``result``.
 
         Returns:
-            The result for the inputs of now, or None while there is none.
+            The result for the present inputs; None while there is no result.
         """
         return self.result
 
     # ---- actions ------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Run again with the same inputs. Otherwise their result or error stays."""
+        """Run the function again with the same inputs. The stored outcomes are deleted."""
         with batch():
             self._outcomes.set({})
             self._salt.update(lambda salt: salt + 1)
 
     async def settled(self) -> CellState[T]:
-        """Wait until neither the cell nor anything that its inputs depend on runs. There is no time
-        limit.
+        """Wait until the cell and everything that its inputs depend on have stopped running. There
+        is no time limit.
 
         Returns:
-            The cell's state then: idle, done or failed.
+            The cell's state after the wait: idle, done or failed.
         """
         async with aclosing(self.follow()) as glimpses:
             async for _ in glimpses:
@@ -192,8 +197,8 @@ class AsyncCell(Node, Generic[T]):
         """Watch the results and errors change.
 
         Returns:
-            An iterator of `Glimpse`: the state now, and after each change. It ends when neither the
-            cell nor anything that its inputs depend on runs. Close it early with
+            An iterator of `Glimpse`: the state now, and after each change. It ends when the cell
+            and everything that its inputs depend on have stopped running. To close it early, use
             `contextlib.aclosing`.
         """
         return follow(self._glimpse)
@@ -247,7 +252,7 @@ class AsyncCell(Node, Generic[T]):
             self._scope.here(self._follow)
 
     def _follow(self) -> None:
-        """Cancel a run for inputs that have changed, and start one for the present inputs."""
+        """Cancel a run whose inputs have changed, and start a run for the present inputs."""
         if self._closed.get():
             return
         inputs = self._wants()
@@ -283,7 +288,7 @@ class AsyncCell(Node, Generic[T]):
     async def _outcome_of(self, wanted: InputSnapshot) -> CellState[T]:
         try:
             result, failure = await self._load(wanted), None
-        except Exception as error:  # noqa: BLE001 - it is the cell's error, for its readers
+        except Exception as error:  # noqa: BLE001 - becomes the cell's ``error``
             result, failure = None, error
         return CellState(result=result, error=failure, serial=self._serial + 1)
 
@@ -301,8 +306,8 @@ def _same(one: _Shown[T], other: _Shown[T]) -> bool:
 
 
 def after_input(before: Any) -> Any:
-    """An input that makes a cell run after another cell, and again after each result of that cell:
-    the other cell's serial. Any other value is returned unchanged."""
+    """If ``before`` is a cell, return an input with which another cell waits for the first result
+    of ``before``, and runs again after each new result. Any other value is returned unchanged."""
     if isinstance(before, AsyncCell):
         return Computed(lambda: before.state.serial if before.state.result is not None else None)
     return before
@@ -311,12 +316,12 @@ def after_input(before: Any) -> Any:
 def load(
     function: Callable[..., Awaitable[T]], *, needed: Collection[str] | None = None, **inputs: Any
 ) -> AsyncCell[T]:
-    """Make a cell of any asynchronous function.
+    """Make a cell from any asynchronous function.
 
     Args:
         function: Called with the inputs by name; a reactive input is replaced by its value. It must
-            tolerate cancellation. It should not return None: for cells that wait for the result,
-            None is no result.
+            tolerate cancellation. It should not return None, because other cells treat None as a
+            missing result.
         needed: The names of the inputs without which the cell is idle. A value that is None or
             empty counts as missing. ``needed=None`` means all inputs.
         inputs: Plain data or reactive values, at most 32 MiB together.
@@ -325,7 +330,7 @@ def load(
         A cell with the function's result. An exception of the function is its ``error``.
 
     Raises:
-        TypeError: ``needed`` names something that is not among the inputs.
+        TypeError: ``needed`` contains a name that is not among the inputs.
     """
     if needed is None:
         needed = inputs

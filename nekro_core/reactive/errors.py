@@ -1,4 +1,4 @@
-"""The errors of this room::
+"""The errors of this package::
 
     NekroError
     └── ToolFailure
@@ -14,22 +14,22 @@
             └── LoopTooLong     a model called tools in every reply up to the limit
 
 Their texts contain nothing about the host, because the model reads the text of an error that a tool
-raises. Errors of the rooms below (`SandboxError`, `ModelError`) are raised unchanged.
+raises. Errors of other packages (`SandboxError`, `ModelError`) are raised unchanged.
 """
 
 from nekro_core.tools.outcome import ToolFailure
 
 
 class ReactiveError(ToolFailure):
-    """The root of the errors of this room."""
+    """The base class of the errors of this package."""
 
 
 class NoScope(ReactiveError):
-    """A cell that runs something must be made inside of ``async with scope():``."""
+    """An `AsyncCell` or a box was made outside of ``async with scope():``, or after its end."""
 
 
 class NotHere(ReactiveError):
-    """A `computed` may only read: it makes no cells and sets none."""
+    """A `computed` made or set a cell. It may only read."""
 
 
 class Circle(ReactiveError):
@@ -54,7 +54,7 @@ class CommandTimeout(ReactiveError):
     Args:
         message: The text of the error, with the number of seconds.
         stdout: What the command had written by then, at most 1 MiB.
-        stderr: The same for its error output.
+        stderr: What the command had written as error output by then, at most 1 MiB.
     """
 
     def __init__(self, message: str, *, stdout: str = "", stderr: str = "") -> None:

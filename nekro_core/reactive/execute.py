@@ -21,7 +21,7 @@ from nekro_core.sandbox.box import Box, BoxFileError
 HOME: Final = "/home/user"
 TIMEOUT_S: Final = 60.0
 OUTPUT: Final = 1024 * 1024
-"""Most bytes of stdout, and of stderr. In longer output a mark replaces the middle."""
+"""Most bytes of stdout, and most bytes of stderr. In longer output a mark replaces the middle."""
 MAX_FILE: Final = 16 * 1024 * 1024
 """Most bytes of a file that is read from a box."""
 _OUTPUTS: Final = frozenset({"text", "json", "bytes"})
@@ -32,11 +32,12 @@ Step: TypeAlias = str | Sequence[str]
 Command: TypeAlias = Reactive[Any]
 """One text for the shell, or a list of steps. None or an empty value means no command."""
 Files: TypeAlias = Sequence[str] | Mapping[str, Any]
-"""Paths of files to read as text. Or a dict by path, with ``"text"``, ``"json"`` or ``"bytes"`` for
-a file to read, and a text, bytes or a cell for a file to write."""
+"""A list of paths of files to read as text. Or a dict from paths to what happens with the file:
+``"text"``, ``"json"`` or ``"bytes"`` reads it in this form; any other text, bytes or a cell is the
+content to write."""
 
-# Each step is an argument and never a part of the script. One shell runs all steps, so a `cd` or an
-# `export` has effect in the steps after it.
+# The steps are arguments of this script, not parts of its text. One shell runs all steps, so a `cd`
+# or an `export` has effect in the steps after it.
 _SESSION: Final = 'for step do eval "$step"; code=$?; [ "$code" -eq 0 ] || exit "$code"; done'
 
 
@@ -45,11 +46,11 @@ class ExecResult:
     """How a command ended. An ``exit_code`` that is not 0 is a result, not an error of the cell.
 
     Attributes:
-        stdout: What the command wrote, as text. At most 1 MiB (`OUTPUT`) is kept.
-        stderr: The same for its error output.
+        stdout: What the command wrote, as text, at most 1 MiB (`OUTPUT`).
+        stderr: What the command wrote as error output, at most 1 MiB.
         exit_code: 0 for success.
-        files: The requested files by their requested paths, each at most 16 MiB (`MAX_FILE`). After
-            a command that failed, only those that exist.
+        files: The contents of the requested files by path, each at most 16 MiB (`MAX_FILE`). If the
+            command failed, files that do not exist are left out.
     """
 
     stdout: str
@@ -77,8 +78,9 @@ class FileBindings:
 
     @classmethod
     def of(cls, files: Files | None) -> "FileBindings":
-        """Sort the files by their bindings. A plain ``"text"``, ``"json"`` or ``"bytes"`` is the
-        kind of a file to read; a cell with such a text is the content of a file to write."""
+        """Divide the files into files to write and files to read. A plain ``"text"``, ``"json"`` or
+        ``"bytes"`` marks a file to read. A cell with such a text is the content of a file to
+        write."""
         if files is None:
             return cls({}, {})
         if isinstance(files, str):
@@ -95,7 +97,7 @@ class FileBindings:
             else:
                 raise ReactiveError(
                     f"files: {path!r} is bound to {binding!r}: expected 'text', 'json' or "
-                    "'bytes' for a file to take out, a text, bytes or a cell for one to put in"
+                    "'bytes' for a file to read, or a text, bytes or a cell for a file to write"
                 )
         return cls(given, wanted)
 
@@ -110,21 +112,21 @@ def exec_(
 ) -> AsyncCell[ExecResult]:
     """Run a command in a fresh box. The box is destroyed when the command has ended.
 
-    The cell is idle while there is no command or while a file to write is None. It fails with
-    `CommandTimeout` after ``timeout_s``, with `OutputMissing` if the command ends with 0 and has
-    not written a requested file, with `ReactiveError` if the scope has no boxes, and with the box's
-    own errors. At most 8 such boxes (`BOXES_AT_ONCE`) run in one scope at once; further commands
-    wait.
+    The cell is idle while there is no command or while the content of a file to write is None. The
+    cell fails with `CommandTimeout` after ``timeout_s``. It fails with `OutputMissing` if the
+    command ends with 0 and has not written a requested file, with `ReactiveError` if the scope has
+    no boxes, and with the box's own errors. At most 8 such boxes (`BOXES_AT_ONCE`) run in one scope
+    at once; further commands wait.
 
     Args:
-        command: A text for the shell, or a list of steps that one shell runs until one does not end
-            with 0. A step that is itself a list is a program with its arguments, which the shell
-            does not interpret. Pass code and data from outside as ``files`` or as such arguments;
-            in a text for the shell they would run as commands.
+        command: A text for the shell, or a list of steps. One shell runs the steps and stops after
+            the first step that does not end with 0. A step that is itself a list is a program with
+            its arguments, which the shell does not interpret. Pass untrusted code and data as
+            ``files`` or as such arguments; in a text for the shell they would run as commands.
         image: What the box is made from; None is the default image.
-        files: A list of paths to read as text. Or a dict from paths to ``"text"``, ``"json"`` or
-            ``"bytes"`` for a file to read, and to a text, bytes or a cell for a file to write.
-            Relative paths begin at ``/home/user``.
+        files: A list of paths to read as text. Or a dict from paths: ``"text"``, ``"json"`` or
+            ``"bytes"`` reads the file in this form; any other text, bytes or a cell is the content
+            to write. Relative paths begin at ``/home/user``.
         timeout_s: Seconds that the command may take; 60 unless given.
         after: A cell that must have a result first. The command runs again when that cell has a new
             result.
@@ -151,7 +153,7 @@ def command_cell(
     more: Mapping[str, Any],
     after: Any,
 ) -> AsyncCell[ExecResult]:
-    """The cell of a command; ``run`` decides in which box it runs."""
+    """Make the cell of a command. ``run`` decides in which box the command runs."""
     inputs: dict[str, Any] = {"command": Computed(lambda: _resolved_command(command)), **more}
     present = [*(f"file:{path}" for path in bindings.given)]
     inputs |= {f"file:{path}": value for path, value in bindings.given.items()}
@@ -163,7 +165,7 @@ def command_cell(
 
 @asynccontextmanager
 async def fresh_box(source: PluginBoxSource | None, image: str) -> AsyncIterator[Box]:
-    """A box that is destroyed when the block ends."""
+    """Take a new box, and destroy it when the block ends."""
     if source is None:
         raise ReactiveError("this scope has no boxes: give scope() a context or a source of boxes")
     box = await source.take(image)
@@ -199,12 +201,13 @@ async def run_command(
 
 
 def in_home(path: str) -> str:
-    """An absolute path in a box: a relative one begins in the home folder."""
+    """The absolute path in a box. A relative path begins in the home folder."""
     return path if path.startswith("/") else f"{HOME}/{path}"
 
 
 def _resolved_command(command: Any) -> Any:
-    """The present command; None while one of its steps or arguments is missing."""
+    """The command with the present values of its inputs; None while a step or argument is
+    missing."""
     known = resolve(command)
     if isinstance(known, list):
         for step in known:

@@ -13,18 +13,20 @@ from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
 Mode = Literal["text", "json", "bytes"]
-"""How to decode bytes. A text is UTF-8."""
+"""How to decode bytes. ``"text"`` is UTF-8."""
 _MUCH_JSON: Final = 256 * 1024
-"""Most bytes of JSON that are decoded in the event loop. They take 10 ms; more go to a thread."""
+"""Most bytes of JSON that are decoded in the event loop; this takes 10 ms. More bytes are decoded
+in a thread."""
 
 
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
     """Fetch the body at an address. The cell is idle while there is no address.
 
-    The operator's limits for media apply: bytes, seconds, redirects. For a host that the chat's
-    code named, the network rules of the chat's boxes apply. Any other host must have a public
-    address. This machine is never reached. The cell fails with `FetchFailed` if there is no answer
-    or the server answers with an error, and with `Unreadable` if the body does not fit ``mode``.
+    The operator's limits for media apply: bytes, seconds, redirects. A host that the model's code
+    named must be allowed by the network rules of the chat's boxes. Any other host must have a
+    public address. The bot's own machine is never reached. The cell fails with `FetchFailed` if
+    there is no answer or the server answers with an error, and with `Unreadable` if the body does
+    not fit ``mode``.
 
     Args:
         url: An ``http`` or ``https`` address.

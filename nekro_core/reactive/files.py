@@ -1,4 +1,4 @@
-"""Cells that read and write files of long-lived boxes."""
+"""Cells that read or write files of long-lived boxes."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,10 +22,11 @@ class BoxHandle(Protocol):
 
     @property
     def identity(self) -> Any:
-        """An input on which all cells of this box depend."""
+        """An input of all cells of this box. It changes when the box is replaced."""
 
     def use(self, identity: Any) -> AbstractAsyncContextManager[Box]:
-        """The running box. ``identity`` is the value that the cell read. Raises `SandboxError`."""
+        """Use the running box. ``identity`` is the value that the cell read. Raises
+        `SandboxError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Written:
 
     Attributes:
         size: The bytes of the file.
-        ok: Always True. `ExecResult` has this attribute too.
+        ok: Always True, so that the result can be used like an `ExecResult`.
     """
 
     size: int
@@ -50,10 +51,10 @@ def read_sandbox_file(
 ) -> AsyncCell[Any]:
     """Read a file of a long-lived box. The cell is idle while ``sandbox`` or ``path`` is missing.
 
-    The file is read again when an argument changes, not when the file is written: pass the cell
-    that writes it as ``after``. The cell fails with `BoxFileError`, also for a file over 16 MiB
-    (`MAX_FILE`), and with `Unreadable` if the content does not fit ``mode``. Raises `ReactiveError`
-    for a name in a scope that has no named boxes.
+    The file is read again when an argument changes. A write to the file does not cause this: pass
+    the cell that writes the file as ``after``. The cell fails with `BoxFileError`, also for a file
+    over 16 MiB (`MAX_FILE`), and with `Unreadable` if the content does not fit ``mode``. Raises
+    `ReactiveError` for a name in a scope that has no named boxes.
 
     Args:
         sandbox: A `SandboxHandle`, or the name of a box of the chat.
@@ -137,7 +138,7 @@ def _place(sandbox: Any) -> BoxHandle:
 
 @dataclass(frozen=True, slots=True)
 class _ByName:
-    """A named box of the chat, which this scope did not make."""
+    """Finds a named box of the chat by its name. This scope did not make the box."""
 
     identity: Any
     boxes: OwnerBoxes

@@ -1,4 +1,4 @@
-"""Follows the changes of a value."""
+"""Yields a value after each of its changes."""
 
 import asyncio
 import contextvars
@@ -13,18 +13,18 @@ from reaktiv import Effect
 
 
 class LoopThread:
-    """The event loop and the thread in which the object was made. Cells change only in this thread;
-    a value may be set from any thread."""
+    """Calls functions in the thread and the event loop in which this object was made. Cells change
+    only in this thread; a value may be set from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        # In another thread's own context no event loop seems to run.
+        # In the context of another thread, the code would find no running event loop.
         self._context = contextvars.copy_context()
 
     def call(self, function: Callable[[], None]) -> None:
-        """Call a function in that thread: at once if the caller is in it, else soon. Does nothing
-        if the loop is closed."""
+        """Call a function in that thread: at once if the caller is in that thread, otherwise soon.
+        Does nothing if the event loop is closed."""
         if threading.get_ident() == self._thread:
             function()
         elif not self._loop.is_closed():
@@ -36,7 +36,7 @@ class Glimpse:
     """A value at one moment.
 
     Attributes:
-        value: The value; None if there was none.
+        value: The value at that moment; None if there was none.
         error: What the computation raised; None otherwise.
         final: Whether everything that the value depends on had ended.
     """
@@ -47,7 +47,7 @@ class Glimpse:
 
 
 class _ChangeEvent:
-    """Sets ``changed`` when something that ``look`` reads has changed."""
+    """Sets ``changed`` when a value that ``look`` reads has changed."""
 
     def __init__(self, look: Callable[[], object]) -> None:
         self._look = look
@@ -74,10 +74,10 @@ def watching(look: Callable[[], object]) -> Iterator[_ChangeEvent]:
 
 
 async def follow(look: Callable[[], Glimpse]) -> AsyncGenerator[Glimpse]:
-    """Yield what ``look`` returns, now and after each change of the value, until it is final.
+    """Yield what ``look`` returns, now and after each change, until the value is final.
 
-    A slow reader misses states in between, but never the last one. Close it early with
-    `contextlib.aclosing`.
+    A slow reader misses states in between, but never the last state. To close the iterator early,
+    use `contextlib.aclosing`.
     """
     with watching(look) as change:
         while True:

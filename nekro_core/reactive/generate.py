@@ -17,18 +17,18 @@ from nekro_core.reactive.values import Reactive
 STEPS: Final = 24
 """Most replies of a model in one conversation with tools."""
 REMEMBERED: Final = 16
-"""Most answers that a cell stores. Repeating a request whose answer is stored costs nothing."""
+"""Most answers that a cell stores. A request whose answer is stored is not sent again."""
 
 
 class TextCell(AsyncCell[str]):
-    """What `generate_text` returns: a cell whose result can be read while it arrives. It stores the
-    last 16 answers (`REMEMBERED`), each under its request.
+    """The cell that `generate_text` returns. Its text can be read while the reply arrives
+    (`partial`). It stores the last 16 answers (`REMEMBERED`), each under its request.
 
     Args:
-        answer: Gets the inputs and a function that it calls with the whole text so far; returns the
-            complete text.
-        inputs: As of `AsyncCell`; ``prompt`` is among them.
-        present: As of `AsyncCell`.
+        answer: Gets the inputs and a function. It calls the function with the whole text so far
+            each time that the text grows, and returns the complete text.
+        inputs: The same as for `AsyncCell`; ``prompt`` must be among them.
+        present: The same as for `AsyncCell`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TextCell(AsyncCell[str]):
 
     @property
     def request_hash(self) -> str:
-        """A hash of the present request; empty while there is none."""
+        """A hash of the present request; empty while there is no request."""
         return self.key
 
     def _glimpse(self) -> Glimpse:
@@ -91,21 +91,21 @@ def generate_text(
 ) -> TextCell:
     """Ask the bot's model. The cell is idle while the prompt is None or empty.
 
-    With tools, the model may call them, and is asked again with their results until it calls none.
-    The cell stores the last 16 answers (`REMEMBERED`): going back to one of these requests does not
-    ask the model. The cell fails with `ReactiveError` if the scope has no model, if there are tools
-    and the model cannot call functions, or if a reply was cut at ``max_tokens``. It fails with
-    `LoopTooLong` after ``steps`` replies, and with `ModelError`.
+    If tools are given, the model may call them. It is asked again with their results until a reply
+    calls no tool. The cell stores the last 16 answers (`REMEMBERED`): a request whose answer is
+    stored does not ask the model again. The cell fails with `ReactiveError` if the scope has no
+    model, if there are tools and the model cannot call functions, or if a reply was cut at
+    ``max_tokens``. It fails with `LoopTooLong` after ``steps`` replies, and with `ModelError`.
 
     Args:
         prompt: What to ask.
         system: The system message; None sends none.
-        tools: `SandboxHandle.tools` or your own, each under its own name.
-        temperature: As the provider understands it; None leaves it to the provider.
+        tools: `SandboxHandle.tools` or your own tools. The key of each tool is its name.
+        temperature: Sent to the provider unchanged; None leaves the choice to the provider.
         max_tokens: Most tokens of each reply.
         steps: Most replies of the model in one conversation with its tools; 24 unless given.
-        after: A cell that must have a result first. The model is asked again when that cell has run
-            again.
+        after: A cell that must have a result first. The model is asked again when that cell has a
+            new result.
 
     Returns:
         A cell with the text of the last reply.
@@ -117,7 +117,7 @@ def generate_text(
     offered = dict(tools or {})
     for name, tool in offered.items():
         if name != tool.name:
-            raise ReactiveError(f"tools: {tool.name!r} is offered as {name!r}: a tool has one name")
+            raise ReactiveError(f"tools: {tool.name!r} is offered as {name!r}: expected its name")
     inputs: dict[str, Any] = {
         "prompt": prompt,
         "system": system,
@@ -150,5 +150,7 @@ def _checked_model(model: ChatModel | None, tools: Mapping[str, ModelTool]) -> C
     if model is None:
         raise ReactiveError("this scope has no model: give scope() a context or a model")
     if tools and not model.profile.functions:
-        raise ReactiveError(f"the model {model.profile.name} calls no functions: it takes no tools")
+        raise ReactiveError(
+            f"the model {model.profile.name} calls no functions: leave out the tools"
+        )
     return model

@@ -41,10 +41,10 @@ from nekro_core.sandbox.named.storage import SavedState
 from nekro_core.sandbox.tools import SandboxPool, handle_tool_call, openai_tools
 
 SLEEP_AFTER_S: Final = 600.0
-"""Seconds without a use after which a box sleeps: its files stay, its processes end."""
+"""A named box that was not used for so many seconds sleeps: its files stay, its processes end."""
 
 TOOLS: Final = ("shell", "read_file", "write_file", "glob", "browse")
-"""The tools that a model may use in a box that is offered to it."""
+"""The names of the tools that `SandboxHandle.tools` offers to a model."""
 
 _EPHEMERAL: Final = NamedBoxLimits(default_image="", sleep_after_s=math.inf)
 
@@ -52,16 +52,18 @@ Status = Literal["running", "sleeping", "destroyed"]
 
 
 class SandboxHandle:
-    """A long-lived box that cells depend on. Made by `sandbox`. The first use creates the box.
+    """A long-lived box that cells depend on. `sandbox` makes this object; the first use creates the
+    box.
 
-    A new image means a new box: the old box is destroyed with its files, and its cells run again in
-    the new one. Raises `NoScope` outside of a scope, `NotHere` inside of a `computed`, and
-    `ReactiveError` if the scope has no boxes of this kind, named or not.
+    When the image changes, the old box is destroyed with its files, and its cells run again in a
+    new box. Making a handle raises `NoScope` outside of a scope and `NotHere` inside of a
+    `computed`. It raises `ReactiveError` if the scope's `Resources` lack what the handle needs:
+    ``pool`` for a handle with a name, ``boxes`` for a handle without a name.
 
     Args:
         image: What the box is made from; None is the default image. It may be a reactive value.
-        name: The name of a box of the chat. None makes a box of this scope, which is destroyed with
-            it.
+        name: The name of a box of the chat. None makes a box of this scope, which is destroyed when
+            the scope ends.
     """
 
     def __init__(self, image: Reactive[str | None], name: str | None) -> None:
@@ -80,14 +82,14 @@ class SandboxHandle:
         self.identity = Computed(
             lambda: [id(self), self.name, self._image.get(), self._changes.get()]
         )
-        """The input of all cells of this box: which box it is, its image, and how often the image
-        has changed."""
+        """The input of all cells of this box: this handle's id, the box's name, its image, and how
+        often the image has changed."""
         self._scope.own(self)
         self._effect = Effect(self._react)
 
     @property
     def status(self) -> Status:
-        """The status now, ``sleeping`` while the box is not made yet. It is not reactive: a
+        """The status now; ``sleeping`` before the box is made. The status is not reactive: a
         `computed` that reads it does not run again when it changes."""
         if self._closed and not self._named:
             return "destroyed"
@@ -102,13 +104,14 @@ class SandboxHandle:
         timeout_s: float = TIMEOUT_S,
         after: Any = None,
     ) -> AsyncCell[ExecResult]:
-        """Run a command in this box. It works as `exec_`, but files and background processes stay.
+        """Run a command in this box. It works as `exec_`, but the box is not destroyed: files and
+        background processes stay.
 
         Args:
-            command: As of `exec_`.
-            files: As of `exec_`.
+            command: The same as for `exec_`.
+            files: The same as for `exec_`.
             timeout_s: Seconds that the command may take; 60 unless given.
-            after: As of `exec_`.
+            after: The same as for `exec_`.
 
         Returns:
             A cell with an `ExecResult`.
@@ -158,7 +161,7 @@ class SandboxHandle:
         """
         return write_sandbox_file(self, path, content, after=after)
 
-    readFile = read_file  # noqa: N815 - the document's name for it
+    readFile = read_file  # noqa: N815 - the name in the design document
     writeFile = write_file  # noqa: N815 - as above
 
     def tools(self) -> Mapping[str, ModelTool]:
@@ -166,7 +169,7 @@ class SandboxHandle:
         ``browse``.
 
         Returns:
-            The tools by name, for `generate_text`. They work in this box and in no other.
+            The tools by name, for `generate_text`. They work only in this box.
         """
         offered = (tool["function"] for tool in openai_tools(TOOLS))
         return {
@@ -182,14 +185,14 @@ class SandboxHandle:
 
     @asynccontextmanager
     async def use(self, identity: Any = None) -> AsyncGenerator[Box]:
-        """Use the running box. It is made first if there is none, or if its image has changed.
-        Raises `SandboxError` if that fails, and `ReactiveError` once the scope is over.
+        """Use the running box. A box is made first if there is none, or if the image has changed.
+        Raises `SandboxError` if making it fails, and `ReactiveError` if the scope is over.
 
         Args:
-            identity: Ignored. It is there because `BoxHandle.use` has it.
+            identity: Ignored. `BoxHandle.use` requires this parameter.
 
         Returns:
-            A context manager with the box. The box does not sleep inside of it.
+            A context manager that gives the box. While it is open, the box does not sleep.
         """
         del identity  # a cell with an old identity is being cancelled
         async with AsyncExitStack() as stack:
@@ -216,7 +219,8 @@ class SandboxHandle:
             self._scope.here(partial(self._image_is, image))
 
     def _image_is(self, image: str) -> None:
-        """Store a new image. The old box is destroyed at once: no cell may show its content."""
+        """Store a new image. The old box is destroyed at once, because no cell may show its content
+        any more."""
         if self._closed or image == self._seen:
             return
         if self._seen is not None:
@@ -230,24 +234,24 @@ class SandboxHandle:
                 await self._destroy()
 
     async def _make(self) -> None:
-        """Make the box of the present image. The caller holds ``_changing``."""
+        """Make a box from the present image. The caller must hold the lock ``_changing``."""
         if self._closed:
-            raise ReactiveError(f"{self.name} is over with its scope")
+            raise ReactiveError(f"{self.name} has ended with its scope")
         image, identity = self._image.get(), self.identity.get()
         if self._made_of not in (None, identity):
             await self._destroy()
-        # Set first, because a cancelled creation may leave a box.
+        # Stored before the creation, because a cancelled creation may leave a box.
         self._made_of = identity
         try:
             if image:
                 await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
         except ImageMismatch:
-            self._made_of = None  # another one's box, which we must not destroy
+            self._made_of = None  # this handle did not make the box and must not destroy it
             raise
 
     async def _destroy(self) -> None:
         try:
-            # Shielded: a half destroyed box would be taken for the new one.
+            # Shielded, because a half destroyed box would be used as the new box.
             with anyio.CancelScope(shield=True):
                 await self._boxes.destroy(self.name)
         except (OSError, SandboxError) as error:
@@ -256,7 +260,7 @@ class SandboxHandle:
 
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         if "sandbox" in arguments:
-            raise ReactiveError(f"{tool} has no input 'sandbox': there is this one")
+            raise ReactiveError(f"{tool} has no input 'sandbox': it always uses this sandbox")
         async with self.use():
             answer = await handle_tool_call(self._pool, tool, {**arguments, "sandbox": self.name})
         return answer.content
@@ -266,10 +270,10 @@ def sandbox(image: Reactive[str | None] = None, *, name: str | None = None) -> S
     """Make a box that the commands and files of several cells share.
 
     Args:
-        image: What the box is made from; None is the default image. It may be a reactive value: a
-            new image means a new box.
+        image: What the box is made from; None is the default image. It may be a reactive value:
+            when it changes, a new box is made.
         name: Without a name the box belongs to this scope: it never sleeps and is destroyed with
-            the scope. With a name it is a box of the chat, which the model knows by the same name.
+            the scope. With a name it is a box of the chat, and the model uses the same name for it.
             Such a box outlives the scope and sleeps after 600 s without a use (`SLEEP_AFTER_S`).
 
     Returns:
@@ -293,8 +297,8 @@ def _pool(resources: Resources, *, named: bool) -> SandboxPool:
 
 
 class _NoStorage:
-    """Storage that stores nothing. A scope ends with its process, and its boxes must leave no
-    files."""
+    """Storage that stores nothing. The boxes of a scope never outlive the process, so nothing of
+    them is written to disk."""
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         del owner

@@ -1,4 +1,4 @@
-"""The inputs of a cell: a private copy, and a key that differs when an input has changed."""
+"""The inputs of a cell: a private copy, and a key that changes when an input changes."""
 
 import copy
 import hashlib
@@ -13,15 +13,15 @@ from nekro_core.reactive.values import Node, reading
 
 _DEPTH: Final = 64
 MAX_INPUT: Final = 32 * 1024 * 1024
-"""Most bytes of all inputs of a cell together: as many as a fetch may return."""
+"""Most bytes of all inputs of a cell together. A fetch may return as many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputSnapshot:
     """The inputs of a cell at one moment.
 
-    ``key`` is the same for the same inputs. It is empty if a needed input is missing, or if reading
-    the inputs raised ``problem``. ``waiting`` says that an input is not final yet.
+    Equal inputs have the same ``key``. The key is empty if a needed input is missing, or if reading
+    the inputs raised the exception ``problem``. ``waiting`` says that an input is not final yet.
     """
 
     key: str = ""
@@ -39,8 +39,8 @@ def read_inputs(
 ) -> InputSnapshot:
     """Read every input.
 
-    The cell stays idle while an input of ``present`` is None, or one of ``needed`` is None or
-    empty. Equal inputs with another ``salt`` have another key.
+    The cell stays idle while an input that ``present`` names is None, or an input that ``needed``
+    names is None or empty. Equal inputs with a different ``salt`` have a different key.
     """
     waiting = False
     try:
@@ -54,7 +54,7 @@ def read_inputs(
         )
         values = {name: value for name, value in read.items() if value is not None}
         key = "" if idle else _key(values, salt)
-    except Exception as error:  # noqa: BLE001 - it is the cell's error from here on
+    except Exception as error:  # noqa: BLE001 - becomes the cell's ``error``
         return InputSnapshot(waiting=waiting, problem=error)
     return InputSnapshot(key, values, waiting)
 
@@ -88,7 +88,7 @@ def _key(values: dict[str, Any], salt: int) -> str:
     try:
         packed = msgspec.msgpack.encode((salt, values), order="deterministic")
     except (TypeError, OverflowError, ValueError, RecursionError) as error:
-        raise BadInput(f"an input is no plain data: {error}") from None
+        raise BadInput(f"an input is not plain data: {error}") from None
     if len(packed) > MAX_INPUT:
         limit = MAX_INPUT // 1024 // 1024
         raise BadInput(f"the inputs have {len(packed)} bytes: at most {limit} MiB")

@@ -34,13 +34,13 @@ class ModelTool:
 
     Attributes:
         name: The name that the model uses. The tool must be offered under the same key.
-        description: What the model reads about it.
+        description: The text about the tool that the model reads.
         parameters: The JSON schema of its arguments, an object.
-        call: Gets the arguments as the model wrote them, unchecked, and returns a text. Of a text
-            over 64 Ki characters (`MAX_RESULT`) the model gets the beginning and the end. If it
-            raises, the model reads the error as the result.
-        about: What the tool's answers depend on besides its arguments: plain data or a reactive
-            value. It is an input of every cell that offers the tool.
+        call: Gets the arguments as the model wrote them, unchecked, and returns a text. If the text
+            has more than 64 Ki characters (`MAX_RESULT`), the model gets its beginning and its end.
+            If the function raises, the model reads the error as the result.
+        about: Plain data or a reactive value on which the tool's results depend, besides its
+            arguments. It is an input of every cell that offers the tool.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ModelTool:
 
     @property
     def function(self) -> Function:
-        """The tool as a request offers it."""
+        """The tool in the form that a request to the model has."""
         return Function(name=self.name, description=self.description, parameters=self.parameters)
 
 
@@ -66,7 +66,7 @@ async def run_tool_loop(
     """Ask the model until a reply calls no tool, and return the text of that reply.
 
     The calls of a reply run one after another. The model reads a tool's error as its result.
-    ``on_text`` gets the text of the present reply so far, each time that it grows. Raises
+    ``on_text`` is called with the text of the present reply each time that the text grows. Raises
     `LoopTooLong` after ``steps`` replies, `ReactiveError` for a reply that was cut at the token
     limit, and `ModelError`.
     """
@@ -77,7 +77,7 @@ async def run_tool_loop(
         assistant = PromptMessage("assistant", (TextPart(words),) if words else (), calls=calls)
         answers = [await _answer(call, tools) for call in calls]
         request = replace(request, messages=(*request.messages, assistant, *answers))
-    raise LoopTooLong(f"the model called tools in each of {steps} replies and came to no end")
+    raise LoopTooLong(f"the model called tools in each of {steps} replies and did not finish")
 
 
 async def _reply(
@@ -104,7 +104,8 @@ async def _reply(
 
 
 async def _answer(call: FunctionCall, tools: Mapping[str, ModelTool]) -> PromptMessage:
-    # A cancelled conversation must not start another tool, even if the last one never awaited.
+    # A cancelled conversation must not start another tool. The previous tool may have run without
+    # an await, so the cancellation is checked here.
     await anyio.lowlevel.checkpoint_if_cancelled()
     text = await _call_tool(call, tools)
     if len(text) > MAX_RESULT:
@@ -122,9 +123,9 @@ async def _call_tool(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
         return f"{call.name} was not called: {call.problem}"
     try:
         return await tool.call(call.arguments)
-    except Exception as error:  # noqa: BLE001 - the model is told, whatever a tool raises
+    except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model reads it
         detail = str(error) if isinstance(error, _PUBLIC_ERRORS) else public_error_text(error)
-        # If the model gets no detail, only the log has the text of the error.
+        # If the model gets no detail, the text of the error is only in the log.
         level = "DEBUG" if detail else "WARNING"
         logger.opt(exception=error).log(level, "{} failed for a model", call.name)
         return f"{call.name} failed with {type(error).__name__}{detail and f': {detail}'}"

@@ -1,8 +1,9 @@
-"""A scope owns the cells and boxes that are made in it, and ends them.
+"""A scope owns the cells and boxes that are made in it. When the scope ends, they end.
 
-``async with scope(...):`` owns tasks; leaving it cancels them and waits for their end. ``with
-scope():`` inside of another scope owns the cells that are made in it. Leaving it cancels them;
-tasks of the outer scope then destroy their boxes.
+``async with scope(...):`` has a task group; leaving the block cancels its tasks and waits for their
+end. ``with scope():`` inside of another scope has no task group and uses the task group of the
+outer scope. Leaving this block cancels its cells without waiting; tasks of the outer scope then
+destroy their boxes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,13 +27,13 @@ from nekro_core.sandbox.tools import SandboxPool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What cells use. A cell that needs a resource that is None fails with `ReactiveError`.
+    """What cells use. If a resource is None, a cell that needs it fails with `ReactiveError`.
 
     Attributes:
-        boxes: Boxes for one command each, and for `sandbox` without a name.
+        boxes: Makes a box for each command of `exec_`, and for each `sandbox` without a name.
         pool: The chat's named boxes.
         model: The model that `generate_text` asks.
-        fetcher: The network of `fetch_data`.
+        fetcher: Fetches addresses for `fetch_data`.
     """
 
     boxes: PluginBoxSource | None = None
@@ -56,7 +57,7 @@ _current: ContextVar["Scope | None"] = ContextVar("nekro_reactive_scope", defaul
 
 
 class Scope:
-    """Owns cells and boxes. Made by `scope`, entered once.
+    """Owns cells and boxes. `scope` makes it; it can be entered once.
 
     Args:
         resources: What its cells use; None takes the resources of the outer scope.
@@ -78,30 +79,30 @@ class Scope:
 
     @property
     def resources(self) -> Resources:
-        """Its own resources, or those of the outer scope.
+        """The resources that were given to this scope, or the outer scope's resources.
 
         Raises:
             NoScope: The scope was not entered yet, or it is over.
         """
         if self._over or self._tasks is None:
-            raise NoScope("this scope is over: make cells in one that is not")
+            raise NoScope("this scope is over: make cells in an open scope")
         return self._resources
 
     @property
     def busy(self) -> bool:
-        """Whether a task runs in it or in an inner scope."""
+        """Whether a task runs in this scope or in an inner scope."""
         return self._busy > 0
 
     async def settled(self) -> None:
-        """Wait until nothing runs in the scope, nor anything that a result has started. A cell's
-        function must not call this: it would wait for itself."""
+        """Wait until no task runs in the scope or in an inner scope. Tasks that start during the
+        wait are waited for too. A cell's function must not call this: it would wait for itself."""
         while self.busy:
             await self._changed.wait()
 
     def __enter__(self) -> Self:
         around = _current.get()
         if around is None:
-            raise NoScope("`with scope():` owns a part of an `async with scope():` around it")
+            raise NoScope("`with scope():` must be inside of an `async with scope():`")
         self._refuse_second_entry()
         self._enter(around, around.tasks)
         return self
@@ -126,40 +127,41 @@ class Scope:
         tasks = self._tasks
         self._leave()
         tasks.cancel_scope.cancel()
-        # The task group must not wrap an error of the body.
+        # An error of the body is not passed to the task group, because the task group would wrap it
+        # in an exception group.
         await tasks.__aexit__(None, None, None)
 
     # ---- for its cells and boxes --------------------------------------------------------------
 
     @property
     def tasks(self) -> TaskGroup:
-        """The task group in which its tasks run.
+        """The task group in which the scope's tasks run.
 
         Raises:
             NoScope: The scope was not entered yet, or it is over.
         """
         if self._over or self._tasks is None:
-            raise NoScope("this scope is over: make cells in one that is not")
+            raise NoScope("this scope is over: make cells in an open scope")
         return self._tasks
 
     def own(self, owned: Closeable) -> None:
-        """Close something when the scope ends.
+        """Close a cell, box or inner scope when this scope ends.
 
         Args:
-            owned: What has a ``close()`` that does not wait.
+            owned: An object whose ``close()`` returns without waiting.
 
         Raises:
             NoScope: The scope is over.
         """
         if self._over:
-            raise NoScope("this scope is over: make cells in one that is not")
+            raise NoScope("this scope is over: make cells in an open scope")
         self._owned[owned] = None
 
     def disown(self, owned: Closeable) -> None:
-        """Forget something that has ended by itself.
+        """Remove an object that has ended by itself, so that it is not closed again.
 
         Args:
-            owned: What was given to `own`. Something else is ignored.
+            owned: The object that was given to `own`. Any other object is ignored.
         """
         self._owned.pop(owned, None)
 
@@ -168,13 +170,14 @@ class Scope:
         not open.
 
         Args:
-            work: What to run. It is cancelled when the scope ends.
-            name: What the task is called.
+            work: The function to run. It is cancelled when the scope ends.
+            name: The name of the task.
         """
         tasks = self.tasks
 
         async def run() -> None:
-            # The code that set a value, and so started this task, may be in another scope.
+            # The task was started by code that set a value, and that code may run in another scope.
+            # So the current scope is set here.
             _current.set(self)
             try:
                 await work()
@@ -188,8 +191,8 @@ class Scope:
         """Run a task to its end even if the scope ends, for example to destroy a box.
 
         Args:
-            work: What to run. It is shielded from cancellation, so it must end by itself.
-            name: What the task is called.
+            work: The function to run. It is shielded from cancellation, so it must end by itself.
+            name: The name of the task.
         """
         assert self._tasks is not None
 
@@ -215,13 +218,13 @@ class Scope:
         is entered. See `LoopThread.call`.
 
         Args:
-            function: What to call; it takes nothing.
+            function: Takes no arguments.
         """
         if self._loop_thread is not None:
             self._loop_thread.call(function)
 
     def close(self) -> None:
-        """Stop everything in it, without waiting."""
+        """Close everything that the scope owns, without waiting."""
         self._over = True
         while self._owned:
             owned, _ = self._owned.popitem()
@@ -232,7 +235,7 @@ class Scope:
 
     def _refuse_second_entry(self) -> None:
         if self._tasks is not None:
-            raise NoScope("a scope is entered once: make another with scope()")
+            raise NoScope("a scope can be entered once: make another with scope()")
 
     def _enter(self, around: "Scope | None", tasks: TaskGroup) -> None:
         if around is not None:
@@ -258,7 +261,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class _CallFetcher:
-    """Fetches with the network rules of the tool call that made the cells."""
+    """A fetcher that applies the network rules of the tool call that made the cells."""
 
     ctx: AgentCtx
     fetcher: UrlFetcher
@@ -270,8 +273,8 @@ class _CallFetcher:
 
 
 def scope(source: AgentCtx | Resources | None = None) -> Scope:
-    """Make an owner for cells. Enter it with ``async with`` or, inside of another scope, with
-    ``with``.
+    """Make a scope, which owns cells. Enter it with ``async with`` or, inside of another scope,
+    with ``with``.
 
     Args:
         source: The context of a tool's handler, which gives the cells the bot's boxes, model and
@@ -294,7 +297,7 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
 
 
 def current_scope() -> Scope:
-    """The scope that owns a cell made here. Raises `NoScope`."""
+    """The scope that would own a cell made by the caller. Raises `NoScope` outside of a scope."""
     current = _current.get()
     if current is None:
         raise NoScope("cells that run something live in a scope: `async with scope(_ctx):`")
@@ -302,7 +305,7 @@ def current_scope() -> Scope:
 
 
 async def settled() -> None:
-    """Wait until nothing in the current scope runs. Raises `NoScope` outside of one."""
+    """Wait until no task runs in the current scope. Raises `NoScope` outside of a scope."""
     await current_scope().settled()
 
 

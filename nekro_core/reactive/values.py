@@ -1,8 +1,8 @@
-"""Values that others depend on: `cell` holds one, `computed` derives one.
+"""Values on which other values depend: `cell` holds a value, `computed` derives a value.
 
-A `computed` depends on the values that it reads, and a cell on those that are its inputs. Reaktiv
-holds the graph. This module adds two things: an error is stored like a value, and a value knows
-whether it is final or depends on something that runs.
+A `computed` depends on the values that it reads. An `AsyncCell` depends on its inputs. The library
+reaktiv stores these dependencies. This module adds two things: an error is stored like a value, and
+each value says whether it is final or depends on a function that still runs.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -41,14 +41,14 @@ class Readable(Protocol[T_co]):
 
 
 Reactive: TypeAlias = T | Readable[T]
-"""An input: a plain value, or a `Readable` one."""
+"""An input: a plain value or a `Readable`."""
 
 
 class Node:
-    """A value that is computed from others.
+    """A value that is computed from other values.
 
-    Once it is found to depend on itself, it stays an error, because in reaktiv a closed circle
-    makes every later change recurse without end.
+    When a value is found to depend on itself, reading it raises `Circle` from then on. It is not
+    computed again, because reaktiv would recurse without end on every later change.
     """
 
     name = "a computed value"
@@ -57,7 +57,7 @@ class Node:
 
 @dataclass(slots=True)
 class _Reading:
-    """A computation that runs, and whether a value that it read is not final."""
+    """A running computation. ``waiting`` says that it has read a value that is not final."""
 
     node: Node
     outer: "_Reading | None"
@@ -69,7 +69,7 @@ _reading: ContextVar[_Reading | None] = ContextVar("nekro_reactive_reading", def
 
 @contextmanager
 def reading(node: Node) -> Iterator[_Reading]:
-    """Count all reads in the block as reads of ``node``. Raises `Circle`."""
+    """Record that all reads in the block are done by ``node``. Raises `Circle`."""
     if node.in_circle:
         raise _circle(node)
     token = _reading.set(current := _Reading(node, _reading.get()))
@@ -80,8 +80,8 @@ def reading(node: Node) -> Iterator[_Reading]:
 
 
 def read(node: Node, signal: reaktiv.Signal[T]) -> T:
-    """The value that reaktiv has for a node. Raises `Circle` for a node that is being computed, and
-    for one that was in a circle before."""
+    """Read the value of a node from reaktiv. Raises `Circle` if the node is being computed, or was
+    found in a circle before."""
     if node.in_circle:
         raise _circle(node)
     line: list[Node] = []
@@ -98,7 +98,7 @@ def read(node: Node, signal: reaktiv.Signal[T]) -> T:
     except RuntimeError as error:
         if type(error) is not RuntimeError:
             raise
-        # Reaktiv found the circle itself, while it checked whether it must compute the value.
+        # reaktiv itself found the circle, when it checked whether it must compute the value.
         node.in_circle = True
         raise _circle(node) from None
 
@@ -108,7 +108,8 @@ def _circle(node: Node) -> Circle:
 
 
 def note_waiting(waiting: bool) -> None:
-    """If ``waiting``, note in the running computation that it read a value that is not final."""
+    """If ``waiting`` is true, record that the running computation has read a value that is not
+    final."""
     if waiting and (current := _reading.get()) is not None:
         current.waiting = True
 
@@ -122,9 +123,9 @@ def refuse_in_computed(what: str) -> None:
 
 
 def cell(value: T) -> Signal[T]:
-    """Make a value that can be set: ``get()``, ``set(new)``, ``update(function)``.
+    """Make a value that can be set. It has ``get()``, ``set(new)`` and ``update(function)``.
 
-    Set a new object instead of changing the present one: a change is recognized by identity. Put
+    Set a new object instead of changing the present object: a change is recognized by identity. Put
     several ``set`` calls that belong together under ``with batch():``. Raises `NotHere` inside of a
     `computed`.
 
@@ -147,13 +148,14 @@ class _Outcome(Generic[T]):
 
 
 class Computed(Node, Generic[T]):
-    """A value derived from others. Reading computes it if a value that it depends on has changed.
+    """A value derived from other values. A read computes it if a value that it depends on has
+    changed.
 
     An exception of the function is stored like a value: every read raises it, without computing
-    again. Making one inside of another computation raises `NotHere`.
+    again. Making a `Computed` inside of another computation raises `NotHere`.
 
     Args:
-        function: Computes the value. It takes nothing and only reads other values.
+        function: Computes the value. It takes no arguments and only reads other values.
     """
 
     def __init__(self, function: Callable[[], T]) -> None:
@@ -170,7 +172,7 @@ class Computed(Node, Generic[T]):
         return self.get()
 
     def get(self) -> T:
-        """Read the value. Computes it first if something that the function read has changed.
+        """Read the value. It is computed first if a value that the function read has changed.
 
         Returns:
             What the function returned.
@@ -183,20 +185,20 @@ class Computed(Node, Generic[T]):
         note_waiting(outcome.waiting)
         if outcome.error is not None:
             raise outcome.error.with_traceback(outcome.traceback)
-        return outcome.value  # type: ignore[return-value]  # there, since there is no error
+        return outcome.value  # type: ignore[return-value]  # set, because there is no error
 
     @property
     def waiting(self) -> bool:
-        """Whether something that the value depends on is running."""
+        """Whether the value depends on a function that is running."""
         return read(self, self._outcome).waiting
 
     def follow(self) -> AsyncGenerator[Glimpse]:
         """Watch the value change.
 
         Returns:
-            An iterator of `Glimpse`: the value now, and after each change. It ends when nothing
+            An iterator of `Glimpse`: the value now, and after each change. It ends when no function
             that the value depends on runs any more. A slow reader misses values in between, but
-            never the last one. Close it early with `contextlib.aclosing`.
+            never the last value. To close it early, use `contextlib.aclosing`.
         """
         return follow(self._glimpse)
 
@@ -215,17 +217,18 @@ class Computed(Node, Generic[T]):
                     value = self._function()
                 finally:
                     waiting = current.waiting
-        except Exception as error:  # noqa: BLE001 - raised again where it is read
+        except Exception as error:  # noqa: BLE001 - `get` raises it
             return _Outcome(None, error, error.__traceback__, waiting)
         return _Outcome(value, None, None, waiting)
 
 
 def computed(function: Callable[[], T]) -> Computed[T]:
-    """Derive a value from others; also a decorator.
+    """Derive a value from other values. It can be used as a decorator.
 
     Args:
-        function: Computes the value. It takes nothing and only reads: it runs again whenever
-            something that it read has changed, so it must not ask a clock or draw random numbers.
+        function: Computes the value. It takes no arguments and only reads. It runs again only when
+            a value that it read has changed, so its result must not depend on the time or on random
+            numbers.
 
     Returns:
         The value, to be read with ``get()`` or by calling it.

@@ -6,7 +6,7 @@ A plugin's ``pytest.ini`` (written by `nekro plugin new`) switches them on::
     addopts = -p nekro_core.testing
     anyio_mode = auto
 
-and a test says what a person writes and what the model answers with::
+A test gives the text that a person writes and the code that the model answers with::
 
     async def test_two_dice(chat: Chat) -> None:
         said = await chat.ask("roll two", code="shake(count=2)")
@@ -33,7 +33,7 @@ try:
         pytest_configure,
     )
 except ModuleNotFoundError as error:
-    # `nekro plugin check` and `run` need the bot alone, and work where pytest is not installed.
+    # The fixtures need pytest. Without pytest, `nekro plugin check` and `run` still import the bot.
     if error.name != "pytest":
         raise
 

@@ -1,7 +1,8 @@
-"""Tests what every adapter promises: the contract suite for adapters.
+"""The contract suite for adapters: it tests what every adapter must do.
 
-A test module of an adapter subclasses `AdapterContract` under a name that begins with ``Test``, and
-gives it a fixture ``harness``: the running adapter, and a server that plays the platform::
+A test module of an adapter subclasses `AdapterContract`. The name of the subclass begins with
+``Test``. It has a fixture ``harness``, with the running adapter and a server that simulates the
+platform::
 
     class TestSlack(AdapterContract):
         @pytest.fixture
@@ -11,8 +12,9 @@ gives it a fixture ``harness``: the running adapter, and a server that plays the
                 async with running_adapter(ADAPTER, host) as adapter:
                     yield SlackHarness(adapter, host, server)
 
-pytest must be run with ``-p nekro_core.testing``, as the ``pytest.ini`` of `nekro adapter new` has
-it: then a failed promise is shown with its values. docs/adapters.md explains the promises.
+Run pytest with ``-p nekro_core.testing``, so that a failed assertion is shown with its values. The
+``pytest.ini`` that `nekro adapter new` writes has this option. docs/adapters.md explains what an
+adapter must do.
 """
 
 import time
@@ -52,16 +54,16 @@ from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError,
 from nekro_core.testing.memory_host import MemoryHost
 
 LIMIT_S = 30.0
-"""Seconds that a single call of the adapter may take in a test, on a busy machine."""
+"""Longest time of one call of the adapter in a test, in seconds, on a busy machine."""
 SOON_S = 5.0
-"""Seconds within which a cancelled call must have ended."""
+"""Longest time from the cancellation of a call to its end, in seconds."""
 
 
 class AdapterHarness(Protocol):
-    """An adapter that was started, and the other side of its protocol.
+    """A started adapter, and the simulated platform that it is connected to.
 
     Attributes:
-        adapter: The adapter. Its own time limit for a call should be short: see `go_silent`.
+        adapter: The adapter. Give it a short time limit for its own calls: see `go_silent`.
         chat_key: A group that the account is in.
     """
 
@@ -69,10 +71,10 @@ class AdapterHarness(Protocol):
     chat_key: ChatKey
 
     async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
-        """Let a person say something in the group.
+        """Simulate that a person sends a message to the group.
 
         Args:
-            text: What the person says, exactly.
+            text: The exact text of the message.
             user: The platform's id of the person.
             message_id: The platform's id of the message; empty to let the platform choose one.
 
@@ -81,7 +83,7 @@ class AdapterHarness(Protocol):
         """
 
     async def received(self, count: int) -> list[ChatMessage]:
-        """Wait until the adapter has handed over so many messages.
+        """Wait until the adapter has given ``count`` messages to the bot.
 
         Args:
             count: How many messages, counted from the start.
@@ -91,7 +93,7 @@ class AdapterHarness(Protocol):
         """
 
     async def shown(self, count: int) -> list[str]:
-        """Wait until people of the group see so many messages of the bot.
+        """Wait until people of the group see ``count`` messages of the bot.
 
         Args:
             count: How many messages, counted from the start.
@@ -101,14 +103,14 @@ class AdapterHarness(Protocol):
         """
 
     async def refuse_sends(self) -> None:
-        """Let the platform answer each further send with a clear no."""
+        """Make the platform refuse each further send."""
 
     async def go_silent(self) -> None:
-        """Let the platform take each further call and never answer. The adapter must give up within
-        `LIMIT_S`."""
+        """Make the platform accept each further call and never answer. The adapter must stop
+        waiting within `LIMIT_S`."""
 
     async def disconnect(self) -> None:
-        """Let the account lose its connection and not come back; returns once the adapter knows."""
+        """Close the account's connection permanently. Returns when the adapter has noticed this."""
 
 
 @asynccontextmanager
@@ -120,29 +122,31 @@ async def running_adapter(
     driver: Driver | None = None,
     operator: OperatorHost | None = None,
 ) -> AsyncIterator[Adapter]:
-    """Read an adapter's manifest, import and make the adapter as the bot does, and start it.
+    """Read an adapter's manifest, import and create the adapter as the bot does, and start it.
 
     Args:
         folder: The adapter's folder, with ``adapter.toml`` in it.
-        host: The bot that the adapter sees.
-        name: Which adapter of the manifest; empty where it names only one.
-        driver: NoneBot's driver, not yet started; None for a FastAPI driver whose application no
-            server serves.
-        operator: What an operator's page may show; needed by an adapter with ``create_page`` alone.
+        host: The `Host` that the adapter gets.
+        name: The adapter's name in the manifest; may be empty if the manifest names only one
+            adapter.
+        driver: NoneBot's driver, not yet started. None creates a FastAPI driver that no server
+            serves.
+        operator: The operator's interface. Only an adapter with ``create_page`` needs it.
 
     Yields:
         The started adapter. It is closed when the block is left.
 
     Raises:
-        ManifestError: The manifest cannot be used, or names several adapters and ``name`` none.
-        AdapterBroken: The code cannot be imported.
+        ManifestError: The manifest cannot be used, or it has no adapter of this ``name``, or it
+            names several adapters and ``name`` is empty.
+        AdapterBroken: The adapter's code cannot be imported.
     """
     manifest = adapter_manifest(folder, name)
     maker = load_adapter(manifest, {**host.settings, "nekro_platforms": (manifest.name,)})
     driver = driver or FastAPIDriver(Env(environment="test"), Config(_env_file=None))
     make: Any = maker.create
     adapter: Adapter = make(host, driver, operator)
-    async with driver._lifespan:  # noqa: SLF001 - what NoneBot's server enters
+    async with driver._lifespan:  # noqa: SLF001 - NoneBot's server enters it too
         try:
             await adapter.start()
             yield adapter
@@ -155,13 +159,15 @@ def adapter_manifest(folder: Path, name: str = "") -> AdapterManifest:
 
     Args:
         folder: The adapter's folder, with ``adapter.toml`` in it.
-        name: Which adapter of the manifest; empty where it names only one.
+        name: The adapter's name in the manifest; may be empty if the manifest names only one
+            adapter.
 
     Returns:
         The manifest.
 
     Raises:
-        ManifestError: It cannot be used, or names several adapters and ``name`` none of them.
+        ManifestError: The manifest cannot be used, or it has no adapter of this ``name``, or it
+            names several adapters and ``name`` is empty.
     """
     place = folder.resolve()
     found = {each.name: each for each in read_manifests(place, f"{PACKAGE}.{place.name}")}
@@ -179,31 +185,31 @@ def _delivery(harness: AdapterHarness, *segments: Segment, number: int = 1) -> D
 
 
 class AdapterContract:
-    """What `Adapter`, `SupportsEditing` and `SupportsConfirmation` promise. Subclass it, and give
-    it a fixture ``harness``. A test may be overridden where a platform cannot do what it plays, for
-    example be silent; its docstring then says why.
+    """Tests what `Adapter`, `SupportsEditing` and `SupportsConfirmation` require. Subclass it, and
+    give the subclass a fixture ``harness``. If a test needs a situation that cannot happen on a
+    platform, for example a call without an answer, override the test and say why in its docstring.
 
     Attributes:
-        manifest: The adapter's manifest, to be compared with the adapter; `adapter_manifest` reads
-            it. None to compare nothing.
+        manifest: The adapter's manifest, as `adapter_manifest` reads it. A test compares it with
+            the adapter; None skips this test.
     """
 
     manifest: AdapterManifest | None = None
 
     @pytest.fixture
     def harness(self) -> AdapterHarness:
-        """Give the adapter at work.
+        """The started adapter and its simulated platform. Each subclass defines this fixture.
 
         Returns:
-            The adapter, and the other side of its protocol.
+            The adapter and the simulated platform.
 
         Raises:
-            NotImplementedError: The subclass has no such fixture.
+            NotImplementedError: The subclass does not define the fixture.
         """
         raise NotImplementedError("give the suite a fixture named harness: an AdapterHarness")
 
     def test_has_a_name_that_can_stand_in_a_chat_key(self, harness: AdapterHarness) -> None:
-        """Its name is the beginning of its chat keys.
+        """The adapter's name is allowed in a chat key, and its chat keys begin with it.
 
         Args:
             harness: The adapter under test.
@@ -213,7 +219,8 @@ class AdapterContract:
         assert harness.chat_key.instance.partition(".")[0] == name
 
     def test_does_what_its_manifest_says(self, harness: AdapterHarness) -> None:
-        """The manifest has its name and lists what it can do, no more and no less.
+        """The manifest has the adapter's name, and lists exactly the capabilities that the adapter
+        has.
 
         Args:
             harness: The adapter under test.
@@ -230,7 +237,8 @@ class AdapterContract:
         assert self.manifest.capabilities == able
 
     def test_no_type_is_both_inline_and_alone(self, harness: AdapterHarness) -> None:
-        """What one call can carry is told without contradictions.
+        """The capabilities do not contradict each other: text can be sent, no segment type is in
+        both ``inline`` and ``alone``, notices are in neither, and the limits are at least 1.
 
         Args:
             harness: The adapter under test.
@@ -245,7 +253,7 @@ class AdapterContract:
     async def test_what_people_say_arrives_in_order_in_the_chats_key(
         self, harness: AdapterHarness
     ) -> None:
-        """Ten messages arrive once each, in order, with who said them and when.
+        """Each of ten messages arrives once and in order, with its sender and its time.
 
         Args:
             harness: The adapter under test.
@@ -259,7 +267,8 @@ class AdapterContract:
         assert all(message.sender.user_id and message.time > 0 for message in received)
 
     async def test_hostile_text_is_only_text(self, harness: AdapterHarness) -> None:
-        """No text becomes a mention, loses a character or is read as a template.
+        """A received text stays one text segment with the same characters, even if it contains
+        markup or control characters.
 
         Args:
             harness: The adapter under test.
@@ -271,7 +280,7 @@ class AdapterContract:
         assert [message.segments for message in received] == [(Text(text),) for text in texts]
 
     async def test_a_send_is_sent_once_people_can_see_it(self, harness: AdapterHarness) -> None:
-        """``sent`` has the platform's id, and people see the text.
+        """A receipt with ``sent`` has the platform's message id, and people see the text.
 
         Args:
             harness: The adapter under test.
@@ -284,7 +293,7 @@ class AdapterContract:
     async def test_platform_markup_in_a_text_is_only_characters(
         self, harness: AdapterHarness
     ) -> None:
-        """What the bot says is escaped for the platform.
+        """Markup in a text of the bot is escaped for the platform.
 
         Args:
             harness: The adapter under test.
@@ -295,7 +304,8 @@ class AdapterContract:
         assert await harness.shown(1) == [markup]
 
     async def test_an_edited_message_is_seen_as_it_is_now(self, harness: AdapterHarness) -> None:
-        """An adapter can edit where its capabilities say how often, and there alone.
+        """People see the newest text of an edited message. The adapter can edit if, and only if,
+        its capabilities have ``edit_every_s``.
 
         Args:
             harness: The adapter under test.
@@ -310,7 +320,8 @@ class AdapterContract:
             assert await harness.shown(1) == ["three"]
 
     async def test_a_no_is_rejected_with_its_reason(self, harness: AdapterHarness) -> None:
-        """``rejected`` is the platform's clear no, with a reason for people.
+        """If the platform refuses a message, the receipt is ``rejected`` and has a reason for
+        people.
 
         Args:
             harness: The adapter under test.
@@ -321,7 +332,8 @@ class AdapterContract:
         assert receipt.reason
 
     async def test_no_answer_is_unknown(self, harness: AdapterHarness) -> None:
-        """``unknown`` is a call that was not answered: it may have arrived.
+        """If the platform does not answer a call, the receipt is ``unknown``, because the message
+        may have arrived.
 
         Args:
             harness: The adapter under test.
@@ -335,7 +347,8 @@ class AdapterContract:
     async def test_what_was_not_answered_for_can_be_asked_about(
         self, harness: AdapterHarness
     ) -> None:
-        """`SupportsConfirmation.confirm` finds what arrived and nothing else.
+        """`SupportsConfirmation.confirm` finds a message that arrived, finds no message that was
+        never sent, and returns ``pending`` while the account is offline.
 
         Args:
             harness: The adapter under test.
@@ -358,7 +371,8 @@ class AdapterContract:
                 return await adapter.confirm(doubt)
 
         with anyio.fail_after(LIMIT_S):
-            # The platform may be at it still: a no is for now, and is asked about again.
+            # The platform may still be processing the call. So ``rejected`` is not final yet, and
+            # the test asks again.
             found = await confirm("is it there?", 2)
             while found.state is DeliveryState.REJECTED:
                 await anyio.sleep(0.05)
@@ -374,7 +388,8 @@ class AdapterContract:
         assert away.reason
 
     async def test_an_offline_account_never_had_the_call(self, harness: AdapterHarness) -> None:
-        """``pending`` is a call that surely never left: it can be made later.
+        """If the account is offline, the receipt is ``pending``: the call was surely not made, so
+        the bot can make it later.
 
         Args:
             harness: The adapter under test.
@@ -386,7 +401,8 @@ class AdapterContract:
         assert receipt.reason
 
     async def test_a_medium_that_is_not_there_is_rejected(self, harness: AdapterHarness) -> None:
-        """A file that is gone is not sent, and raises nothing.
+        """If the file of a picture or voice does not exist, the receipt is ``rejected``. Nothing is
+        raised.
 
         Args:
             harness: The adapter under test.
@@ -400,7 +416,7 @@ class AdapterContract:
                 assert receipt.reason
 
     async def test_own_accounts_are_known(self, harness: AdapterHarness) -> None:
-        """The bot can tell its own messages from those of others.
+        """The adapter knows its own accounts, so that the bot recognizes its own messages.
 
         Args:
             harness: The adapter under test.
@@ -408,7 +424,7 @@ class AdapterContract:
         assert await harness.adapter.own_accounts(harness.chat_key)
 
     async def test_a_cancelled_send_ends_at_once(self, harness: AdapterHarness) -> None:
-        """A send does not shield itself from its cancellation.
+        """A send that is cancelled ends within `SOON_S`: it is not shielded from cancellation.
 
         Args:
             harness: The adapter under test.
@@ -420,7 +436,7 @@ class AdapterContract:
         assert time.monotonic() - began < SOON_S
 
     async def test_closing_twice_is_fine(self, harness: AdapterHarness) -> None:
-        """`Adapter.aclose` may be called again.
+        """`Adapter.aclose` may be called twice.
 
         Args:
             harness: The adapter under test.

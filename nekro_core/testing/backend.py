@@ -1,9 +1,9 @@
-"""The event loop of the tests: the bot's rooms run on asyncio."""
+"""Makes pytest run the async tests on asyncio, because the bot runs on asyncio."""
 
 import pytest
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """See anyio's own fixture of this name."""
+    """Replaces anyio's fixture of this name."""
     return "asyncio"

@@ -41,26 +41,27 @@ from nekro_core.tools.outcome import (
 _LONGEST_S = 60.0
 """Time limit for one turn, in seconds, on a busy machine."""
 _BEGIN_S = 30.0
-"""Time limit until a turn begins, in seconds. After it, a hook has taken the message."""
+"""Time limit until a turn begins, in seconds. If no turn has begun by then, a hook has probably
+consumed the message."""
 _LOOK_S = 0.05
-"""Seconds within which a timer notices that the clock was set."""
+"""Longest time until the timers notice that the test has set the clock, in seconds."""
 _QUIET_S = 0.5
-"""Seconds of silence after which the bot counts as not answering."""
+"""If the bot does nothing for so many seconds, `Chat.say` assumes that it has finished."""
 
 
 class PluginNotLoaded(NekroError, AssertionError):
-    """The plugin under test cannot be used; says why, where and what to do."""
+    """The plugin under test cannot be used. The text says why, where and what to do."""
 
 
 class Bot:
-    """A bot with the plugin under test. Made by the fixture ``bot``, or by `Bot.open`.
+    """A bot with the plugin under test. The fixture ``bot`` or `Bot.open` makes it.
 
     Args:
         app: The running application.
-        platform: The platform that keeps what the bot sends.
-        script: What the model answers.
-        clock: The clock that the application goes by.
-        item: The plugin under test as `nekro plugin list` names it; empty for none.
+        platform: The simulated platform. It stores what the bot sends.
+        script: The replies that the simulated model gives.
+        clock: The clock that the application uses.
+        item: The name of the plugin under test in `nekro plugin list`; empty for no plugin.
     """
 
     def __init__(
@@ -82,18 +83,18 @@ class Bot:
         clock: FakeClock | None = None,
         settings: dict[str, Any] | None = None,
     ) -> AsyncIterator[Self]:
-        """Start a bot with its data in a folder, and the plugin among its own. ``.env`` is not
-        read.
+        """Start a bot with its data in a folder. The plugin under test is loaded like the bot's
+        other plugins. The file ``.env`` is not read.
 
         Args:
             data_dir: The folder of the bot's data.
-            plugin: The file or folder of the plugin under test; None for none.
-            clock: The clock to go by; None for a new `FakeClock`.
+            plugin: The file or folder of the plugin under test; None for no plugin.
+            clock: The bot's clock; None for a new `FakeClock`.
             settings: Fields of `nekro_core.app.settings.Settings` by name. The debounce is 0 s
                 unless ``nekro_trigger`` is given.
 
         Yields:
-            The running bot; it is ended when the block is left.
+            The running bot. It is stopped when the block is left.
 
         Raises:
             PluginNotLoaded: The plugin is broken or disabled, or a package that it needs is not
@@ -107,7 +108,7 @@ class Bot:
             "nekro_timer": TimerSettings(look_s=_LOOK_S),
             **(settings or {}),
         }
-        known = Settings(_env_file=None, nekro_data_dir=data_dir, **chosen)  # type: ignore[call-arg]  # NoneBot's own
+        known = Settings(_env_file=None, nekro_data_dir=data_dir, **chosen)  # type: ignore[call-arg]  # a parameter of NoneBot
         clock, platform, script = clock or FakeClock(), TestPlatform(), Script()
         async with App.open(
             known, {}, model=script.model, clock=clock.monotonic, wall=clock.wall
@@ -124,32 +125,33 @@ class Bot:
         """Get a chat by its kind and name.
 
         Args:
-            key: ``private_lin`` or ``group_30003``; with a ``-`` in it, a whole chat key.
+            key: The kind and name, for example ``private_lin`` or ``group_30003``. A text with a
+                ``-`` is used as a whole chat key.
 
         Returns:
-            The chat; nothing has been said in it yet, unless the test did.
+            The chat. It is empty until the test writes something to it.
 
         Raises:
-            ChatKeyError: The text is no chat key.
+            ChatKeyError: ``key`` is no valid chat key.
         """
         return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"))
 
     def foresee(
         self, *, code: str | Sequence[str] = (), reply: str | Sequence[ScriptedReply] = ()
     ) -> None:
-        """Set what the model answers to its next requests, as `Chat.ask` does. Use this if a timer,
-        a task or a webhook wakes it.
+        """Set what the model answers to its next requests. `Chat.ask` does the same; use this
+        method if a timer, a task or a webhook wakes the bot.
 
         Args:
             code: Python that the model writes, one text for each reply, before ``reply``.
-            reply: Replies that are given as they stand, after ``code``.
+            reply: Replies that the model gives unchanged after ``code``.
         """
         codes = [code] if isinstance(code, str) else code
         replies = [reply] if isinstance(reply, str) else reply
         self.script.foresee([*map(fenced, codes), *replies])
 
     async def call(self, tool: str, /, *args: Any, **kwargs: Any) -> Any:
-        """`Chat.call` in the private chat with Lin.
+        """Call a tool in the private chat with Lin; see `Chat.call`.
 
         Args:
             tool: The tool's name.
@@ -157,7 +159,7 @@ class Bot:
             **kwargs: Its arguments by name.
 
         Returns:
-            What the calling code would get, as of `Chat.call`.
+            The value that the model's code would get; see `Chat.call`.
 
         Raises:
             ToolFailure: The call failed; the text is what the model would read.
@@ -167,12 +169,12 @@ class Bot:
 
     @property
     def info(self) -> PluginInfo:
-        """The plugin under test as `nekro plugin list` shows it."""
+        """The entry of the plugin under test in `nekro plugin list`."""
         return next(info for info in self.app.plugins.plugins() if info.item == self._item)
 
     @property
     def module(self) -> ModuleType:
-        """The plugin's own module, for tests of its parts. A reload makes a new one.
+        """The module of the plugin, for tests of its functions. A reload makes a new module.
 
         Raises:
             LookupError: No module is loaded from the plugin's file or folder.
@@ -188,27 +190,28 @@ class Bot:
 
     @property
     def plugin(self) -> NekroPlugin:
-        """Its `NekroPlugin`: configuration, store, folder."""
+        """The `NekroPlugin` object of the plugin under test: its configuration, store and
+        folder."""
         found: NekroPlugin = self.module.plugin
         return found
 
     async def reload(self) -> None:
-        """Load the plugin again from its files, as after an edit.
+        """Load the plugin again from its files, for example after the test has changed them.
 
         Raises:
-            PluginNotLoaded: It is broken now; the message says why.
+            PluginNotLoaded: The plugin cannot be loaded any more; the message says why.
         """
         await self.app.plugins.enable(self._item)
         self._refuse_broken()
 
     @property
     def model(self) -> ScriptedModel:
-        """The model; ``model.requests`` is all that it was asked."""
+        """The simulated model. ``model.requests`` has all requests to it."""
         return self.script.model
 
     @property
     def prompt(self) -> str:
-        """All the words of the last prompt.
+        """The text of the last request to the model.
 
         Raises:
             LookupError: The model was not asked yet.
@@ -224,18 +227,19 @@ class Bot:
 
 
 def _refuse_without_packages(plugin: Path, item: str, packages: PackageFolder) -> None:
-    """Raise if a package is missing: a test downloads nothing."""
+    """Raise `PluginNotLoaded` if a package is missing, because a test does not download
+    packages."""
     try:
         needs = plugin_requirements(plugin, item)
     except InvalidRequirements as error:
         raise PluginNotLoaded(str(error)) from None
     if missing := [need for need in needs if not packages.has(need.requirement)]:
         wanted = " ".join(f"'{need.requirement}'" for need in missing)
-        raise PluginNotLoaded(f"the plugin needs what is not here: pip install {wanted}")
+        raise PluginNotLoaded(f"the plugin needs a package that is not here: pip install {wanted}")
 
 
 class Chat:
-    """One chat of a bot under test: say something, look at what comes.
+    """One chat of a bot under test: a test writes messages to it and reads what the bot sends.
 
     Args:
         bot: The bot under test.
@@ -250,12 +254,12 @@ class Chat:
 
     @property
     def sent(self) -> list[Sent]:
-        """Everything that the chat got of the bot, in order."""
+        """All messages that the bot sent to the chat, in order."""
         return [sent for sent in self.bot.platform.sent if sent.chat_key == str(self.key)]
 
     @property
     def texts(self) -> list[str]:
-        """The same, as texts."""
+        """The texts of all messages that the bot sent to the chat, in order."""
         return [sent.text for sent in self.sent]
 
     async def ask(
@@ -266,22 +270,23 @@ class Chat:
         reply: str | Sequence[ScriptedReply] = (),
         by: str = "Lin",
     ) -> list[str]:
-        """Somebody writes to the bot, the model answers with ``code`` and then with ``reply``, and
-        the turn ends.
+        """Send a person's message to the bot, let the model answer with ``code`` and then with
+        ``reply``, and wait until the turn ends.
 
         Args:
             text: What the person writes.
-            code: Python that the model writes; of several texts, one after the other.
-            reply: What the model says after that, as it stands.
-            by: The person's name; its lower case is the user id.
+            code: Python that the model writes; each of several texts is one reply.
+            reply: Replies that the model gives unchanged after ``code``.
+            by: The person's name. The user id is the name in lower case.
 
         Returns:
-            The texts that the chat got during the turn.
+            The texts that the bot sent to the chat during the turn.
 
         Raises:
-            AssertionError: The model was asked more often than that, and the message tells what it
-                was shown then (the traceback of failed code, for example); or less often; or the
-                turn did not begin within 30 s or end within 60 s.
+            AssertionError: The number of requests to the model was not the number of given replies,
+                or the turn did not begin within 30 s or end within 60 s. If there were too many
+                requests, the message contains the end of the first request without a reply, for
+                example the traceback of failed code.
         """
         self.bot.foresee(code=code, reply=reply)
         before = len(self.sent)
@@ -299,21 +304,22 @@ class Chat:
         return self.texts[before:]
 
     async def say(self, text: str, *, by: str = "Lin", quiet_s: float = _QUIET_S) -> list[str]:
-        """Somebody writes, and the model is not asked: a command, or a message that a hook takes.
+        """Send a person's message that must not wake the model: a command, or a message that a hook
+        consumes.
 
-        It is over when everything that was begun is done and the chat was quiet. A command that
-        itself waits is waited for a minute.
+        Returns when the bot has no work left for this chat and nothing happened for ``quiet_s``, at
+        the latest after 60 s.
 
         Args:
             text: What the person writes.
-            by: The person's name; its lower case is the user id.
-            quiet_s: How many seconds it must be quiet.
+            by: The person's name. The user id is the name in lower case.
+            quiet_s: For how many seconds nothing must happen in the chat.
 
         Returns:
-            The texts that the chat got meanwhile.
+            The texts that the bot sent to the chat meanwhile.
 
         Raises:
-            AssertionError: The model was asked all the same.
+            AssertionError: The message woke the model.
         """
         before = len(self.sent)
         async with self.bot.app.operator.activity.watch(self.key) as activities:
@@ -331,7 +337,8 @@ class Chat:
         return self.texts[before:]
 
     async def call(self, tool: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a tool as the model's code would for Lin, without a model and a box.
+        """Call a tool as the model's code would in a turn for the person Lin. No model and no box
+        are used.
 
         Args:
             tool: The tool's name.
@@ -339,12 +346,12 @@ class Chat:
             **kwargs: Its arguments by name.
 
         Returns:
-            What the calling code would get: a tool's value, the text of an agent or behavior
-            method, or the parts of a multimodal one.
+            The value that the model's code would get: the value of a tool method, the text of an
+            agent or behavior method, or the parts of a multimodal agent method.
 
         Raises:
             ToolFailure: The call failed; the text is what the model would read.
-            LookupError: There is no such tool; the message names those there are.
+            LookupError: There is no such tool; the message names the existing tools.
         """
         plugins = self.bot.app.plugins
         ctx = plugins.context_for(self.key, user_id="lin", user_name="Lin", run_id="test")
@@ -367,29 +374,30 @@ class Chat:
                 assert_never(other)
 
     async def gets(self, count: int = 1, *, within_s: float = 30.0) -> list[str]:
-        """Wait until the chat has got so many messages in all: of a task, a timer, a webhook.
+        """Wait until the bot has sent ``count`` messages to the chat, for example from a task, a
+        timer or a webhook.
 
         Args:
             count: How many messages, counted from the start of the bot.
             within_s: How many real seconds to wait.
 
         Returns:
-            The texts of all messages that the chat got.
+            The texts of all messages that the bot sent to the chat.
 
         Raises:
-            AssertionError: They did not come in time.
+            AssertionError: There were fewer messages in that time.
         """
         with anyio.move_on_after(within_s):
             await self.bot.platform.until(lambda: len(self.sent) >= count)
         if len(self.sent) < count:
-            raise AssertionError(f"{count} messages expected, the chat got {self.texts}")
+            raise AssertionError(f"expected {count} messages, the chat got {self.texts}")
         return self.texts
 
     async def record(self, limit: int = 200) -> list[str]:
-        """Get the newest lines of the chat's record, lines of the system too.
+        """Get the newest records of the chat's history: of persons, of the bot and of the system.
 
         Args:
-            limit: How many lines at most.
+            limit: Most records to return.
 
         Returns:
             Lines as ``author: text``, oldest first; the author is ``person``, ``bot`` or

@@ -4,15 +4,15 @@ import time
 from datetime import UTC, datetime, timedelta
 
 BEGINNING = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
-"""A Monday morning, as good as any other time."""
+"""The time at which `FakeClock` begins: 9:00 UTC on a Monday. It has no special meaning."""
 
 
 class FakeClock:
-    """The clock of a bot under test. It begins at `BEGINNING`, runs in real time, and a test can
-    set it forward. `anyio.sleep` still waits in real time.
+    """The clock of a bot under test. It begins at `BEGINNING` and runs as fast as real time. A test
+    can set it forward; this does not shorten `anyio.sleep`.
 
     Args:
-        now: The time at which it begins. One without a zone is in the machine's.
+        now: The time at which the clock begins. A time without a zone is in the machine's zone.
     """
 
     def __init__(self, now: datetime = BEGINNING) -> None:
@@ -21,7 +21,7 @@ class FakeClock:
         self._jumped = 0.0
 
     def wall(self) -> float:
-        """Seconds since 1970.
+        """Read the clock as Unix time.
 
         Returns:
             The clock's time, in seconds since 1970.
@@ -29,20 +29,21 @@ class FakeClock:
         return self._start + self.monotonic()
 
     def monotonic(self) -> float:
-        """Seconds since the beginning; never goes back.
+        """Read the seconds since the clock was made. The value never decreases.
 
         Returns:
-            Real seconds since the clock was made, plus all the jumps.
+            The real seconds since the clock was made, plus all seconds by which a test has set it
+            forward.
         """
         return time.monotonic() - self._began + self._jumped
 
     @property
     def now(self) -> datetime:
-        """The time, in UTC."""
+        """The clock's time, in UTC."""
         return datetime.fromtimestamp(self.wall(), UTC)
 
     def advance(self, by: float | timedelta) -> None:
-        """Go forward, by seconds or more.
+        """Set the clock forward by a duration.
 
         Args:
             by: Seconds, or a `datetime.timedelta`; 0 or more.
@@ -56,13 +57,13 @@ class FakeClock:
         self._jumped += seconds
 
     def set(self, now: datetime) -> None:
-        """Go forward to a time.
+        """Set the clock forward to a time.
 
         Args:
-            now: The time to be. One without a zone is in UTC.
+            now: The new time. A time without a zone is in UTC.
 
         Raises:
-            ValueError: The time is in the clock's past.
+            ValueError: ``now`` is earlier than the clock's time.
         """
         aware = now if now.tzinfo else now.replace(tzinfo=UTC)
         self.advance(aware - self.now)

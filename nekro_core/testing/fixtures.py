@@ -1,4 +1,4 @@
-"""Defines the fixtures, and configures pytest for a folder that is a plugin."""
+"""Defines the fixtures for plugin tests, and makes pytest collect a plugin's folder correctly."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,35 +14,36 @@ _OPTION = "nekro_plugin"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The one option, for ``pytest.ini``.
+    """Add the option ``nekro_plugin`` to ``pytest.ini``.
 
     Args:
-        parser: pytest's parser of options; it gets ``nekro_plugin``, whose default is ``.``.
+        parser: pytest's option parser. The default of ``nekro_plugin`` is ``.``.
     """
     parser.addini(_OPTION, "the plugin under test, from pytest.ini's folder", default=".")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the event loop. This registers a separate plugin: of two fixtures with one name pytest
-    uses the one registered later, and anyio's is registered after ours.
+    """Make the async tests run on asyncio. The fixture for this is registered here, in a plugin of
+    its own: if two plugins define the same fixture, pytest uses the plugin that was registered
+    last, and anyio's plugin is registered after this package.
 
     Args:
-        config: pytest's configuration, whose plugin manager gets the choice of the loop.
+        config: pytest's configuration. Its plugin manager gets the plugin.
     """
     config.pluginmanager.register(backend, backend.__name__)
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a plugin's folder as a plain folder. As a package, pytest would import it without a
-    bot.
+    """Make pytest collect the folder of the plugin under test as a plain folder. If pytest
+    collected it as a package, it would import the plugin without a bot.
 
     Args:
         path: The folder that pytest is about to collect.
-        parent: The collector of the folder above.
+        parent: The collector of the parent directory.
 
     Returns:
-        A plain folder for the plugin under test; None for any other, which pytest then collects as
-        usual.
+        A plain folder for the folder of the plugin under test; None for any other folder, which
+        pytest then collects as usual.
     """
     if path == _plugin_under_test(parent.config):
         return pytest.Dir.from_parent(parent, path=path)
@@ -51,8 +52,8 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.fixture(scope="session")
 def plugin_path(pytestconfig: pytest.Config) -> Path:
-    """The plugin under test: the folder of ``pytest.ini``, or what its ``nekro_plugin`` names. A
-    conftest with several plugins has a fixture of this name in each folder.
+    """The plugin under test: the path in ``nekro_plugin`` of ``pytest.ini``, by default the folder
+    of ``pytest.ini``. To test several plugins, override this fixture in each plugin's folder.
 
     Args:
         pytestconfig: pytest's configuration.
@@ -65,7 +66,8 @@ def plugin_path(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture
 def bot_settings() -> dict[str, Any]:
-    """Fields of the bot's settings that a test wants otherwise; override it to change them.
+    """The settings of the bot under test that differ from the defaults. Override this fixture to
+    change settings.
 
     Returns:
         Fields of `nekro_core.app.settings.Settings` by name; none unless overridden.
@@ -87,16 +89,16 @@ def clock() -> FakeClock:
 async def bot(
     tmp_path: Path, plugin_path: Path, clock: FakeClock, bot_settings: dict[str, Any]
 ) -> AsyncIterator[Bot]:
-    """A bot with the plugin, fresh for each test.
+    """A running bot with the plugin under test. Each test gets a new bot.
 
     Args:
         tmp_path: pytest's temporary folder; the bot's data is in ``data`` there.
         plugin_path: The plugin under test.
-        clock: The clock that the bot goes by.
+        clock: The bot's clock.
         bot_settings: Fields of the bot's settings.
 
     Yields:
-        The running bot. It is ended after the test.
+        The running bot. It is stopped after the test.
 
     Raises:
         PluginNotLoaded: The plugin cannot be used; the message says why.

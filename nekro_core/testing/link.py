@@ -1,5 +1,4 @@
-"""Links a plugin into a bot's data folder, so that the bot loads it from where its author edits
-it."""
+"""Links a plugin into a bot's data folder. The bot then loads the files that the author edits."""
 
 from pathlib import Path
 
@@ -8,11 +7,12 @@ from nekro_core.system.errors import NekroError
 
 
 class NoPlugin(NekroError, LookupError):
-    """There is no plugin at a path. The text says what is expected."""
+    """A path holds no plugin. The text says what is expected."""
 
 
 def link_plugin(plugin: Path, data_dir: Path) -> str:
-    """Let a data folder's bot find a plugin, a file or a folder, in place. Gives its item.
+    """Link the file or folder of a plugin into a bot's data folder. Returns the plugin's item name
+    (``local/NAME``).
 
     Raises `NoPlugin`.
     """

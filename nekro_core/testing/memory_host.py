@@ -1,4 +1,4 @@
-"""Implements the `Host` protocol in memory, for tests of an adapter."""
+"""Implements the `Host` protocol in memory, to test an adapter without a bot."""
 
 import base64
 import hashlib
@@ -14,17 +14,17 @@ from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media_contract import Expected
 
 _WAIT_S = 30.0
-"""How long a test waits for something, on a machine that is busy with other things."""
+"""Longest time that a test waits, in seconds, on a busy machine."""
 
 
 class MemoryMedia:
-    """A `MediaKeeper` that reaches no network.
+    """A `MediaKeeper` that makes no network requests.
 
     Args:
-        folder: Where the files are kept. It must exist.
+        folder: The folder for the files. It must exist.
 
     Attributes:
-        asked: The addresses that the adapter wanted fetched, in order.
+        asked: The addresses that the adapter passed to `keep_url`, in order.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,13 +37,13 @@ class MemoryMedia:
         """See `MediaKeeper.keep_bytes`.
 
         Args:
-            chat_key: The chat; not looked at.
+            chat_key: The chat; ignored.
             data: The bytes; they are not checked.
             name: The file's name on the platform.
-            expect: What it should be; not looked at.
+            expect: The expected kind of file; ignored.
 
         Returns:
-            The kept medium.
+            The stored medium.
         """
         del chat_key, expect
         digest = hashlib.sha256(data).hexdigest()
@@ -57,13 +57,13 @@ class MemoryMedia:
         """See `MediaKeeper.keep_url`.
 
         Args:
-            chat_key: The chat; not looked at.
-            url: The address. Bytes are had from ``base64://`` only.
+            chat_key: The chat; ignored.
+            url: The address. Only an address with ``base64://`` gives bytes.
             name: The file's name on the platform.
-            expect: What it should be; not looked at.
+            expect: The expected kind of file; ignored.
 
         Returns:
-            The kept medium; one with a ``problem`` for any other address.
+            The stored medium; for any other address, a medium with a ``problem``.
         """
         self.asked.append(url)
         if url.startswith("base64://"):
@@ -73,25 +73,26 @@ class MemoryMedia:
 
 
 class MemoryHost:
-    """A `Host` that keeps what an adapter gives it, in order.
+    """A `Host` that stores everything that an adapter gives it, in order.
 
     Args:
         data_dir: The data folder. It must exist; a folder ``media`` is made in it.
-        settings: NoneBot's configuration, with lower-case names; None for no setting.
+        settings: NoneBot's configuration, with lower-case names; None for no settings.
 
     Attributes:
         data_dir: The data folder.
-        settings: What the adapter reads its settings from.
-        media: Where media go.
-        links: Makes links to media; nothing serves them.
-        accepted: The messages that the adapter handed over.
-        recalled: Chat and message id of each message that was taken back.
-        revised: Chat, message id, user id and new words of each message that was changed.
-        newest: The time of each chat's newest message, in seconds since 1970; what
-            `newest_times` answers from. A test may set times of its own.
-        lines: What `records` answers from; nothing comes here by itself.
-        failures: How many times more `accept` raises `OSError` as a full disk would.
-        since: For an adapter and account, when the bot first knew it: what `known_since` answers.
+        settings: The configuration from which the adapter reads its settings.
+        media: Stores the media.
+        links: Makes links to media. No server answers them.
+        accepted: The messages that the adapter passed to `accept`.
+        recalled: The chat and message id of each recalled message.
+        revised: The chat, message id, user id and new text of each edited message.
+        newest: The time of each chat's newest message, in seconds since 1970; `newest_times`
+            returns these times. A test may change them.
+        lines: The records that `records` returns. Only a test adds records.
+        failures: How many more calls of `accept` raise `OSError`, like a full disk.
+        since: When the bot first saw an account, in seconds since 1970, by adapter and account;
+            `known_since` returns this.
     """
 
     def __init__(self, data_dir: Path, settings: Mapping[str, Any] | None = None) -> None:
@@ -112,7 +113,7 @@ class MemoryHost:
         self._taken = 0
 
     async def accept(self, message: ChatMessage) -> None:
-        """See `Host.accept`. Duplicates are kept too: that is the store's work.
+        """See `Host.accept`. Duplicates are stored too: in a real bot, the store drops them.
 
         Args:
             message: The message.
@@ -145,8 +146,8 @@ class MemoryHost:
         Args:
             chat_key: The chat.
             message_id: The platform's id of the message.
-            user_id: The platform's id of who changed it.
-            said: The new words.
+            user_id: The platform's id of the person who edited the message.
+            said: The new text.
         """
         self.revised.append((chat_key, message_id, user_id, said))
         self._tell()
@@ -156,12 +157,12 @@ class MemoryHost:
 
         Args:
             adapter: The adapter's name.
-            account: The platform's id of our account.
+            account: The platform's id of the bot's account.
 
         Returns:
-            ``adapter`` for its first account, ``adapter.account`` for each further one.
+            ``adapter`` for the adapter's first account, ``adapter.account`` for each further one.
         """
-        clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)  # as the store does
+        clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)  # the store does the same
         first = f"{adapter}.{clean}" if adapter in self._instances.values() else adapter
         return self._instances.setdefault((adapter, account), first)
 
@@ -170,10 +171,10 @@ class MemoryHost:
 
         Args:
             adapter: The adapter's name.
-            account: The platform's id of our account.
+            account: The platform's id of the bot's account.
 
         Returns:
-            What ``since`` has, in seconds since 1970; None for nothing.
+            The time in ``since``, in seconds since 1970; None if there is no time.
         """
         return self.since.get((adapter, account))
 
@@ -184,7 +185,7 @@ class MemoryHost:
             instance: The instance part of a chat key.
 
         Returns:
-            The platform's id of the account; None where `instance_of` was not asked for it.
+            The platform's id of the account; None if `instance_of` never returned this instance.
         """
         for (_, account), name in self._instances.items():
             if name == instance:
@@ -192,18 +193,18 @@ class MemoryHost:
         return None
 
     def online(self) -> None:
-        """See `Host.online`. Nothing waits here."""
+        """See `Host.online`. Does nothing: no deliveries wait for the account."""
 
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
         """See `Host.records`.
 
         Args:
             chat_key: The chat.
-            after: Only lines whose ``seq`` is greater.
-            limit: How many at most; 1 or more.
+            after: Only records whose ``seq`` is greater are returned.
+            limit: Most records to return; 1 or more.
 
         Returns:
-            The chat's lines in ``lines``.
+            The chat's records in ``lines``: the oldest if ``after`` is given, otherwise the newest.
         """
         found = [each for each in self.lines if each.chat_key == chat_key and each.seq > after]
         return found[:limit] if after else found[-limit:]
@@ -220,37 +221,37 @@ class MemoryHost:
         return {key: at for key, at in self.newest.items() if key.instance == instance}
 
     async def until(self, condition: Callable[[], bool], limit_s: float = _WAIT_S) -> None:
-        """Wait until what the adapter brought fulfils a condition.
+        """Wait until a condition about the adapter's messages is true.
 
         Args:
-            condition: Called at once and after each message, recall and change.
+            condition: Called at once and after each message, recall and edit.
             limit_s: The longest wait, in seconds.
 
         Raises:
-            TimeoutError: It was not fulfilled in time.
+            TimeoutError: The condition was not true in time.
         """
         with anyio.fail_after(limit_s):
             while not condition():
                 await self._changed.wait()
 
     async def received(self, count: int, limit_s: float = _WAIT_S) -> list[ChatMessage]:
-        """Wait for messages.
+        """Wait for the first messages of the adapter.
 
         Args:
-            count: How many.
+            count: How many messages to wait for.
             limit_s: The longest wait, in seconds.
 
         Returns:
             The first ``count`` messages.
 
         Raises:
-            TimeoutError: There were fewer in that time.
+            TimeoutError: There were fewer messages in that time.
         """
         await self.until(lambda: len(self.accepted) >= count, limit_s)
         return self.accepted[:count]
 
     async def next_message(self, limit_s: float = _WAIT_S) -> ChatMessage:
-        """Wait for the oldest message that was not yet asked for here.
+        """Wait for the oldest message that this method has not returned yet.
 
         Args:
             limit_s: The longest wait, in seconds.
@@ -259,7 +260,7 @@ class MemoryHost:
             The message.
 
         Raises:
-            TimeoutError: There was none in that time.
+            TimeoutError: There was no such message in that time.
         """
         self._taken += 1
         return (await self.received(self._taken, limit_s))[-1]

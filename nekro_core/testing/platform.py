@@ -1,4 +1,4 @@
-"""Simulates a chat platform in memory. It accepts every message and keeps it for the test."""
+"""Simulates a chat platform in memory. It stores every message that the bot sends."""
 
 import itertools
 from collections.abc import Callable
@@ -36,13 +36,13 @@ _CAN = Capabilities(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One message that a chat got, as it looks by now.
+    """A message that the bot sent to a chat, in its present form.
 
     Attributes:
         chat_key: The text form of the chat's key, for example ``test-private_lin``.
-        message_id: The id that the test platform gave: ``sent-1``, ``sent-2``, ...
-        segments: What the message holds now; an edit replaces it.
-        run_id: The run that sent it, empty where no run did.
+        message_id: The id that the simulated platform gave the message: ``sent-1``, ``sent-2``, ...
+        segments: The content of the message. An edit replaces it.
+        run_id: The run that sent the message; empty if no run sent it.
     """
 
     chat_key: str
@@ -52,21 +52,23 @@ class Sent:
 
     @property
     def text(self) -> str:
-        """What a person would read aloud; ``[image]``, ``[file: a.txt]`` for what is none."""
+        """The message as text. A segment without a text is replaced, for example by ``[image]`` or
+        ``[file: a.txt]``."""
         return plain_text(self.segments)
 
     @property
     def files(self) -> tuple[bytes, ...]:
-        """The pictures, sounds and files in it."""
+        """The bytes of the pictures, voices and files in the message."""
         media = (each.media for each in self.segments if isinstance(each, Image | Voice | File))
         return tuple(Path(medium.path).read_bytes() for medium in media)
 
 
 class TestPlatform:
-    """An `Adapter`. If ``answer`` is set, every send returns it and no message appears: a refusal,
-    an offline account, or an unknown outcome."""
+    """An `Adapter` whose platform is simulated. If ``answer`` is set, every send returns this
+    receipt and stores no message. This simulates a refusal, an offline account or an unknown
+    outcome."""
 
-    __test__ = False  # a class of pytest's own by its name alone
+    __test__ = False  # its name looks like a test class to pytest
 
     def __init__(self) -> None:
         self.name = NAME
@@ -79,11 +81,11 @@ class TestPlatform:
         """See `Adapter.capabilities`.
 
         Args:
-            chat_key: The chat; every chat gets the same answer.
+            chat_key: Ignored: all chats are alike.
 
         Returns:
-            Text, mentions, replies and pictures share a call; voice, video and files go alone. Sent
-            messages can be edited at any pace.
+            One call may carry text, mentions, replies and pictures together. Each voice, video and
+            file needs its own call. Messages can be edited as often as wanted.
         """
         del chat_key
         return _CAN
@@ -92,11 +94,12 @@ class TestPlatform:
         """See `Adapter.send`.
 
         Args:
-            delivery: What to send. A picture, voice or file in it must exist on the disk.
+            delivery: The message to send. The file of each picture, voice or file segment must
+                exist.
 
         Returns:
-            ``answer`` where it is set; ``rejected`` where a medium's file is missing; else ``sent``
-            with the new message's id.
+            ``answer`` if it is set; ``rejected`` if a file is missing; otherwise ``sent`` with the
+            new message's id.
         """
         if self.answer is not None:
             return self.answer
@@ -117,10 +120,10 @@ class TestPlatform:
 
         Args:
             message_id: The id of a message in ``sent``.
-            delivery: Its segments replace those of the message.
+            delivery: Its segments replace the segments of the message.
 
         Returns:
-            ``sent``, or ``rejected`` where there is no message of that id.
+            ``sent``, or ``rejected`` if there is no message with this id.
         """
         for place, sent in enumerate(self.sent):
             if sent.message_id == message_id:
@@ -133,7 +136,7 @@ class TestPlatform:
         """See `Adapter.own_accounts`.
 
         Args:
-            chat_key: The chat; every chat gets the same answer.
+            chat_key: Ignored: all chats are alike.
 
         Returns:
             The one account of the bot under test.
@@ -142,17 +145,17 @@ class TestPlatform:
         return frozenset({ACCOUNT})
 
     async def start(self) -> None:
-        """There is nothing to listen to: a test speaks."""
+        """Do nothing: there is no connection. Messages come from the test."""
 
     async def aclose(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is no connection to close."""
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what was sent fulfils a condition.
+        """Wait until a condition about the sent messages is true.
 
         Args:
-            condition: Called at once and after each send and edit. Waiting ends when it gives true;
-                there is no time limit.
+            condition: Called at once and after each send and edit. The wait ends when it returns
+                True; there is no time limit.
         """
         while not condition():
             await self._news.wait()

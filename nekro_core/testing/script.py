@@ -1,4 +1,4 @@
-"""Scripts the model's replies in a test, and records its requests."""
+"""Gives a simulated model its replies in a test, and records the requests to it."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -8,7 +8,8 @@ from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 
 
 class Script:
-    """Gives replies in order. A request without a reply is refused, and kept in ``unforeseen``."""
+    """Gives the replies in order. If no reply is left, the request is rejected and stored in
+    ``unforeseen``."""
 
     def __init__(self) -> None:
         self.model = ScriptedModel(self._next)
@@ -16,11 +17,12 @@ class Script:
         self._replies: deque[ScriptedReply] = deque()
 
     def foresee(self, replies: Iterable[ScriptedReply]) -> None:
-        """Say these to the next requests."""
+        """Add replies. Each request to the model uses the next reply."""
         self._replies.extend(replies)
 
     def clear(self) -> int:
-        """Forget the replies that nobody asked for; how many they were."""
+        """Delete the replies that no request used, and the unforeseen requests. Returns the number
+        of deleted replies."""
         left = len(self._replies)
         self._replies.clear()
         self.unforeseen.clear()
@@ -34,12 +36,12 @@ class Script:
 
 
 def fenced(code: str) -> str:
-    """A reply of code alone."""
+    """A reply that contains only this code."""
     return f"```python\n{code}\n```"
 
 
 def words_of(request: ChatRequest) -> str:
-    """All the words that a request shows the model."""
+    """All text in a request to the model."""
     return "\n\n".join(
         part.text
         for message in request.messages
@@ -49,6 +51,6 @@ def words_of(request: ChatRequest) -> str:
 
 
 def newest_words(request: ChatRequest) -> str:
-    """The words of its last message: what happened just before."""
+    """The text of the last message of a request: it says what happened just before the request."""
     last = request.messages[-1]
     return "\n".join(part.text for part in last.parts if isinstance(part, TextPart))

@@ -1,1 +1,1 @@
-"""Implements ``nekro adapter``: lists adapters, writes a new one, checks one."""
+"""Implements ``nekro adapter``: lists the adapters, writes a new adapter, or checks an adapter."""

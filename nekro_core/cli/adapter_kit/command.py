@@ -21,7 +21,7 @@ FILES: Mapping[str, str] = MappingProxyType(
         "pytest.ini": "pytest.ini.txt",
     }
 )
-"""The files that ``nekro adapter new`` writes, each with its template."""
+"""The files that ``nekro adapter new`` writes, and the template of each file."""
 
 
 async def _list(_: argparse.Namespace) -> int:
@@ -113,4 +113,5 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "list": _list,
     "new": _new,
 }
-"""The actions by their names on the command line. Each may raise `SettingsError`."""
+"""Maps the name of each action on the command line to its function. Each may raise
+`SettingsError`."""

@@ -1,15 +1,15 @@
-"""``nekro mcp``: the boxes and the plugins' tools for other agents, over MCP.
+"""Implements ``nekro mcp``, which offers the boxes and the plugins' tools to other agents over MCP.
 
 ::
 
-    bot_tools.py   the tools of the bot that runs, over its HTTP API
-    bridge.py      the same as an MCP server
-    transports.py  its two ways in: stdin and stdout, or streamable HTTP on loopback
-    command.py     the command
+    bot_tools.py   lists and calls the running bot's tools over its HTTP API
+    bridge.py      offers these tools as an MCP server
+    transports.py  connects MCP clients over stdin and stdout, or streamable HTTP on loopback
+    command.py     runs the command
 
-Calls are carried out by the bot that owns the data folder, so that there is one owner of chats,
-boxes and plugins' data; this process only translates. It alone imports the package ``mcp``, which
-takes a second: the bot never does.
+The bot that owns the data folder carries out the calls, so chats, boxes and plugins' data have one
+owner. The process of ``nekro mcp`` only translates between MCP and the bot's HTTP API. It imports
+the package ``mcp``, which takes a second.
 
-Source: Model Context Protocol, https://modelcontextprotocol.io/specification.
+The protocol is the Model Context Protocol, https://modelcontextprotocol.io/specification.
 """

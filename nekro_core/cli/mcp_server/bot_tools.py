@@ -22,7 +22,8 @@ class BotUnavailable(NekroError):
 
 
 class BotTools:
-    """Lists and calls tools. A bot that was restarted meanwhile is found again."""
+    """Lists and calls the bot's tools. If the bot was restarted at another address, the new address
+    is used."""
 
     def __init__(
         self, data_dir: Path, place: InstanceInfo, client: httpx.AsyncClient, chat: str
@@ -35,9 +36,9 @@ class BotTools:
     @classmethod
     @asynccontextmanager
     async def at(cls, data_dir: Path, place: InstanceInfo, *, chat: str) -> AsyncIterator[Self]:
-        """Connect to the bot at ``place``. ``chat`` is the key of the chat whose tools are used;
-        empty for the tools that need no chat."""
-        timeout = httpx.Timeout(None, connect=_CONNECT_S)  # a tool's own limit is the bot's matter
+        """Connect to the bot at ``place``. ``chat`` is the key of the chat whose tools are used; if
+        it is empty, only tools that need no chat are used."""
+        timeout = httpx.Timeout(None, connect=_CONNECT_S)  # the bot limits the time of tools
         async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:
             yield cls(data_dir, place, client, chat)
 
@@ -48,8 +49,8 @@ class BotTools:
         return tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Json:
-        """Call a tool and return ``content`` and ``isError``. Cancelling this ends the call. Raises
-        `BotUnavailable` if the bot refuses or its answer is lost."""
+        """Call a tool and return a dict with ``content`` and ``isError``. Cancelling this method
+        ends the call. Raises `BotUnavailable` if the bot refuses or its answer is lost."""
         return await self._ask("POST", f"tools/{quote(name, safe='')}", json=dict(arguments))
 
     async def _ask(self, method: str, path: str, **more: Any) -> Json:
@@ -57,7 +58,8 @@ class BotTools:
             try:
                 response = await self._send(method, path, **more)
             except httpx.ConnectError:
-                # Nothing was sent. The bot may have been restarted at another address.
+                # Nothing was sent yet, so the request can be repeated. The bot may have been
+                # restarted at another address.
                 if not self._find_again():
                     raise
                 response = await self._send(method, path, **more)

@@ -15,8 +15,9 @@ _INSTRUCTIONS = (
 
 
 def make_server(tools: BotTools) -> Server[Any]:
-    """Make a server that answers from ``tools``. A call that fails gives a result with the error,
-    for the agent to read. Only a failure to list the tools is an error of the protocol."""
+    """Make a server that lists and calls ``tools``. If a call fails, its result contains the error,
+    so that the agent can read it. If the tools cannot be listed, the client gets a protocol
+    error."""
 
     async def list_tools(
         _ctx: Any, _params: types.PaginatedRequestParams | None

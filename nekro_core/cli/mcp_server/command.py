@@ -1,4 +1,4 @@
-"""Implements ``nekro mcp``: runs the MCP server until a signal ends it."""
+"""Runs the MCP server of ``nekro mcp`` until a signal or the client ends it."""
 
 import signal
 import sys
@@ -20,8 +20,8 @@ _HOST = "127.0.0.1"
 
 
 async def serve_tools(options: Namespace) -> int:
-    """Serve ``options.chat``'s tools over stdio, or with ``options.http`` over HTTP on
-    ``options.port``. Returns an exit status."""
+    """Serve the tools of the chat ``options.chat`` over stdio, or over HTTP on ``options.port`` if
+    ``options.http`` is set. Returns an exit status."""
     try:
         chat = str(ChatKey.parse(options.chat)) if options.chat else ""
     except ChatKeyError as error:
@@ -65,7 +65,8 @@ async def _serve(
 
 
 async def _end_at_signals(scope: anyio.CancelScope, servers: list[uvicorn.Server]) -> None:
-    """End in order at the first signal, so that a bot that was started for this ends too."""
+    """Stop the server at the first signal without killing the process. So a bot that this command
+    has started is stopped too."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             if servers and not servers[0].should_exit:

@@ -20,15 +20,16 @@ from nekro_core.app.http_limits import LimitedHttpProtocol
 
 PATH = "/mcp"
 MAX_BODY = 64 * 1024 * 1024
-"""Largest message. A file of 32 MiB takes 43 MB in base64."""
+"""Largest message, in bytes. A file of 32 MiB takes 43 MB in base64."""
 _READ_BYTES = 65_536
 _GRACEFUL_S = 1
 
 
 async def serve_stdio(server: Server[Any], descriptor: int = 0) -> None:
-    """Serve one client over stdin and stdout until it closes its end. Meanwhile all other output
-    goes to stderr."""
-    # The package reads in a thread, which would delay the end of the process until a line arrives.
+    """Serve one client over stdin and stdout until the client closes the connection. Until then,
+    all other output of this process goes to stderr."""
+    # By default, the package reads stdin in a thread. This thread would delay the end of the
+    # process until a line arrives.
     lines = cast("anyio.AsyncFile[str]", _lines(descriptor))
     async with stdio_server(stdin=lines) as (read_stream, write_stream):
         await server.run(read_stream, write_stream, server.create_initialization_options())
@@ -40,9 +41,10 @@ async def serve_http(
     token: str,
     watch: Callable[[uvicorn.Server], None],
 ) -> None:
-    """Serve many clients at `PATH` until uvicorn's server is told to exit; ``watch`` gets this
-    server. ``listener`` is bound to loopback. Each request needs the token and a ``Host`` header
-    with our address (DNS rebinding sends another name), and must not come from another site."""
+    """Serve many clients over HTTP at `PATH`. ``watch`` gets uvicorn's server, which runs until its
+    ``should_exit`` is set. ``listener`` must be bound to loopback. Each request needs the token.
+    Its ``Host`` header must have this server's address, against DNS rebinding, and its ``Origin``
+    must not be another site."""
     port = listener.getsockname()[1]
     names = [f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")]
     app = server.streamable_http_app(
@@ -57,7 +59,7 @@ async def serve_http(
         log_config=None,
         access_log=False,
         http=LimitedHttpProtocol,
-        proxy_headers=False,  # there is none on loopback, and nothing here asks who it is
+        proxy_headers=False,  # there is no proxy on loopback
         timeout_graceful_shutdown=_GRACEFUL_S,
     )
     runs = _Server(config)
@@ -68,21 +70,21 @@ async def serve_http(
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Install no handlers: the command handles signals."""
+        """Install no signal handlers, because `serve_tools` handles the signals."""
         yield
 
 
 class _TokenRequired:
-    """Passes on only requests with the token."""
+    """Refuses requests without the token, and passes all other requests to ``app``."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._expected = f"bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Pass a request to the application, or refuse it."""
         if scope["type"] == "websocket":
-            await receive()  # the request to connect, which must be read before it is refused
+            await receive()  # the connect event must be read before it can be refused
             await send({"type": "websocket.close", "code": 1008})
             return
         if scope["type"] == "http" and not self._is_ours(Headers(scope=scope)):
@@ -99,11 +101,12 @@ class _TokenRequired:
 
 
 async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """Yield each line when it arrives. A line longer than `MAX_BODY` ends the reading."""
+    """Yield each line when it arrives. Stop at the end of the input, or when a line is longer than
+    `MAX_BODY`."""
     pieces: list[bytes] = []
     length = 0
     while True:
-        with suppress(PermissionError):  # a file on disk cannot be waited for, and never waits
+        with suppress(PermissionError):  # raised for a regular file, which is always readable
             await anyio.wait_readable(descriptor)
         data = os.read(descriptor, _READ_BYTES)
         if not data:

@@ -1,1 +1,1 @@
-"""Implements ``nekro plugin ...``, for authors of plugins and for operators who install them."""
+"""Implements ``nekro plugin``, for authors of plugins and for operators who install plugins."""

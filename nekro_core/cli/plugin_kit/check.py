@@ -1,4 +1,5 @@
-"""Implements ``nekro plugin check``: loads a plugin and reports what a model sees of it."""
+"""Implements ``nekro plugin check``: loads a plugin, shows the text that a model reads about it,
+and reports problems."""
 
 import json
 import tempfile
@@ -33,20 +34,20 @@ from nekro_core.tools.tool import Visibility
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """Counts tokens. ``name`` is the vocabulary, or says that the count is estimated."""
+    """Counts the tokens of a text. ``name`` is the name of the vocabulary, or ``estimated``."""
 
     name: str
     count: Callable[[str], int]
 
 
 def token_counter() -> TokenCounter:
-    """Return a counter with the vocabulary of today's large models if `bpe-openai` is installed,
-    else one that estimates."""
+    """Return a counter that uses the vocabulary of today's large models. If `bpe-openai` is not
+    installed, return a counter that estimates."""
     if find_spec("bpe_openai") is None:
         return TokenCounter("estimated", estimate_tokens)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its own files
-        import bpe_openai  # noqa: PLC0415 - 40 MB, which only some installations have
+        warnings.simplefilter("ignore", DeprecationWarning)  # raised by bpe_openai
+        import bpe_openai  # noqa: PLC0415 - optional, and takes 40 MB
 
         encoding = bpe_openai.get_encoding("o200k_base")
     return TokenCounter("o200k_base", lambda text: len(encoding.encode(text)))
@@ -61,7 +62,7 @@ async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = Non
     Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin`.
     """
     counter = token_counter()
-    logger.disable("nekro_core")  # what it would say is printed below, once
+    logger.disable("nekro_core")  # the report has the same problems
     try:
         with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
             data = Path(folder) / "data"

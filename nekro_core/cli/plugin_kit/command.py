@@ -44,7 +44,7 @@ async def _list(_: argparse.Namespace) -> int:
 
 
 def _is_gone(data: Path, item: str) -> bool:
-    """Whether an installed plugin was removed since a bot wrote its list."""
+    """Whether the files of a plugin were removed after a bot wrote the list of plugins."""
     source, _, name = item.partition("/")
     folder = data / LOCAL_FOLDER
     return source == "local" and not ((folder / name).exists() or (folder / f"{name}.py").exists())
@@ -86,7 +86,7 @@ async def _new(options: argparse.Namespace) -> int:
 
 
 async def _check(options: argparse.Namespace) -> int:
-    from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415 - the whole bot: a second
+    from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415 - imports the whole bot
     from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
 
     try:
@@ -123,7 +123,8 @@ def _installer(options: argparse.Namespace) -> Installer:
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:
-    """Run one change of the plugins in a thread, because it waits for pip, git and a person."""
+    """Run a change of the plugins in a thread, because it waits for pip, for git and for the
+    operator's answers. Returns an exit status."""
     try:
         item = await anyio.to_thread.run_sync(change)
     except (
@@ -166,4 +167,5 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "run": _run,
     "update": _update,
 }
-"""The actions by their names on the command line. Each may raise `SettingsError`."""
+"""Maps the name of each action on the command line to its function. Each may raise
+`SettingsError`."""

@@ -1,4 +1,4 @@
-"""Copies a plugin's files within limits, and compares them by digests."""
+"""Copies a plugin's files up to a size limit, and finds changed files by their digests."""
 
 import hashlib
 import shutil
@@ -10,7 +10,7 @@ from nekro_core.system.errors import NekroError
 
 MOST_FILES = 5_000
 MOST_BYTES = 200_000_000
-"""Largest plugin. It leaves room for pictures and fonts; a plugin should download its models."""
+"""Largest size of a plugin. Pictures and fonts fit; a plugin should download its models."""
 _NO_PART = frozenset(
     {".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".pytest_cache", ".mypy_cache",
      ".ruff_cache", ".hypothesis", ".idea", ".vscode"}
@@ -18,12 +18,12 @@ _NO_PART = frozenset(
 
 
 class FilesRefused(NekroError):
-    """The files cannot be used. The text names one and says why."""
+    """A file cannot be used. The text names the file and says why."""
 
 
 def copy_files(source: Path, target: Path) -> None:
-    """Copy a folder's regular files. Raises `FilesRefused` for links, for special files, and above
-    the limits."""
+    """Copy the files of a folder. Raises `FilesRefused` for links and special files, and if there
+    are more files or bytes than allowed."""
     count = size = 0
     for path in walk(source):
         mode = path.lstat()
@@ -36,15 +36,16 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def digests(plugin: Path) -> dict[str, str]:
-    """The SHA-256 of each file of a plugin's file or folder, by its path in it."""
+    """The SHA-256 of each file of a plugin, by its path in the plugin's folder. A plugin that is a
+    single file has one entry."""
     if plugin.is_file():
         return {plugin.name: _digest(plugin)}
     return {path.relative_to(plugin).as_posix(): _digest(path) for path in walk(plugin)}
 
 
 def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the differences, one line for each file: ``changed x.py``, ``new x.py``,
-    ``gone x.py``."""
+    """Compare two results of `digests`. Returns one line for each difference: ``changed x.py``,
+    ``new x.py`` or ``gone x.py``."""
     lines = []
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
@@ -54,17 +55,18 @@ def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def walk(folder: Path) -> Iterator[Path]:
-    """The files of a folder that are part of the plugin, sorted. Raises `FilesRefused`."""
+    """Yield the files of a folder that belong to the plugin, sorted. Folders such as ``.git`` are
+    left out. Raises `FilesRefused`."""
     for path in sorted(folder.iterdir()):
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            raise FilesRefused(f"{path}: a link; a plugin brings its files themselves")
+            raise FilesRefused(f"{path}: a link; a plugin must contain the file itself")
         if path.name in _NO_PART:
             continue
         if stat.S_ISDIR(mode):
             yield from walk(path)
         elif not stat.S_ISREG(mode):
-            raise FilesRefused(f"{path}: neither a file nor a folder")
+            raise FilesRefused(f"{path}: expected a file or a folder, got a special file")
         elif path.suffix != ".pyc":
             yield path
 

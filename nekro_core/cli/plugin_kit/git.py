@@ -1,4 +1,5 @@
-"""Clones one commit of a repository. Runs no code of it, and limits its size."""
+"""Clones one commit of a git repository. No code of the repository runs, and its size is
+limited."""
 
 import contextlib
 import os
@@ -18,10 +19,10 @@ GIT_S = 300.0
 _LOOK_S = 0.05
 """Seconds between two checks of a clone's size. A fast disk writes about 50 MB between them."""
 _SAID_BYTES = 4_000_000
-"""Most bytes of git's output: the list of a plugin's files, or the server's messages."""
+"""Most bytes of git's output, for example the list of a plugin's files or messages of the
+server."""
 _MEMORY_BYTES = 2 * 1024**3
-"""Memory limit for git. A few bytes of a pack may expand to gigabytes, which git would hold in
-memory."""
+"""Memory limit for git, because a few bytes of a pack may expand to gigabytes in memory."""
 _SAFE = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c",
     "protocol.ext.allow=never", "-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false",
@@ -35,15 +36,17 @@ class GitFailed(NekroError):
 def clone(address: str, ref: str, target: Path, *, most_bytes: int = MOST_BYTES) -> str:
     """Clone the newest commit of a branch or tag, or of the default branch, and return its id.
 
-    The download is measured while it runs, and the size of the files before they are checked out.
-    Each is at most ``most_bytes``. Blocks for at most a few times `GIT_S`. Raises `GitFailed`.
+    The size of the download is checked while git runs, and the size of the files is checked before
+    the checkout. Both may be at most ``most_bytes``. Each of the four git commands may take
+    `GIT_S`; this function blocks until they end. Raises `GitFailed`.
     """
     branch = ("--branch", ref) if ref else ()
     within = ["git", *_SAFE, "-C", str(target)]
     how = ("--quiet", "--depth", "1", "--no-tags", "--no-checkout", *branch, "--")
     _git(["git", *_SAFE, "clone", *how, address, str(target)], target, most_bytes)
-    # A tree may name a folder a thousand times, and that folder another one. The size of the list
-    # is limited; the memory that git would need to check out such a tree is not.
+    # A hostile repository may contain the same folder a thousand times on each level, and git would
+    # need unlimited memory to check it out. So the files are listed first, and the size of the list
+    # is limited.
     listed = _git([*within, "ls-tree", "-r", "-l", "-z", "HEAD"], target, most_bytes)
     sizes = [entry.split()[3] for entry in listed.split("\0") if entry]
     if len(sizes) > MOST_FILES or sum(int(each) for each in sizes if each != "-") > most_bytes:
@@ -63,7 +66,7 @@ def _git(command: Sequence[str], target: Path, most_bytes: int) -> str:
     quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1"}
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         try:
-            child = subprocess.Popen(  # noqa: S603 - no shell, and addresses stand behind --
+            child = subprocess.Popen(  # noqa: S603 - no shell, and addresses come after --
                 command, stdin=subprocess.DEVNULL, stdout=said, stderr=complained, env=quiet,
                 start_new_session=True,
             )  # fmt: skip
@@ -85,7 +88,8 @@ def _watch(
 ) -> None:
     until = time.monotonic() + GIT_S
     while time.monotonic() < until:
-        # The child is not reaped before its process group is killed, so its id is not reused.
+        # WNOWAIT leaves the child as a zombie until `_end` has killed its process group, so that
+        # the system cannot reuse its id before.
         ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if not _fits(target, most_bytes):
             raise _too_much(most_bytes)
@@ -98,7 +102,8 @@ def _watch(
 
 
 def _fits(folder: Path, most_bytes: int) -> bool:
-    """Whether a folder is within the limits: twice the number of files, since git adds its own."""
+    """Whether a folder is within the limits. Twice as many files are allowed, because git adds
+    files of its own."""
     count = size = 0
     waiting = [str(folder)]
     while waiting:
@@ -112,7 +117,7 @@ def _fits(folder: Path, most_bytes: int) -> bool:
                         size += entry.stat(follow_symlinks=False).st_size
                     if size > most_bytes or count > 2 * MOST_FILES:
                         return False
-        except FileNotFoundError:  # git's own temporary files come and go
+        except FileNotFoundError:  # git deletes its temporary files meanwhile
             continue
     return True
 

@@ -1,7 +1,7 @@
-"""Finds what a plugin's code can do by reading its source. Nothing of it runs.
+"""Reads a plugin's source and lists what its code can do. The code is not run.
 
-A plugin is trusted code. The result tells an operator what to expect; it is not a protection. Code
-that hides what it does is not found by reading names.
+A plugin is trusted code. The result tells an operator what the plugin does, but it is no
+protection: only names in the source are checked, and code can hide what it does.
 """
 
 import ast
@@ -61,7 +61,7 @@ _WRITES = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectedAbility:
-    """One thing that the code does. ``where`` is the ``file:line`` of its first use."""
+    """One ability that was found in the code. ``where`` is the ``file:line`` of its first use."""
 
     text: str
     where: str
@@ -69,7 +69,8 @@ class DetectedAbility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInspection:
-    """What a plugin's files say about it. Fields that need the code to run are empty."""
+    """What was found in a plugin's files. A value that only the running code would give is
+    empty."""
 
     key: str = ""
     name: str = ""
@@ -117,7 +118,7 @@ def inspect_plugin(plugin: Path) -> PluginInspection:
 
 
 def python_files(plugin: Path) -> list[Path]:
-    """The Python files of a plugin without its tests, sorted, at most 2,000."""
+    """The first 2,000 Python files of a plugin, sorted. Tests are left out."""
     if plugin.is_file():
         return [plugin]
     found = (

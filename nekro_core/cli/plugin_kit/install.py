@@ -1,7 +1,8 @@
-"""Implements ``nekro plugin install``, ``update`` and ``remove``. Files change all or not at all.
+"""Implements ``nekro plugin install``, ``update`` and ``remove``. Either all files of a plugin are
+changed, or none.
 
-A running bot reads the operator's file of plugin switches. A plugin is switched off while its files
-change, so that its code has ended before they are replaced.
+A plugin is switched off while its files change, so that its code has ended before the files are
+replaced. This is done in the file of plugin switches, which a running bot reads.
 """
 
 import shutil
@@ -37,7 +38,7 @@ _LEFT_S = 86_400.0
 
 
 class InstallRefused(NekroError):
-    """Nothing was changed. The text says why and what to do."""
+    """The change was refused, and no plugin was changed. The text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +52,11 @@ class Installer:
     say: Callable[[str], None]
 
     def install(self, source: PluginSource) -> str:
-        """Install a plugin. Return its item, or an empty text if the operator said no.
+        """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
+        operator said no.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
-        `PackagesRefused`; nothing has changed then.
+        `PackagesRefused`. After an error, no plugin has changed.
         """
         self._finish()
         if (here := self._in_place(source)) is not None:
@@ -67,8 +69,8 @@ class Installer:
                 raise InstallRefused(f"{item} is installed: nekro plugin update {fetched.name}")
             if self._taken(place):
                 raise InstallRefused(
-                    f"{place.name} lies in {place.parent} already, and this command did not put it "
-                    "there: remove it first, or give its path to take it over as it is"
+                    f"{place.name} is in {place.parent} already, and this command did not put it "
+                    "there: remove it first, or give its path to adopt it unchanged"
                 )
             self._refuse_twin(looked, item)
             needs = plugin_requirements(fetched.path, item)
@@ -84,16 +86,18 @@ class Installer:
         return item
 
     def update(self, name: str, *, force: bool = False) -> str:
-        """Install a plugin again from its source. Return its item if something changed.
+        """Fetch a plugin again from its source and install it. Returns its item name, or an empty
+        text if nothing changed.
 
-        Without ``force``, files that were changed here are not overwritten. Raises as `install`.
+        Without ``force``, this is refused if the operator has changed the installed files. Raises
+        the same errors as `install`.
         """
         self._finish()
         item, record = self._find(name)
         place = self._plugins / record.path
         if (mine := self._records.changed_since(item)) and not force:
             raise InstallRefused(
-                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites that"
+                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites the changes"
             )
         with self._staging() as staging:
             fetched = fetch(record.source, staging)
@@ -124,8 +128,9 @@ class Installer:
         return item
 
     def remove(self, name: str, *, data: bool = False) -> str:
-        """Remove a plugin's files; with ``data`` its folder and configuration too. Return its item,
-        or an empty text if the operator said no. Raises `InstallRefused`."""
+        """Remove a plugin's files. With ``data``, its data folder and configuration are removed
+        too. Returns its item name, or an empty text if the operator said no. Raises
+        `InstallRefused`."""
         self._finish()
         item, place, key = self._lying(name)
         own = self._own(key) if data and key else None
@@ -150,13 +155,17 @@ class Installer:
     def _own(self, key: str) -> Path:
         folders = self.data_dir / "plugin_data"
         own = folders / key
-        # The key comes from a stranger's file and has not been checked by loading the plugin.
+        # The key was read from the plugin's files, which may be hostile. A key is checked when a
+        # plugin is loaded, but this plugin may never have been loaded.
         if own.parent != folders or key == "..":
-            raise InstallRefused(f"{key!r} is no name of a folder: its data, if any, is left alone")
+            raise InstallRefused(
+                f"{key!r} is no name of a folder: its data, if any, is not deleted"
+            )
         return own
 
     def _say(self, text: str) -> None:
-        """Print a line without control characters: it may contain names that strangers chose."""
+        """Print a line without control characters. The line may contain names from a hostile
+        plugin."""
         self.say(printable(text))
 
     @property
@@ -169,9 +178,10 @@ class Installer:
 
     @contextmanager
     def _staging(self) -> Iterator[Path]:
-        """Make a temporary folder on the same disk, so that finished files can be renamed."""
+        """Make a temporary folder on the disk of the data folder, so that a rename moves finished
+        files to their place."""
         self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for left in self.data_dir.glob(f"{_STAGING}*"):  # by a command that was killed
+        for left in self.data_dir.glob(f"{_STAGING}*"):  # of a killed command
             if time.time() - left.stat().st_mtime > _LEFT_S:
                 shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self.data_dir) as folder:
@@ -184,8 +194,8 @@ class Installer:
         return None
 
     def _adopt(self, source: PluginSource, place: Path) -> str:
-        """Install a plugin that the operator put there by hand: get its packages, record its
-        files."""
+        """Install a plugin whose files the operator has put into the bot's folder by hand: install
+        its packages and record its files."""
         item = f"local/{place.stem if place.is_file() else place.name}"
         looked = inspect_plugin(place)
         needs = plugin_requirements(place, item)
@@ -204,7 +214,7 @@ class Installer:
         return self._plugins / name, f"local/{fetched.name}"
 
     def _taken(self, place: Path) -> bool:
-        """Whether a file or a folder has the name already."""
+        """Whether the plugins' folder already has a file or a folder of this name."""
         stem = place.stem if place.suffix == ".py" else place.name
         return any((self._plugins / each).exists() for each in (stem, f"{stem}.py"))
 
@@ -243,12 +253,12 @@ class Installer:
             self._say(f"  got {package} {version}")
 
     def _is_gone(self, item: str) -> bool:
-        """Whether somebody removed its files by hand."""
+        """Whether the plugin's files were removed by hand."""
         source, _, name = item.partition("/")
         return source == "local" and not self._taken(self._plugins / name)
 
     def _finish(self) -> None:
-        """Finish or undo the change of a command that was killed."""
+        """Finish or undo a change that a killed command has begun."""
         if self.data_dir.is_dir():
             recover_interrupted(self.data_dir)
 
@@ -263,7 +273,8 @@ class Installer:
         *,
         loses: Path | None = None,
     ) -> Iterator[None]:
-        """Write a note on disk about the change while the plugin's files are moved."""
+        """Keep a note about the change on disk while the plugin's files are moved. If this process
+        is killed, the note says how to finish or undo the change."""
         plan = PluginMove(
             item=item,
             key=key,
@@ -281,7 +292,8 @@ class Installer:
             raise InstallRefused(str(error)) from None
 
     def _move(self, ready: Path, place: Path, aside: Path) -> None:
-        """Move files to their place. The old ones are kept aside until the new ones are there."""
+        """Move the new files to their place. The old files are first moved to ``aside``, and moved
+        back if this fails."""
         place.parent.mkdir(parents=True, exist_ok=True)
         if place.exists():
             place.rename(aside)
@@ -301,7 +313,7 @@ class Installer:
         raise InstallRefused(f"{name!r} was not installed by this command; there are {known}")
 
     def _lying(self, name: str) -> tuple[str, Path, str]:
-        """Find a plugin in the bot's folder, installed or put there by hand."""
+        """Find a plugin in the bot's folder, whether it was installed or put there by hand."""
         listed = {each.item: each.key for each in read_list(self.data_dir)}
         for path in sorted(self._plugins.iterdir()) if self._plugins.is_dir() else ():
             stem = path.stem if path.suffix == ".py" else path.name
@@ -315,14 +327,15 @@ class Installer:
         raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
 
     def _follow(self, item: str, key: str) -> None:
-        """Make a running bot read the folder again."""
+        """Make a running bot read the plugins' folder again, by writing the file of switches
+        unchanged."""
         PluginSwitches(self.data_dir).choose(
             item, key, wanted=PluginSwitches(self.data_dir).wanted(item)
         )
 
 
 def _aside(staging: Path) -> Path:
-    """Return the place for the old files until the new ones are there. It is deleted with the
+    """Return the path where the old files are stored during the move. They are deleted with the
     staging folder."""
     return staging / "replaced"
 
@@ -341,6 +354,6 @@ def _record(
 
 
 def _as_placed(fetched: FetchedPlugin, place: Path) -> dict[str, str]:
-    """Digests under the names that the files will have."""
+    """The digests of the fetched files, under the names that the files will have after the move."""
     found = digests(fetched.path)
     return {place.name: next(iter(found.values()))} if fetched.path.is_file() else found

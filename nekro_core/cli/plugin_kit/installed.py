@@ -1,4 +1,4 @@
-"""Records the source of each installed plugin and its files' digests, in one file of the data
+"""Stores the source of each installed plugin and the digests of its files, in one file of the data
 folder."""
 
 import time
@@ -17,7 +17,8 @@ FILE_NAME = "plugins.installed.json"
 
 
 class InstalledPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """One plugin as it was installed. ``at`` is seconds since 1970, ``files`` SHA-256 by path."""
+    """The record of an installed plugin. ``at`` is the time of the installation in seconds since
+    1970, ``files`` has the SHA-256 of each file by path."""
 
     path: str
     key: str
@@ -31,33 +32,34 @@ class InstalledPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> PluginSource:
-        """Where it came from."""
+        """The source from which the plugin was installed."""
         return PluginSource(self.kind, self.address, self.ref)
 
 
 class InstallRecords:
-    """The file, read anew at each use: a bot and a command may both have it open."""
+    """Reads and writes the records of installed plugins. The file is read at each use, because
+    another process may have changed it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data = data_dir
         self._path = data_dir / FILE_NAME
 
     def all(self) -> Mapping[str, InstalledPlugin]:
-        """Everything that was installed, by item. A file that cannot be read counts as none."""
+        """All installed plugins, by item name. Empty if the file does not exist or is invalid."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, InstalledPlugin])
         except (OSError, msgspec.MsgspecError):
             return {}
 
     def put(self, item: str, record: InstalledPlugin | None) -> None:
-        """Remember what was installed, or with None that it is gone."""
+        """Store the record of an installed plugin. None deletes the record."""
         every = {**self.all(), item: record}
         kept = {key: value for key, value in every.items() if value is not None}
         write_whole(self._path, msgspec.json.format(msgspec.json.encode(kept)))
 
     def changed_since(self, item: str) -> list[str]:
-        """Return the files that differ from the installed ones, one line each; nothing for a plugin
-        that was not installed."""
+        """Return one line for each file that has changed since the installation. Empty for a plugin
+        without a record."""
         record = self.all().get(item)
         if record is None:
             return []
@@ -71,7 +73,8 @@ class InstallRecords:
 def install_record(
     source: PluginSource, place: Path, files: dict[str, str], *, key: str, version: str, commit: str
 ) -> InstalledPlugin:
-    """The record of a plugin whose files, with these digests, are in their place, or will be."""
+    """Make the record of a plugin. ``place`` is the path of its files after the installation,
+    ``files`` are their digests."""
     return InstalledPlugin(
         path=place.name,
         key=key,
@@ -86,7 +89,8 @@ def install_record(
 
 
 def recover_interrupted(data_dir: Path) -> None:
-    """Finish or undo the change of a killed command, and record the result. Raises `OSError`."""
+    """Finish or undo a change that a killed command has begun, and update the records. Raises
+    `OSError`."""
     plan = recover_interrupted_move(data_dir)
     if plan is None:
         return

@@ -10,7 +10,8 @@ from nekro_core.tools.tool import Tool, Visibility
 
 LANGUAGES = ("en", "zh", "ja")
 LONG_TOOL = 500
-"""Tokens. A prompt holds dozens of tools, and a model reads all of them each time."""
+"""A tool with more tokens gets a warning, because a prompt contains dozens of tools and the model
+reads all of them each time."""
 
 _BLOCKING = frozenset(
     {
@@ -22,12 +23,12 @@ _BLOCKING_MODULES = frozenset({"requests"})
 
 
 def blocking_calls(plugin: Path) -> Iterator[PluginProblem]:
-    """Find blocking calls in an ``async def``, which block every chat."""
+    """Find blocking calls in an ``async def``. While such a call runs, every chat waits."""
     for path in python_files(plugin):
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError):
-            continue  # the loader says so, with the line
+            continue  # the loader reports it
         for function in ast.walk(tree):
             if isinstance(function, ast.AsyncFunctionDef):
                 for call in _calls_of(function):
@@ -43,7 +44,8 @@ def blocking_calls(plugin: Path) -> Iterator[PluginProblem]:
 
 
 def _calls_of(function: ast.AsyncFunctionDef) -> Iterator[ast.Call]:
-    """Calls that run in this function, not in one that it defines."""
+    """Yield the calls in the body of a function. Calls in functions and classes that it defines are
+    left out."""
     waiting: list[ast.AST] = [*function.body]
     while waiting:
         node = waiting.pop()
@@ -57,8 +59,9 @@ def _calls_of(function: ast.AsyncFunctionDef) -> Iterator[ast.Call]:
 def tool_advice(
     tools: Sequence[Tool], costs: Sequence[int], *, can_teach: bool = True
 ) -> Iterator[PluginProblem]:
-    """Find what makes a tool hard to use or expensive. ``costs`` are the tools' tokens in a prompt.
-    ``can_teach`` is false for a plugin of another bot, which has no place for examples."""
+    """Find missing examples, long docstrings and parameters without a description. ``costs`` has
+    the number of tokens of each tool in a prompt. ``can_teach`` is false for a plugin written for
+    another bot: its format has no examples."""
     for tool, cost in zip(tools, costs, strict=True):
         taught = {example.language for example in tool.examples}
         missing = [language for language in LANGUAGES if language not in taught]

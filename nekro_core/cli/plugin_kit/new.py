@@ -16,11 +16,12 @@ FILES: Mapping[str, str] = MappingProxyType(
         "pytest.ini": "pytest.ini.txt",
     }
 )
-"""The files that are written, each with its template."""
+"""The files that are written, and the template of each file."""
 
 
 def write_new(folder: Path, name: str, author: str = "") -> list[Path]:
-    """Write a plugin into ``folder/name`` and return its files. Raises `NewRefused`."""
+    """Write a new plugin to ``folder/name`` and return the paths of its files. Raises `NewRefused`
+    and `OSError`."""
     author = author or _me()
     require_name("name", name)
     require_name("author", author)
@@ -29,9 +30,9 @@ def write_new(folder: Path, name: str, author: str = "") -> list[Path]:
 
 
 def _me() -> str:
-    """Return the user's name in a form that a plugin's key allows."""
+    """Return the login name of the user, in a form that can be a part of a plugin's key."""
     try:
         name = re.sub(r"[^A-Za-z0-9_]", "_", getpass.getuser())
-    except (OSError, KeyError):  # a container's user may have no name
+    except (OSError, KeyError):  # in a container, the user may have no name
         name = ""
     return name if is_name(name) else "me"

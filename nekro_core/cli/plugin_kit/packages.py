@@ -1,4 +1,5 @@
-"""Installs the packages that a plugin needs, for the bot of `nekro plugin check` or `run`."""
+"""Installs the packages that a plugin needs, before `nekro plugin check` or `run` starts its
+bot."""
 
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,9 @@ from nekro_core.testing.link import link_plugin
 async def fetch_packages(
     plugin: Path, data_dir: Path, settings: PluginSettings, out: TextIO
 ) -> None:
-    """Install a plugin's missing packages for the bot of a data folder, and print their names.
-    Raises `NoPlugin`, `InvalidRequirements` and `PackagesRefused`."""
+    """Install the missing packages of a plugin for the bot whose data folder is ``data_dir``, and
+    print their names and versions. Raises `NoPlugin`, `InvalidRequirements` and
+    `PackagesRefused`."""
     item = link_plugin(plugin, data_dir)
     needs, shelf = plugin_requirements(plugin, item), settings.shelf(data_dir)
     if any(not shelf.has(need.requirement) for need in needs):

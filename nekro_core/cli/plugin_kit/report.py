@@ -1,4 +1,4 @@
-"""What was found in a plugin's files, in lines for an operator to read."""
+"""Formats the findings about a plugin as lines for the terminal."""
 
 import re
 import unicodedata
@@ -15,15 +15,16 @@ RIGHTS = (
 
 
 def printable(text: str) -> str:
-    """Escape control characters and those that change the direction of text. Otherwise a plugin's
-    name could erase the lines that say what the plugin does."""
+    """Escape control characters and characters that change the direction of text. With them, a
+    plugin's name could erase the lines that say what the plugin does."""
     return "".join(
         f"\\x{ord(each):02x}" if unicodedata.category(each)[0] == "C" else each for each in text
     )
 
 
 def abilities_text(looked: PluginInspection) -> Iterator[str]:
-    """What the plugin does by its own code, and where that stands."""
+    """Yield lines with a plugin's tools, commands and abilities, each ability with its place in the
+    code."""
     if looked.tools:
         yield f"  tools for the AI: {', '.join(looked.tools)}"
     if looked.commands:
@@ -35,7 +36,8 @@ def abilities_text(looked: PluginInspection) -> Iterator[str]:
 
 
 def state_text(plugin: ListedPlugin) -> Iterator[str]:
-    """A line of the list of plugins, and below it what is wrong."""
+    """Yield the line of a plugin in the list of plugins, and below it one line for each address and
+    problem."""
     tools = ", ".join(plugin.tools)
     yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}  {tools}"
     for line in (*plugin.addresses, *plugin.problems):
@@ -43,6 +45,6 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
 
 
 def with_author_paths(text: str, data_dir: Path, plugin: Path) -> str:
-    """A text with the places where its author knows a plugin's files, not the link in a data
-    folder behind which a bot sees them."""
+    """Replace the path of the link in the data folder, which the bot reports, by the path of the
+    plugin's files, which the author knows."""
     return re.sub(rf"{re.escape(str(data_dir / LOCAL_FOLDER))}/[^/:\s]+", str(plugin), text)

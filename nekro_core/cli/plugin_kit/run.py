@@ -1,4 +1,4 @@
-"""Implements ``nekro plugin run``: a bot with one plugin, which is reloaded when its files
+"""Implements ``nekro plugin run``: runs a bot with one plugin and reloads the plugin when its files
 change."""
 
 import os
@@ -17,17 +17,18 @@ from nekro_core.plugins.host.switches import LIST_NAME, read_list
 from nekro_core.testing.link import link_plugin
 
 FOLDER = "tries"
-"""Below the data folder: what bots of ``plugin run`` keep, a folder for each plugin."""
+"""A folder in the data folder. It has one folder for each plugin that was run: the data folder of
+that plugin's bot."""
 _LINK = re.compile(r"http://\S+\?token=\S+")
 _LOOK_S = 0.2
 
 
 async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: TextIO) -> int:
-    """Run a bot with one plugin, talk to it in the terminal, and report each reload. Return an exit
-    status. Raises `NoPlugin`, `InvalidRequirements` and `PackagesRefused`.
+    """Run a bot with one plugin, connect the terminal to a chat with it, and report each reload.
+    Returns an exit status. Raises `NoPlugin`, `InvalidRequirements` and `PackagesRefused`.
 
-    The bot has a separate data folder and uses the model in this folder's settings. It connects to
-    no platform.
+    The bot has its own data folder, and uses the model that ``settings`` name. It connects to no
+    chat platform.
     """
     own, item = _lay_out(settings.nekro_data_dir.absolute(), plugin)
     await fetch_packages(plugin, own, settings.nekro_plugin, out)
@@ -46,7 +47,7 @@ async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: Te
 
 
 async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> None:
-    """Say what became of the plugin, now and after each time that it was loaded."""
+    """Print the plugin's state, now and after each reload."""
     seen = 0
     while True:
         stamp = (data / LIST_NAME).stat().st_mtime_ns if (data / LIST_NAME).exists() else 0
@@ -60,8 +61,9 @@ async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> Non
 
 
 def _environment(settings: Settings) -> Mapping[str, str]:
-    """This folder's settings and environment, without the accounts of platforms: two bots would
-    answer there. The bot runs elsewhere, so that it reads no ``.env`` itself."""
+    """The environment for the started bot: the settings and the environment of this process.
+    Settings of chat platforms are left out, because otherwise two bots would answer on the same
+    accounts. The bot has another working directory, so it does not read this ``.env``."""
     written = {
         name.upper(): value
         for name, value in written_settings().items()
@@ -76,7 +78,8 @@ def _environment(settings: Settings) -> Mapping[str, str]:
 
 
 def _lay_out(data: Path, plugin: Path) -> tuple[Path, str]:
-    """The folder of this plugin's bot, and the plugin's item in it."""
+    """Make the data folder of this plugin's bot. Returns the folder and the plugin's item name
+    (``local/NAME``)."""
     own = data / FOLDER / plugin.resolve().stem
     item = link_plugin(plugin, own)
     _share_weights(data / "models", own / "models")
@@ -84,7 +87,7 @@ def _lay_out(data: Path, plugin: Path) -> tuple[Path, str]:
 
 
 def _share_weights(weights: Path, link: Path) -> None:
-    """The embedded model's weights are fetched once for all."""
+    """Link the folder of the embedded model's weights, so that all bots share one download."""
     weights.mkdir(parents=True, exist_ok=True)
     if not link.exists() and not link.is_symlink():
         link.symlink_to(weights, target_is_directory=True)

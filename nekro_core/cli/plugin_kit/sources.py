@@ -15,8 +15,8 @@ Kind = Literal["folder", "file", "zip", "git"]
 _GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
 _PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
-"""The secret part of an address. Over HTTP, a user name without a password may be a token, so it is
-secret too. Over ssh it is only a name."""
+"""Finds the secret part of an address. In an HTTP address, a user name without a password may be a
+token, so it is hidden too. In an ssh address, the user name is no secret."""
 _NO_PLUGIN = frozenset({"setup.py", "conftest.py", "noxfile.py", "bot.py"})
 
 
@@ -26,14 +26,16 @@ class SourceRefused(NekroError):
 
 @dataclass(frozen=True, slots=True)
 class PluginSource:
-    """``ref`` is the branch or tag that followed the ``#``. It is no longer in ``address``."""
+    """The source of a plugin. ``ref`` is the branch or tag that the operator wrote after ``#``;
+    ``address`` does not contain it."""
 
     kind: Kind
     address: str
     ref: str = ""
 
     def __str__(self) -> str:
-        """The source as people see it. A password or token in the address is hidden."""
+        """The source as text for people. A password or token in the address is replaced by
+        ``***``."""
         shown = _PASSWORD.sub(r"\1***@", self.address) if self.kind == "git" else self.address
         return f"{shown}#{self.ref}" if self.ref else shown
 
@@ -51,7 +53,8 @@ class FetchedPlugin:
 
 
 def parse(text: str) -> PluginSource:
-    """Parse a source that an operator wrote. Paths become absolute. Raises `SourceRefused`."""
+    """Parse the source on the command line. A relative path becomes absolute. Raises
+    `SourceRefused`."""
     if _GIT.match(text):
         address, _, ref = text.partition("#")
         address = address.removeprefix("git+")
@@ -72,8 +75,8 @@ def parse(text: str) -> PluginSource:
 
 
 def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
-    """Copy a plugin's files below an empty folder. Blocks. Raises `SourceRefused` and
-    `FilesRefused`."""
+    """Copy a plugin's files from their source into the empty folder ``target``. Blocks until the
+    copy is complete. Raises `SourceRefused` and `FilesRefused`."""
     commit = ""
     files = target / "files"
     match source.kind:
@@ -99,13 +102,14 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
 
 
 def list_checked(folder: Path) -> None:
-    """Refuse a zip whose unpacking did not make ``folder``, because the zip contains no file."""
+    """Raise `FilesRefused` if ``folder`` was not made because the unpacked zip contains no file."""
     if not folder.is_dir():
         raise FilesRefused("there is no file in it")
 
 
 def _plugin_in(folder: Path) -> Path:
-    """The folder if it is a plugin, or else the only plugin in it."""
+    """Return ``folder`` if it is a plugin, otherwise the only plugin in it. Raises
+    `SourceRefused`."""
     if _is_plugin(folder):
         return folder
     inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and _is_plugin(each)]
@@ -131,9 +135,10 @@ def _is_plugin(folder: Path) -> bool:
 
 
 def _name(plugin: Path, otherwise: str) -> str:
-    """The name to import the plugin as: the one that its files state, or else ``otherwise``.
+    """The module name for the plugin: the name in its files if they contain one, otherwise
+    ``otherwise``.
 
-    Characters that a module name cannot have become "_".
+    Characters that a module name cannot contain are replaced by "_". Raises `SourceRefused`.
     """
     key = inspect_plugin(plugin).key
     for wanted in (key.rpartition(".")[2], otherwise):

@@ -1,4 +1,5 @@
-"""Switches a plugin off while its files change, so that its code ends before it is replaced."""
+"""Switches a plugin off while its files change, so that its code ends before the files are
+replaced."""
 
 import time
 from collections.abc import Iterator
@@ -9,12 +10,13 @@ from nekro_core.plugins.host.switches import FILE_NAME, LIST_NAME, PluginSwitche
 from nekro_core.store import data_folder_in_use
 
 _FOLLOWS_S = 15.0
-"""How long a running bot may take to read the choice, clean the plugin up and end its tasks."""
+"""Longest wait until a running bot has read the switch, run the plugin's cleanup and ended its
+tasks, in seconds."""
 
 
 @contextmanager
 def switched_off(data_dir: Path, item: str, key: str) -> Iterator[None]:
-    """Switch a plugin off for a ``with`` block, and afterwards back to what it was.
+    """Switch a plugin off for a ``with`` block, and restore its switch afterwards.
 
     If a bot runs, the block begins when the bot has switched the plugin off, or after 15 s.
     """
@@ -29,7 +31,8 @@ def switched_off(data_dir: Path, item: str, key: str) -> Iterator[None]:
 
 
 def _await_end(data_dir: Path, item: str) -> None:
-    """Wait until a running bot has read the choice and then listed the plugin as off."""
+    """Wait until a running bot has read the switch and lists the plugin as disabled, at most 15
+    s."""
     chosen = (data_dir / FILE_NAME).stat().st_mtime_ns
     until = time.monotonic() + _FOLLOWS_S
     while data_folder_in_use(data_dir) and time.monotonic() < until:

@@ -9,18 +9,19 @@ from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES, FilesRefused
 
 _PIECE = 1 << 20
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Compression methods that Python can unpack in pieces of limited size. With the others, a few
-hundred bytes can become gigabytes in memory before they are counted."""
+"""Compression methods that Python can unpack in pieces of limited size. With other methods, a few
+hundred bytes can become gigabytes in memory before the size is checked."""
 _UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"|?*]')
-"""What some system gives a meaning, or cannot have in a name."""
+"""Characters that have a special meaning in file names on some system, or are not allowed there."""
 
 
 def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None:
-    """Unpack into a new folder. What is inside a single folder of the archive comes out of it.
+    """Unpack an archive into a new folder. If all files of the archive are in one top folder, this
+    folder is left out of their paths.
 
-    All entries are checked before anything is written. Raises `FilesRefused` for a name that leads
-    out of the folder, links, two files with one name, encryption, compression methods whose output
-    cannot be limited, and above the size limits.
+    All entries are checked before the first file is written. Raises `FilesRefused` if a name leads
+    out of the folder, for links, for two files with the same name, for encryption, for compression
+    methods whose output cannot be limited, and if the archive is too large.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -32,7 +33,7 @@ def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None
                 place = target.joinpath(*places[entry.filename].parts[root:])
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with opened.open(entry) as inner, place.open("xb") as file:
-                    # The archive may state a wrong size, so the output is counted.
+                    # The archive may state a wrong size, so the unpacked bytes are counted.
                     while piece := inner.read(min(_PIECE, left + 1)):
                         left -= len(piece)
                         if left < 0:
@@ -41,7 +42,7 @@ def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError) as error:
         raise FilesRefused(f"{archive}: no readable zip: {error}") from None
     except FileExistsError as error:
-        raise FilesRefused(f"{archive}: two files want the place {error.filename}") from None
+        raise FilesRefused(f"{archive}: two files have the path {error.filename}") from None
     except (OSError, RuntimeError, ValueError) as error:
         raise FilesRefused(f"{archive}: cannot be unpacked: {error}") from None
 
@@ -54,7 +55,8 @@ def _places(
     places: dict[str, PurePosixPath] = {}
     taken: set[str] = set()
     for entry in entries:
-        # Python ends a name at a NUL and turns this system's separator; Windows' stays as it was.
+        # ``orig_filename`` is used because in ``filename`` Python cuts the name at a NUL character.
+        # A backslash separates folders on Windows, so it is replaced on every system.
         written = entry.orig_filename.replace("\\", "/")
         place = PurePosixPath(written)
         parts = place.parts
@@ -64,8 +66,8 @@ def _places(
             raise FilesRefused(f"{archive}: {entry.filename!r} is a link")
         if entry.compress_type not in _BOUNDED:
             raise FilesRefused(
-                f"{archive}: {entry.filename!r} is packed in an unusual way: expected stored or "
-                "deflated, as zip programs pack unless told otherwise"
+                f"{archive}: {entry.filename!r} has an unsupported compression method: expected "
+                "stored or deflated, which zip programs use by default"
             )
         if entry.flag_bits & 0x1:
             raise FilesRefused(f"{archive}: {entry.filename!r} needs a password")
@@ -79,7 +81,8 @@ def _places(
 
 
 def _common_root(places: list[PurePosixPath]) -> int:
-    """How many folders all files lie in."""
+    """How many leading folders to leave out of all paths: 1 if all files are in one top folder,
+    otherwise 0."""
     if any(place.name in ("__init__.py", "_manifest.json") and len(place.parts) == 1
            for place in places):  # fmt: skip
         return 0

@@ -1,4 +1,4 @@
-"""The bot as MaiBot plugins see it: its chats, accounts and messages, under MaiBot's names."""
+"""Gives the bot's settings, chats, accounts and messages in MaiBot's form."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from nekro_core.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotView:
-    """What capabilities and hooks read of the bot.
+    """The data of the bot that capabilities and hooks read.
 
-    ``names`` are the bot's names, the first one its nickname, and ``wall`` gives seconds since
-    1970. ``talk_values`` holds what plugins set with ``ctx.frequency``, by stream id. Nothing else
-    reads it.
+    ``names`` are the bot's names; the first name is its nickname. ``wall`` returns seconds since
+    1970. ``talk_values`` has the values that plugins set with ``ctx.frequency``, by stream id. Only
+    plugins read these values; they have no other effect.
     """
 
     services: Services
@@ -28,7 +28,7 @@ class BotView:
     talk_values: dict[str, float] = field(default_factory=dict)
 
     def facts(self) -> Mapping[str, Any]:
-        """The MaiBot settings that plugins read, filled from the bot's own settings."""
+        """The MaiBot settings that plugins read, with values from the bot's settings."""
         names = [*self.names]
         return {
             "bot": {
@@ -41,13 +41,13 @@ class BotView:
         }
 
     def instance_of(self, adapter: str, account: str) -> str:
-        """The instance of an adapter's account; empty for an unknown account. Without an account,
-        the adapter's first instance."""
+        """The instance of an adapter's account; empty for an unknown account. If ``account`` is
+        empty, the adapter's first instance."""
         instances = self.store.accounts.instances(adapter)
         return instances.get(account, "") if account else next(iter(instances.values()), "")
 
     async def stream(self, key: ChatKey) -> dict[str, Any]:
-        """A chat as plugins know it."""
+        """A chat in MaiBot's form."""
         private = key.kind.value == "private"
         name = await self.store.users.name(key.instance, key.native_id) if private else ""
         return stream_of(
@@ -58,7 +58,7 @@ class BotView:
         )
 
     def message(self, record: Record | ChatMessage, *, binary: bool = False) -> dict[str, Any]:
-        """A message as plugins know it. ``binary`` adds the bytes of its media, as base64."""
+        """A message in MaiBot's form. ``binary`` adds the bytes of its media as base64."""
         instance = record.chat_key.instance
         return message_of(
             record,
@@ -68,7 +68,8 @@ class BotView:
         )
 
     async def message_for(self, ctx: AgentCtx) -> dict[str, Any]:
-        """The message that a run answers; an empty dict if no message woke the bot."""
+        """The message that a run answers, in MaiBot's form; an empty dict if no message woke the
+        bot."""
         if not ctx.message_id:
             return {}
         record = await self.store.messages.by_message_id(ctx.chat, ctx.message_id)

@@ -1,4 +1,4 @@
-"""One call that a plugin makes through ``self.ctx``, and its answer."""
+"""The base of all capabilities: a call that a plugin makes through ``self.ctx``, and its answer."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from nekro_core.system.errors import NekroError
 
 
 class CapabilityError(NekroError):
-    """A call that cannot be carried out. The plugin gets ``{"success": False, "error": ...}``, the
-    SDK's form of a failure. The message is for the plugin's author."""
+    """A call cannot be carried out. The plugin gets ``{"success": False, "error": ...}``, which is
+    the SDK's form of a failure. The text is for the plugin's author."""
 
 
 class CapabilityDenied(NekroError, RuntimeError):
@@ -25,8 +25,8 @@ class CapabilityDenied(NekroError, RuntimeError):
 class CapabilityCall:
     """One call of a capability.
 
-    ``plugin`` makes it, ``name`` is the capability's name on MaiBot's wire, and ``args`` are its
-    arguments as the plugin gave them. The other fields are what capabilities use.
+    ``plugin`` makes the call. ``name`` is the capability's name in MaiBot's protocol, and ``args``
+    are the arguments, unchecked. The other fields are the parts of the bot that capabilities use.
     """
 
     plugin: MaiBotPlugin
@@ -37,8 +37,8 @@ class CapabilityCall:
     plugins: LoadedPlugins
 
     def text(self, *names: str, needed: bool = False) -> str:
-        """The first of these arguments that is given, as a text; empty if none is. Raises
-        `CapabilityError` if one is ``needed``."""
+        """Return the first of the named arguments that is not empty, as a text. If all are empty,
+        return an empty text, or raise `CapabilityError` if ``needed`` is true."""
         for name in names:
             value = self.args.get(name)
             if value is not None and str(value).strip():
@@ -48,7 +48,7 @@ class CapabilityCall:
         return ""
 
     def number(self, name: str, default: int, most: int) -> int:
-        """A whole number from 1 to ``most``."""
+        """Return an argument as a whole number from 1 to ``most``."""
         try:
             value = int(self.args.get(name) or default)
         except (TypeError, ValueError):
@@ -56,7 +56,7 @@ class CapabilityCall:
         return max(1, min(value, most))
 
     def chat(self, *names: str) -> ChatKey:
-        """The chat that an argument names, ``stream_id`` by default. Raises `CapabilityError`."""
+        """Return the chat in an argument, by default in ``stream_id``. Raises `CapabilityError`."""
         text = self.text(*(names or ("stream_id",)), needed=True).strip()
         try:
             return ChatKey.parse(text)
@@ -64,12 +64,13 @@ class CapabilityCall:
             raise CapabilityError(f"{self.name}: {error}") from None
 
     def context(self, chat: ChatKey) -> AgentCtx:
-        """The context in which the plugin acts on a chat.
+        """Return the context in which the plugin acts on a chat.
 
-        While a handler runs, this is the handler's own context, whatever ``chat`` is. To write to
-        another chat needs the operator's permission, because the model may have named that chat. A
-        task that outlives its handler gets a new context for the handler's chat and person. Code
-        outside of handlers (a task of ``on_load``, a timer) acts in ``chat``.
+        While a handler runs, this is the context of the handler, even if ``chat`` is another chat.
+        Writing to another chat needs the operator's permission, because the model may have chosen
+        that chat. A task that runs after the end of its handler gets a new context for the
+        handler's chat and person. Code outside of handlers (a task of ``on_load``, a timer) gets a
+        context for ``chat``.
         """
         handler = current_call()
         owner, services = self.plugin.native.key, self.bot.services
@@ -87,8 +88,9 @@ class CapabilityCall:
         return handler.ctx.called_for(owner)
 
     def writing_context(self, chat: ChatKey) -> AgentCtx:
-        """The context as of `context`, for writing to ``chat``. Raises `CapabilityError` for a chat
-        that the handler does not run for, unless the operator lets the plugin write elsewhere."""
+        """Return the same context as `context`, for writing to ``chat``. Raises `CapabilityError`
+        if the handler runs for another chat and the operator does not let the plugin write to other
+        chats."""
         ctx = self.context(chat)
         if ctx.chat != chat and self.plugin.native.key not in self.bot.services.may_send_elsewhere:
             raise CapabilityError(
@@ -103,8 +105,8 @@ Capability = Callable[[CapabilityCall], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class CapabilityEntry:
-    """A capability and its state: ``works``, ``partly: ...`` or ``not: why``. A ``free`` capability
-    need not be listed in a manifest, because it concerns only the plugin."""
+    """A capability's function and its state: ``works``, ``partly: ...`` or ``not: why``. A ``free``
+    capability need not be listed in the manifest, because it changes only the plugin itself."""
 
     answer: Capability
     state: str = "works"
@@ -112,5 +114,5 @@ class CapabilityEntry:
 
 
 def success(**values: Any) -> Answer:
-    """The answer to a call that succeeded."""
+    """Make the answer to a call that succeeded."""
     return {"success": True, **values}

@@ -1,4 +1,5 @@
-"""Message gateways: makes an `Adapter` of a plugin that connects a chat platform."""
+"""Makes an `Adapter` for a plugin with a message gateway, which connects the bot to a chat
+platform."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -53,11 +54,12 @@ def _ignore() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPorts:
-    """What gateways need of the bot.
+    """The parts of the bot that gateways use.
 
-    A gateway's adapter is added to ``adapters``, by platform. ``inbound`` takes its messages;
-    without it they are refused. ``on_online`` is called when a gateway connects.
-    ``received_media`` stores the media of its messages; without it ``Services.media`` does.
+    The adapter of a gateway is added to ``adapters``, under the platform's name. ``inbound``
+    accepts the messages from gateways; if it is None, they are refused. ``on_online`` is called
+    when a gateway connects. ``received_media`` stores the media of the messages; if it is None,
+    ``Services.media`` stores them.
     """
 
     adapters: dict[str, Adapter] = field(default_factory=dict)
@@ -67,7 +69,8 @@ class GatewayPorts:
 
 
 class GatewayAdapter:
-    """An `Adapter` whose platform is a plugin's gateway. It is online while the plugin says so."""
+    """An `Adapter` that sends through the gateway of a plugin. The plugin reports whether it is
+    online."""
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class GatewayAdapter:
         return frozenset({self.account} if self.account else ())
 
     async def start(self) -> None:
-        """The plugin starts its own connections."""
+        """Do nothing, because the plugin makes the connection."""
 
     async def aclose(self) -> None:
         """See `Adapter`."""
@@ -141,7 +144,8 @@ class GatewayAdapter:
 
 
 class Gateways:
-    """The gateways of all plugins. Takes the states and messages that plugins report."""
+    """The gateways of all plugins. Plugins report here whether a gateway is connected and which
+    messages it has received."""
 
     def __init__(self, bot: BotView, ports: GatewayPorts) -> None:
         self._bot = bot
@@ -149,11 +153,12 @@ class Gateways:
         self._adapters: dict[tuple[str, str], GatewayAdapter] = {}
 
     async def update_state(self, plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
-        """Take a gateway's report of whether it is connected, and as which account.
+        """Handle a gateway's report that it is connected, or not connected any more.
 
         Returns:
-            False if the plugin has no such gateway, if the gateway cannot serve the platform, or if
-            a gateway that never connected reports that it is not ready.
+            True if the report was accepted. False if the plugin has no such gateway, if the gateway
+            cannot serve the platform, or if a gateway that never connected reports that it is not
+            ready.
         """
         component = _component(plugin, payload)
         if component is None:
@@ -179,10 +184,10 @@ class Gateways:
         name = _name(str(payload.get("platform") or metadata.get("platform") or "").strip())
         account = str(payload.get("account_id") or metadata.get("account_id") or "").strip()
         if not name or not account:
-            logger.error("{}: it needs a platform and an account_id", about)
+            logger.error("{}: the platform or the account_id is missing", about)
             return None
         if name in self._ports.adapters:
-            logger.error("{}: {} is served already", about, name)
+            logger.error("{}: another adapter serves {} already", about, name)
             return None
         adapter = GatewayAdapter(
             name, account, plugin=plugin, component=component, wall=self._bot.wall
@@ -193,11 +198,11 @@ class Gateways:
         return adapter
 
     async def route_message(self, plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
-        """Take a message from a gateway.
+        """Handle a message that a gateway has received.
 
         Returns:
-            False if the gateway is not connected, the message cannot be read, or there is no
-            ``inbound``.
+            True if the message was accepted. False if the gateway is not connected, the message is
+            invalid, or there is no ``inbound``.
         """
         component = _component(plugin, payload)
         adapter = self._adapters.get((plugin.plugin_id, component.name)) if component else None
@@ -207,7 +212,7 @@ class Gateways:
         try:
             message = await self._message(adapter, given, payload)
         except (ChatKeyError, InvalidSegment, ValueError) as error:
-            logger.error("gateway of {}: the message is not taken: {}", plugin.plugin_id, error)
+            logger.error("gateway of {}: the message is refused: {}", plugin.plugin_id, error)
             return False
         if self._ports.inbound is None:
             return False
@@ -215,7 +220,8 @@ class Gateways:
         return True
 
     async def close(self, plugin: MaiBotPlugin) -> None:
-        """Remove a plugin's adapters. Its accounts and chats stay in the store."""
+        """Remove the adapters of a plugin's gateways. Their accounts and chats stay in the
+        database."""
         for key in [key for key in self._adapters if key[0] == plugin.plugin_id]:
             adapter = self._adapters.pop(key)
             await adapter.aclose()
@@ -241,7 +247,7 @@ class Gateways:
         raw = given.get("raw_message")
         if isinstance(raw, list) and raw:
             services = self._bot.services
-            # Media of a received message are fetched like those of any adapter.
+            # Media of a received message are fetched in the same way as for any other adapter.
             services = replace(services, media=self._ports.received_media or services.media)
             pieces = await segments_from(AgentCtx(services=services, chat=key), raw)
         elif given.get("processed_plain_text"):
@@ -278,7 +284,8 @@ def _name(platform: str) -> str:
 
 
 def _receipt(value: Any) -> Receipt:
-    """Reads what a send handler returned: a bool, a text (the platform's id), or a dict."""
+    """Convert the return value of a send handler to a receipt. The value is a bool, a text (the
+    platform's id of the message), or a dict."""
     if isinstance(value, Mapping):
         number = value.get("external_message_id") or value.get("message_id") or ""
         if value.get("success", value.get("sent", True)):

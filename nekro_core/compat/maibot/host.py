@@ -1,4 +1,4 @@
-"""The host of MaiBot plugins: loads them, and holds what all of them share."""
+"""The host of MaiBot plugins: loads the plugins, and owns the parts that all of them share."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 
 class MaiBotHost:
-    """A `PluginKind`. Open it, hand it to `PluginRegistry.open`, then `attach` the registry.
+    """A `PluginKind` for MaiBot plugins. Open it, pass it to `PluginRegistry.open`, then `attach`
+    the registry.
 
-    The SDK is not imported before the first plugin is loaded.
+    The SDK is imported when the first plugin is loaded.
     """
 
     def __init__(
@@ -69,15 +70,15 @@ class MaiBotHost:
         is_operator: Callable[[ChatKey, str], bool],
         hook_sends: Callable[[SendHook], Callable[[], None]] | None = None,
     ) -> AsyncIterator[Self]:
-        """Open a host. It must be closed after the registry.
+        """Open a host. Close the registry before the host.
 
         Args:
-            bot: What plugins see of the bot.
-            gateways: What plugins' message gateways use of the bot.
-            tool_s: Time limit in seconds of a command, and of a tool that sets none.
+            bot: The data of the bot that plugins read.
+            gateways: The parts of the bot that plugins' message gateways use.
+            tool_s: Time limit in seconds of a command, and of a tool that sets no limit.
             is_operator: Whether a person may run commands for operators in a chat.
-            hook_sends: Adds a hook around every sent message, and returns a function that removes
-                the hook.
+            hook_sends: Adds a hook for every sent message, and returns a function that removes the
+                hook.
         """
         async with background_tasks() as tasks:
             host = cls(
@@ -95,7 +96,7 @@ class MaiBotHost:
                     host._unhook()
 
     def attach(self, registry: PluginRegistry) -> None:
-        """Let plugins list, load and unload the plugins of this registry."""
+        """Set the registry, so that plugins can list, load and unload plugins."""
         self.plugins.registry = registry
 
     def items(self, source: str, folder: Path) -> list[DiscoveredPlugin]:
@@ -109,7 +110,7 @@ class MaiBotHost:
         return await self._loader.load(item, effects, limit_s)
 
     def hooked(self, model: ChatModel) -> ChatModel:
-        """The model, with plugins' hooks around the requests of turns."""
+        """Wrap a model, so that plugins' hooks run for the requests of turns."""
         return HookedModel(model, self._bot.services, self._hooks)
 
     def _first_loader(self) -> "MaiBotLoader":

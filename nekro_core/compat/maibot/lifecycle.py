@@ -1,4 +1,5 @@
-"""The life of one plugin: ``on_load``, its components, its configuration, ``on_unload``."""
+"""Starts and ends one plugin: calls ``on_load``, offers its components, watches its configuration
+file, and calls ``on_unload``."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,16 +31,18 @@ _TYPES = frozenset(
     }
 )
 CONFIG_CHECK_S = 1.0
-"""How often a plugin's ``config.toml`` is checked for changes."""
+"""Seconds between two checks of a plugin's ``config.toml`` for changes."""
 _UPDATE_S = 30.0
 _START_S = 10.0
 _STOP_S = 0.5
-"""Seconds for ``on_stop``. A plugin has 1.5 s to end, so time is left for ``on_unload``."""
+"""Time limit for ``on_stop``, in seconds. A plugin has 1.5 s to end, so 1 s is left for
+``on_unload``."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MaiBotLifecycle:
-    """Starts and ends one plugin; ``begin`` and ``end`` are its init and cleanup methods."""
+    """Starts and ends one plugin. The plugin host calls ``begin`` as the plugin's init method and
+    ``end`` as its cleanup method."""
 
     plugin: MaiBotPlugin
     bot: BotView
@@ -48,7 +51,7 @@ class MaiBotLifecycle:
     _loaded: bool = False
 
     async def begin(self) -> None:
-        """Add the plugin to the loaded ones, call its ``on_load``, then offer its components."""
+        """Add the plugin to the loaded plugins, call its ``on_load``, then offer its components."""
         plugin = self.plugin
         self.plugins.by_id[plugin.plugin_id] = plugin
         _read_gateways(plugin)
@@ -64,7 +67,7 @@ class MaiBotLifecycle:
         tasks.start(self._started, name=f"on_start of {plugin.plugin_id}")
 
     async def end(self) -> None:
-        """Call ``on_stop``, then ``on_unload``; nothing if ``begin`` failed."""
+        """Call ``on_stop``, then ``on_unload``. Do nothing if ``begin`` failed."""
         if not self._loaded:
             return
         self._loaded = False
@@ -89,13 +92,14 @@ class MaiBotLifecycle:
             await self.configuration_changed()
 
     async def configuration_changed(self) -> None:
-        """Read the file again. An invalid file changes nothing, and is logged."""
+        """Read the configuration file again. If it is invalid, an error is logged and the old
+        values are still used."""
         plugin = self.plugin
         try:
             values = configuration.read(plugin.folder / configuration.FILE_NAME)
             made = configuration.normalized(plugin.instance, values)
         except MaiBotConfigError as error:
-            logger.error("plugin {}: {}; the old values stay", plugin.plugin_id, error)
+            logger.error("plugin {}: {}; the old values are still used", plugin.plugin_id, error)
             return
         if made == plugin.settings:
             return
@@ -111,7 +115,8 @@ class MaiBotLifecycle:
             logger.exception("plugin {}: on_config_update failed", plugin.plugin_id)
 
     async def _call(self, name: str, *args: Any) -> None:
-        """Call a lifecycle method if the plugin defines it. The SDK's own version raises."""
+        """Call a lifecycle method if the plugin defines it. The method of the SDK's base class
+        would raise."""
         plugin = self.plugin
         method = getattr(type(plugin.instance), name, None)
         if method is None or getattr(method, "__module__", "") == "maibot_sdk.plugin":
@@ -129,12 +134,12 @@ async def _stamp(path: anyio.Path) -> tuple[int, int]:
 
 
 def _read_gateways(plugin: MaiBotPlugin) -> None:
-    """Read the gateways before ``on_load``, because a gateway may connect in it. Other components
-    cannot be called yet."""
+    """Read the gateways before ``on_load`` is called, because a gateway may connect in ``on_load``.
+    Other components cannot be called yet."""
     try:
         with plugin.native.acting():
             declared = plugin.instance.get_components()
-    except Exception as error:  # noqa: BLE001 - it may need what `on_load` makes; it is read again
+    except Exception as error:  # noqa: BLE001 - may work after `on_load`
         logger.debug("{}: no components before on_load: {!r}", plugin.plugin_id, error)
         return
     components, _ = components_of(declared or (), "")
@@ -142,8 +147,8 @@ def _read_gateways(plugin: MaiBotPlugin) -> None:
 
 
 def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
-    """Read the plugin's components and offer its tools. Called after ``on_load``, in which some
-    plugins make their components. Raises what `get_components` raises."""
+    """Read the plugin's components and offer its tools. This is done after ``on_load``, because
+    some plugins make their components there. Raises the exceptions of `get_components`."""
     where = f"{plugin.folder / 'plugin.py'}:1"
     with plugin.native.acting():
         declared = plugin.instance.get_components()

@@ -1,4 +1,4 @@
-"""Loads one plugin: its manifest, its configuration, its module, its object.
+"""Loads a plugin: reads its manifest and configuration, imports its module and creates its object.
 
 Importing this module imports the SDK, which takes 0.2 s.
 """
@@ -48,8 +48,8 @@ _LIFECYCLE = ("on_load", "on_unload", "on_config_update")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MaiBotLoader:
-    """Loads plugins and connects each to the bot. ``tool_s`` is the time limit in seconds of a tool
-    that sets none."""
+    """Loads plugins and connects each plugin to the bot. ``tool_s`` is the time limit in seconds of
+    a tool that sets no limit."""
 
     bot: BotView
     hooks: HookRunner
@@ -113,7 +113,7 @@ class MaiBotLoader:
         return native
 
     def _check_plugins(self, manifest: MaiBotManifest, where: str) -> None:
-        """Raises `LoadFailed` if a needed plugin is missing, or its version does not fit."""
+        """Raise `LoadFailed` if a needed plugin is missing, or if its version does not fit."""
         for needed, wanted in manifest.plugins:
             other = self.plugins.by_id.get(needed)
             if other is None:
@@ -126,10 +126,11 @@ class MaiBotLoader:
     def _add_legacy_imports(
         self, item: DiscoveredPlugin, effects: UndoStack, plugin_id: str
     ) -> None:
-        """Make the modules importable that plugins used before the SDK (``src.plugin_system``).
+        """Make the modules importable that plugins used before there was an SDK
+        (``src.plugin_system``).
 
-        The SDK's import hook provides them. It is installed while a plugin that imports them is
-        loaded.
+        The SDK's import hook provides these modules. The hook is installed while a plugin that
+        imports them is loaded.
         """
         files = sorted(item.path.parent.rglob("*.py"))[:_MOST_FILES]
         if not any(_LEGACY_IMPORTS in each.read_bytes()[:_MOST_BYTES] for each in files):
@@ -142,8 +143,8 @@ class MaiBotLoader:
 
         def remove() -> None:
             self._with_legacy_imports.discard(item.item)
-            # The SDK stores contexts until its process ends. In MaiBot that process ends with the
-            # plugin; ours does not.
+            # The SDK never removes a context. In MaiBot each plugin has its own process, which ends
+            # with the plugin. The bot's process continues, so the context is removed here.
             holder._contexts.pop(plugin_id, None)  # noqa: SLF001
             current = holder._current_ctx  # noqa: SLF001
             if current is not None and current.plugin_id == plugin_id:
@@ -167,7 +168,7 @@ class MaiBotLoader:
             gateways=self.gateways,
         )
         context = PluginContext(plugin.plugin_id, rpc_call=rpc, paths=paths)
-        plugin.instance._set_context(context)  # noqa: SLF001 - how the SDK wants it from its host
+        plugin.instance._set_context(context)  # noqa: SLF001 - the SDK's interface for hosts
 
 
 async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
@@ -187,7 +188,7 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
         instance = factory()
         if inspect.isawaitable(instance):
             instance = await instance
-    except Exception as error:  # a plugin may do anything here
+    except Exception as error:  # a plugin's factory may raise anything
         raise LoadFailed(problem_of(error, item)) from error
     if not hasattr(instance, "get_components") or not hasattr(instance, "_set_context"):
         came = type(instance).__name__
@@ -197,7 +198,8 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
 
 
 def _legacy_factory(module: Any) -> Callable[[], Any] | None:
-    """A factory for a plugin class from before the SDK, in the SDK's adapter; None without one."""
+    """A factory for a plugin that was written before there was an SDK. It wraps the plugin's class
+    in an adapter of the SDK. None if the module has no such class."""
     plugin_class = getattr(module, "_legacy_plugin_class", None)
     if plugin_class is None:
         marked = (each for each in vars(module).values() if isinstance(each, type))
@@ -263,7 +265,7 @@ def _fits(number: str, wanted: str) -> bool:
     try:
         return SpecifierSet(wanted).contains(number, prereleases=True)
     except InvalidSpecifier:
-        return True  # an unreadable range refuses nothing
+        return True  # an invalid range is ignored
 
 
 def _error(message: str, where: str = "", remedy: str = "") -> PluginProblem:

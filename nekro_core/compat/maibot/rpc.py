@@ -1,4 +1,4 @@
-"""Calls that a plugin makes through the SDK's context."""
+"""Answers the calls that a plugin makes through the SDK's context."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ _LONGEST_S = 300.0
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PluginRpc:
-    """The connection of a plugin to its host, as the SDK sees it. Here both are in one process."""
+    """The function with which the SDK calls the host. In MaiBot it is a connection between two
+    processes; here the plugin and the host are in one process."""
 
     plugin: MaiBotPlugin
     bot: BotView
@@ -43,10 +44,10 @@ class PluginRpc:
     ) -> Any:
         """Answer one call.
 
-        Raises `CapabilityDenied`, and `PermissionError` for an unknown method. Any other failure
-        is a dict that describes it.
+        Raises `CapabilityDenied`, and `PermissionError` for an unknown method. For any other
+        failure, a dict that describes the failure is returned.
         """
-        del plugin_id  # a plugin could give another one
+        del plugin_id  # a plugin could pass the id of another plugin
         payload = payload or {}
         match method:
             case "cap.call":

@@ -1,4 +1,5 @@
-"""Makes a `Tool` of a MaiBot tool or action, with the text on its parameters for the model."""
+"""Makes a `Tool` for a MaiBot tool or action, with the description of its parameters for the
+model."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
@@ -23,14 +24,14 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
 MessageOf = Callable[[AgentCtx], Awaitable[dict[str, Any]]]
-"""Returns the message that a run answers, as plugins know it."""
+"""A function that returns the message that a run answers, in MaiBot's form."""
 
 _HEADING = "Parameter details:"
 _LONGEST_S = 600.0
 
 
 def offer_tools(plugin: MaiBotPlugin, message_of: MessageOf) -> None:
-    """Replace the plugin's tools by those of its components that are switched on."""
+    """Replace the plugin's offered tools by the tools that are switched on now."""
     tools, names = [], set[str]()
     known = set(plugin.native.problems)
     for each in plugin.of_type("TOOL"):
@@ -49,8 +50,8 @@ def tool_of(
     *,
     taken: Collection[str] = (),
 ) -> tuple[Tool, list[PluginProblem]]:
-    """The tool, and the problems that its author should know. ``taken`` are the Python names of the
-    plugin's other tools."""
+    """Make the `Tool` of a component. Also returns problems for the plugin's author. ``taken`` are
+    the Python names of the plugin's other tools."""
     metadata = component.metadata
     whole = object_schema(_declared(metadata))
     own = _own_arguments(whole)
@@ -64,7 +65,7 @@ def tool_of(
         if not plugin.is_on(component, _ctx.chat_key):
             raise ToolFailure(f"{component.name} is switched off in this chat")
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
-        # A model writes null for an optional argument that it wants to leave out.
+        # For an optional argument that it wants to leave out, a model may write null.
         given = {
             names[name]: value
             for name, value in bound.items()
@@ -100,7 +101,8 @@ def tool_of(
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
-    """``visibility`` decides, else ``core_tool``. A tool with neither is found by search."""
+    """The visibility of a tool: its ``visibility``, or ``VISIBLE`` if it is a ``core_tool``. A tool
+    with neither can only be found by search."""
     named = str(metadata.get("visibility") or "").strip().lower()
     if named in tuple(Visibility):
         return Visibility(named)
@@ -115,8 +117,9 @@ def _declared(metadata: Mapping[str, Any]) -> Any:
 
 
 def _own_arguments(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Host arguments that a tool may declare as its own: ``message``, if it is a text, because many
-    tools name the text to send so. The asking person and the chat always come from the host."""
+    """The host's argument names that a tool uses for its own parameters. Only ``message`` is
+    allowed, if it is a text, because many tools call the text to send ``message``. The person who
+    asks and the chat always come from the host."""
     each = schema["properties"].get("message")
     return frozenset({"message"}) if each and each.get("type") == "string" else frozenset()
 
@@ -137,8 +140,8 @@ def _warnings(
 
 
 def details_block(schema: Mapping[str, Any]) -> str:
-    """``Parameter details:`` and a line for each parameter, as in MaiBot's documentation of tools.
-    Empty for a tool without parameters."""
+    """The text ``Parameter details:`` with a line for each parameter, like MaiBot's descriptions of
+    tools. Empty for a tool without parameters."""
     lines = [
         _line(name, each, required=name in schema["required"])
         for name, each in schema["properties"].items()
@@ -147,10 +150,10 @@ def details_block(schema: Mapping[str, Any]) -> str:
 
 
 def authors_text(metadata: Mapping[str, Any]) -> str:
-    """The detailed description as its author wrote it.
+    """The detailed description that the author of a tool wrote.
 
-    When a tool is declared, the SDK puts a Chinese block before the author's text. This function
-    builds the same block from the parameters, and removes it if the text begins with it.
+    The SDK writes a block in Chinese about the parameters before the author's text. This function
+    makes the same block, and removes it if the text begins with it.
     """
     text = str(metadata.get("detailed_description") or "").strip()
     try:
@@ -162,7 +165,7 @@ def authors_text(metadata: Mapping[str, Any]) -> str:
             }
         )
     except ValidationError:
-        return text  # hand-written parameters: the SDK made no block of them
+        return text  # the SDK could not make a block from such parameters
     block = build_tool_detailed_description(info.get_parameters_schema())
     if block and (text == block or text.startswith(f"{block}\n\n")):
         return text[len(block) :].strip()

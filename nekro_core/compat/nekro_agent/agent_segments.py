@@ -1,4 +1,4 @@
-"""The pieces of a message that a plugin sends."""
+"""The segments of a message that a plugin sends."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class AgentMessageSegmentType(StrEnum):
-    """The kinds of pieces."""
+    """The kinds of segments that a plugin can send."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -14,12 +14,12 @@ class AgentMessageSegmentType(StrEnum):
 
 
 class AgentMessageSegment(BaseModel):
-    """One piece of what a plugin sends.
+    """One segment of a message that a plugin sends.
 
     Attributes:
         type: ``text``, ``image`` or ``file``.
-        content: A text, in which ``[@id:10001@]`` mentions somebody; or where the picture or file
-            is: a path in the box, a URL or a file of the plugin's own.
+        content: For ``text`` a text, in which ``[@id:10001@]`` is a mention. For ``image`` and
+            ``file`` a path in the box, a URL, or the path of a file of the plugin.
     """
 
     model_config = ConfigDict(use_enum_values=True)
@@ -28,7 +28,7 @@ class AgentMessageSegment(BaseModel):
     content: str = ""
 
     def format(self) -> str:
-        """Write the piece as a person reads it.
+        """Convert the segment to text.
 
         Returns:
             The text, or ``<image: ...>`` and ``<file: ...>``.
@@ -37,11 +37,11 @@ class AgentMessageSegment(BaseModel):
 
 
 MessageContent = str | list[AgentMessageSegment]
-"""A text, or several pieces."""
+"""A text, or a list of segments."""
 
 
 def pieces_of(content: MessageContent) -> list[AgentMessageSegment]:
-    """The pieces of a message. A text becomes one piece."""
+    """The segments of a message. A text becomes one segment."""
     if isinstance(content, str):
         return [AgentMessageSegment(type=AgentMessageSegmentType.TEXT, content=content)]
     return list(content)

@@ -1,6 +1,6 @@
-"""`LegacyAgentCtx`: a context with the names that plugins written for nekro-agent use.
+"""`LegacyAgentCtx`: a context with the attributes and methods that plugins for nekro-agent use.
 
-The app gives this class to the plugin host as the factory of contexts.
+The app passes this class to the plugin host, which makes all contexts with it.
 """
 
 from pathlib import Path
@@ -17,8 +17,9 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class LegacyAgentCtx(AgentCtx):
-    """`AgentCtx` with the older names. It accepts parameters of existing plugins that have no
-    effect here. One is ``record``: sent messages are always in the record."""
+    """An `AgentCtx` that also has the names of nekro-agent. Its methods accept parameters of
+    nekro-agent that have no effect here, for example ``record``: sent messages are always stored in
+    the chat's history."""
 
     __slots__ = ()
 
@@ -34,7 +35,7 @@ class LegacyAgentCtx(AgentCtx):
 
     @property
     def container_key(self) -> str:
-        """The key of the chat's box: the name of its folder."""
+        """The key of the chat's box, which is the name of the box's folder."""
         return self.chat.file_name
 
     @property
@@ -44,7 +45,7 @@ class LegacyAgentCtx(AgentCtx):
 
     @property
     def db_user(self) -> Any:
-        """The row (``DBUser``) of the person who asks; None if no person does."""
+        """The row (``DBUser``) of the person who asks; None if no person asks."""
         return self._host.user(self)
 
     @property
@@ -54,7 +55,8 @@ class LegacyAgentCtx(AgentCtx):
 
     @property
     def ms(self) -> ModuleType:
-        """The sending functions: `nekro_core.compat.nekro_agent.message_functions`."""
+        """The module with the sending functions:
+        `nekro_core.compat.nekro_agent.message_functions`."""
         return message_functions
 
     async def send_text(
@@ -65,7 +67,7 @@ class LegacyAgentCtx(AgentCtx):
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
-        """As `AgentCtx.send_text`; ``record`` has no effect."""
+        """See `AgentCtx.send_text`. ``record`` has no effect."""
         del record
         return await AgentCtx.send_text(self, content, chat_key=chat_key, reply_to=reply_to)
 
@@ -77,7 +79,7 @@ class LegacyAgentCtx(AgentCtx):
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
-        """As `AgentCtx.send_image`; ``record`` has no effect."""
+        """See `AgentCtx.send_image`. ``record`` has no effect."""
         del record
         return await AgentCtx.send_image(self, file_path, chat_key=chat_key, reply_to=reply_to)
 
@@ -89,7 +91,7 @@ class LegacyAgentCtx(AgentCtx):
         name: str = "",
         chat_key: ChatKey | str | None = None,
     ) -> tuple[Receipt, ...]:
-        """As `AgentCtx.send_file`; ``record`` has no effect."""
+        """See `AgentCtx.send_file`. ``record`` has no effect."""
         del record
         return await AgentCtx.send_file(self, file_path, name=name, chat_key=chat_key)
 
@@ -102,7 +104,7 @@ class LegacyAgentCtx(AgentCtx):
         return self._host.core_config()
 
     async def get_bound_workspace(self) -> None:
-        """None: a chat has named boxes (`AgentCtx.sandbox_tool`) and no workspace besides."""
+        """Return None. A chat has no workspace; it has named boxes (`AgentCtx.sandbox_tool`)."""
         return
 
     async def get_onebot_v11_bot(self) -> Any:
@@ -118,21 +120,21 @@ class LegacyAgentCtx(AgentCtx):
         """Look up a preset.
 
         Args:
-            preset_id: Its number.
+            preset_id: The number of the preset.
 
         Returns:
-            The row (``DBPreset``), or None if there is none.
+            The row (``DBPreset``), or None if there is no such preset.
         """
         return await self._host.preset(preset_id)
 
     async def get_effective_preset_by_id(self, preset_id: int = -1) -> Any:
-        """Look up a preset. If there is none of that number, get the chat's preset.
+        """Look up a preset. If there is no preset with this number, get the chat's preset.
 
         Args:
-            preset_id: Its number.
+            preset_id: The number of the preset.
 
         Returns:
-            The row (``DBPreset``) of that number, else that of the chat.
+            The row (``DBPreset``) of this preset, or of the chat's preset.
         """
         found = await self._host.preset(preset_id)
         return found or await self._host.current_preset(self)
@@ -146,13 +148,13 @@ class LegacyAgentCtx(AgentCtx):
         return await self._host.current_preset(self)
 
     async def set_preset(self, preset_id: int | None = None) -> bool:
-        """Give the chat another preset.
+        """Set the preset of the chat.
 
         Args:
-            preset_id: Its number; None gives the chat the bot's own.
+            preset_id: The number of the preset; None means the bot's own preset.
 
         Returns:
-            False if there is no such preset; then nothing changes.
+            True if the preset was set. False if there is no such preset; nothing changes then.
         """
         return await self._host.set_preset(self, preset_id)
 
@@ -164,18 +166,19 @@ class LegacyAgentCtx(AgentCtx):
         from_chat_key: str | None = None,
         webhook_request: Any = None,
     ) -> AgentCtx:
-        """Make a context of a chat without a person who asks: for timers, routes and hooks. Raises
-        `ChatKeyError` for an invalid chat key, and `RuntimeError` outside of a plugin's code.
+        """Make a context for a chat when no person asks, for example in a timer, a route or a hook.
+        Raises `ChatKeyError` for an invalid chat key, and `RuntimeError` outside of a plugin's
+        code.
 
         Args:
             chat_key: The chat.
-            container_key: Ignored; plugins for nekro-agent pass it.
-            from_chat_key: The same.
+            container_key: Ignored. Plugins for nekro-agent pass it.
+            from_chat_key: Ignored, for the same reason.
             webhook_request: The webhook call for which the context is made.
 
         Returns:
-            The context. A tool's code may make one for any chat, but it can send only where the
-            tool may send.
+            The context. A tool may make a context for any chat, but the context can send only to
+            chats to which the tool may send.
         """
         del container_key, from_chat_key
         return cls.for_chat(ChatKey.parse(chat_key), webhook_request=webhook_request)
@@ -184,11 +187,11 @@ class LegacyAgentCtx(AgentCtx):
     def create_by_db_chat_channel(
         cls, db_chat_channel: Any, *_: Any, webhook_request: Any = None, **__: Any
     ) -> AgentCtx:
-        """Make a context of a chat from its row. Raises the same errors as `create_by_chat_key`.
+        """Make a context for the chat of a row. Raises the same errors as `create_by_chat_key`.
 
         Args:
             db_chat_channel: The row (``DBChatChannel``).
-            webhook_request: As of `create_by_chat_key`.
+            webhook_request: The same as for `create_by_chat_key`.
 
         Returns:
             The context.
@@ -198,11 +201,11 @@ class LegacyAgentCtx(AgentCtx):
 
     @classmethod
     async def create_by_webhook(cls, req: WebhookRequest) -> AgentCtx:
-        """Make the context of a webhook's handler. It belongs to no chat, so each sent message must
-        name one. Raises `RuntimeError` outside of a plugin's code.
+        """Make the context of a webhook's handler. The context belongs to no chat, so each call
+        that sends a message must name the chat. Raises `RuntimeError` outside of a plugin's code.
 
         Args:
-            req: The call.
+            req: The webhook call.
 
         Returns:
             The context.
@@ -214,6 +217,6 @@ class LegacyAgentCtx(AgentCtx):
         host = self.services.extension(NekroAgentHost)
         if not isinstance(host, NekroAgentServices):
             raise ToolFailure(
-                "this bot has no names for existing plugins (nekro_core.compat.nekro_agent)"
+                "this bot does not support plugins for nekro-agent (nekro_core.compat.nekro_agent)"
             )
         return host

@@ -1,4 +1,4 @@
-"""``nekro_agent.core``: the settings, the log, the environment, folders and the plugin list."""
+"""The objects of ``nekro_agent.core``: settings, log, environment, folders and plugin list."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ _READ: Mapping[str, Callable[[NekroAgentHost], Any]] = {
 
 
 class CoreConfig:
-    """The settings of the bot whose plugin's code runs. Plugins only read them."""
+    """The settings of the bot whose plugin is running. Plugins can only read them."""
 
     def __getattr__(self, name: str) -> Any:
         if name in _READ:
@@ -62,13 +62,14 @@ class CoreConfig:
 
     def __setattr__(self, name: str, value: Any) -> None:
         del value
-        raise AttributeError(f"{name}: a plugin reads the bot's settings and does not set them")
+        raise AttributeError(f"{name}: a plugin can only read the bot's settings")
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_READ})
 
     def get_model_group_info(self, model_name: str = "default", *_: Any) -> Any:
-        """A model group by its name (`ModelConfigGroup`). Raises `KeyError`, listing all groups."""
+        """A model group (`ModelConfigGroup`) by its name. Raises `KeyError`, whose text lists all
+        groups."""
         return get_model_group_info(model_name)
 
     def model_dump(self) -> dict[str, Any]:
@@ -80,7 +81,7 @@ config = CoreConfig()
 
 
 def get_sub_logger(name: str = "") -> "loguru.Logger":
-    """The log, with ``name`` as the extra ``plugin`` of every line."""
+    """A logger. Each line has ``name`` in its extra field ``plugin``."""
     return logger.bind(plugin=name)
 
 
@@ -93,7 +94,7 @@ _FOLDERS: Mapping[str, str] = {
 
 
 class _Folder(os.PathLike[str]):
-    """A folder in the data folder of the bot whose plugin's code runs."""
+    """A folder in the data folder of the bot whose plugin is running."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -111,7 +112,7 @@ class _Folder(os.PathLike[str]):
 
 
 class _OsEnv:
-    """Values of the environment, computed when they are read."""
+    """Values of the environment. They are computed when they are read."""
 
     def __getattr__(self, name: str) -> Any:
         known: Mapping[str, Callable[[], Any]] = {
@@ -133,7 +134,8 @@ WORKDIR_PLUGIN_DIR = _Folder(_FOLDERS["WORKDIR_PLUGIN_DIR"])
 
 
 class PluginCollector:
-    """The list of plugins, with a `PluginInfo` for each. Only the operator switches plugins."""
+    """The list of plugins, with a `PluginInfo` for each. A plugin cannot switch other plugins on or
+    off."""
 
     def get_all_plugins(self) -> list[PluginInfo]:
         """All plugins, loaded or not."""
@@ -144,7 +146,7 @@ class PluginCollector:
         return [each for each in self.get_all_plugins() if each.state is PluginState.LOADED]
 
     def get_plugin(self, key: str) -> PluginInfo | None:
-        """A plugin by its key, or None."""
+        """The plugin with this key, or None."""
         return next((each for each in self.get_all_plugins() if each.key == key), None)
 
     async def get_all_sandbox_methods(self, *_: Any) -> list[Any]:

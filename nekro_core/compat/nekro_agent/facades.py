@@ -1,8 +1,9 @@
-"""The modules that existing plugins import, and which of our names each one offers.
+"""A table of the modules that plugins for nekro-agent import. Each entry lists the names in a
+module and the objects of nekro-core behind them.
 
-To offer another module, add an entry. Its line ``module`` offers every name in that module's
-``__all__``. ``module:Name`` offers one name, and ``module:Name as other`` offers it under another
-name. ``module as name`` offers the module itself.
+To offer another module, add an entry. A line ``module`` offers all names in the ``__all__`` of this
+module. ``module:Name`` offers one name, and ``module:Name as other`` offers it under another name.
+``module as name`` offers the module itself.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from types import MappingProxyType
 
 
 def _of(module: str, names: str) -> tuple[str, ...]:
-    """One line for each of several names of a module."""
+    """Make a line ``module:Name`` for each name in ``names``."""
     return tuple(f"{module}:{name}" for name in names.split())
 
 
@@ -243,8 +244,9 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
-        # Our own vector store under the names of Qdrant's client. If the real package is installed,
-        # it is imported instead. Our store takes its objects too.
+        # The bot's vector store with the names of Qdrant's client. If the real package is
+        # installed, it is imported instead. The bot's store accepts the objects of the real package
+        # too.
         "qdrant_client": (_VECTOR_CLASS, f"{_VECTORS}.models as models"),
         "qdrant_client.async_qdrant_client": (_VECTOR_CLASS,),
         "qdrant_client.http": (f"{_VECTORS}.models as models",),

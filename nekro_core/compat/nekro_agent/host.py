@@ -1,8 +1,8 @@
-"""The bot that a name of nekro-agent means.
+"""Finds the bot to which a call through a name of nekro-agent belongs.
 
 Names at module level (``config``, ``message_service``, ``DBChatMessage``) are the same objects for
-every bot of a process. Which bot they mean is decided when they are used: the bot whose plugin's
-code runs, else the one that was opened last.
+all bots of a process. The bot is chosen at each use: it is the bot whose plugin is running, or the
+bot that was opened last if no plugin is running.
 """
 
 import json
@@ -29,39 +29,40 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 _open: list["NekroAgentHost"] = []
-"""The bots of this process whose `use_host` is open, for code outside of any plugin's call."""
+"""The bots of this process whose `use_host` block is open. They are used for code that does not run
+in a call of a plugin."""
 
 
 class NoBot(NekroError, RuntimeError):
-    """A name that means the running bot was used, and no bot runs."""
+    """A name that needs a running bot was used, and no bot runs."""
 
 
 Facts = dict[str, Any]
 
 
 class FactsFile:
-    """Facts by key, in memory and in one JSON file. Each change rewrites the file, so it is meant
-    for some hundreds of keys."""
+    """Stores a dict of facts for each key, in memory and in one JSON file. Each change rewrites the
+    file, so use it for a few hundred keys at most."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._facts: dict[str, Facts] | None = None
 
     def get(self, key: str) -> Facts:
-        """The facts under a key; empty if there are none."""
+        """The facts of a key; empty if the key does not exist."""
         return dict(self._read().get(key, {}))
 
     def all(self) -> dict[str, Facts]:
-        """The facts under every key."""
+        """The facts of all keys."""
         return {key: dict(facts) for key, facts in self._read().items()}
 
     def put(self, key: str, facts: Facts) -> None:
-        """Replace the facts under a key. Raises `OSError`, and `TypeError` for values that JSON
-        cannot hold."""
+        """Replace the facts of a key. Raises `OSError`, and `TypeError` for values that cannot be
+        written as JSON."""
         self._write({**self._read(), key: facts})
 
     def drop(self, key: str) -> None:
-        """Delete the facts under a key."""
+        """Delete a key and its facts."""
         self._write({each: facts for each, facts in self._read().items() if each != key})
 
     def _read(self) -> dict[str, Facts]:
@@ -76,8 +77,8 @@ class FactsFile:
             return {}
         except ValueError as error:
             aside = self._path.with_suffix(".unreadable.json")
-            os.replace(self._path, aside)  # noqa: PTH105 - said plainly
-            logger.error("{}: no JSON ({}); it is kept as {}", self._path, error, aside.name)
+            os.replace(self._path, aside)  # noqa: PTH105 - replaces an older copy
+            logger.error("{}: no JSON ({}); it was renamed to {}", self._path, error, aside.name)
             return {}
         return {key: facts for key, facts in data.items() if isinstance(facts, dict)}
 
@@ -89,11 +90,13 @@ class FactsFile:
 
 @dataclass(eq=False, kw_only=True)
 class NekroAgentHost:
-    """One bot. ``adapters`` are the running adapters, by name. ``reset`` starts a chat over.
-    ``run_seconds`` is the time limit of a run of code.
+    """The parts of one bot that the names of nekro-agent use. ``adapters`` has the running adapters
+    by name. ``reset`` hides a chat's earlier messages from the model. ``run_seconds`` is the time
+    limit of a run of code.
 
-    What plugins store about users, chats and presets, and what has no table, is in three JSON files
-    in the data folder. The host is among the extensions of the bot's `Services`.
+    Facts about users, chats and presets that plugins store and that have no column in the database
+    are in three JSON files in the data folder. The bot's `Services` have this object as an
+    extension.
     """
 
     store: Store
@@ -115,12 +118,12 @@ class NekroAgentHost:
 
     @property
     def reach(self) -> Services:
-        """The services of the bot. Raises `NoBot` before the bot has loaded its plugins."""
+        """The bot's services. Raises `NoBot` before the bot has loaded its plugins."""
         binding = effective_binding()
         if binding is not None and binding.services is not None:
             return binding.services
         if self.plugins is None:
-            raise NoBot("the bot is not up yet: use this in a function that the bot calls")
+            raise NoBot("the bot has not started yet: use this in a function that the bot calls")
         return self.plugins.services
 
     def listed(self) -> tuple[PluginInfo, ...]:
@@ -128,13 +131,13 @@ class NekroAgentHost:
         return self.plugins.plugins() if self.plugins else ()
 
     def adapter_of(self, chat_key: ChatKey) -> str:
-        """The adapter of a chat."""
+        """The name of a chat's adapter."""
         return self.reach.adapter_of(chat_key.instance)
 
 
 @contextmanager
 def use_host(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
-    """Let names at module level mean this bot while the block is open."""
+    """Use this bot for names at module level while the block is open."""
     _open.append(host)
     try:
         yield host
@@ -143,7 +146,7 @@ def use_host(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
 
 
 def current_host() -> NekroAgentHost:
-    """The bot that module-level names mean in this call. Raises `NoBot`."""
+    """The bot to which the current call belongs. Raises `NoBot` if no bot runs."""
     binding = effective_binding()
     services = binding.services if binding is not None else None
     if services is not None and (host := services.extension(NekroAgentHost)) is not None:

@@ -1,4 +1,4 @@
-"""Facades: modules with nekro-agent's names, which can be imported while a bot runs."""
+"""Makes facades importable while a bot runs. A facade is a module with a name of nekro-agent."""
 
 import importlib
 import sys
@@ -17,10 +17,10 @@ Table = Mapping[str, Sequence[str]]
 
 
 class Facade(ModuleType):
-    """A module that re-exports our names.
+    """A module with a name of nekro-agent that re-exports objects of nekro-core.
 
-    A missing name is an `ImportError` with a remedy, because ``from ... import`` would drop the
-    text of an `AttributeError`.
+    A missing name raises an `ImportError` whose text says what to do. With an `AttributeError`,
+    ``from ... import`` would drop the text.
     """
 
     def __init__(self, name: str, offers: "_Offers") -> None:
@@ -32,7 +32,8 @@ class Facade(ModuleType):
             raise AttributeError(name)
         offers: _Offers = self.__dict__["_offers"]
         inner = f"{self.__name__}.{name}"
-        # ``from nekro_agent.api import message`` calls this before Python looks for a module.
+        # ``from nekro_agent.api import message`` calls ``__getattr__`` before Python looks for a
+        # module of this name.
         if inner in offers.table:
             return importlib.import_module(inner)
         if self.__name__ not in offers.table:
@@ -48,21 +49,22 @@ class Facade(ModuleType):
         )
 
     def __setattr__(self, name: str, value: object) -> None:
-        # The import of ``nekro_agent.core.config`` binds that module to the name ``config`` of
-        # ``nekro_agent.core``, where plugins expect the object.
+        # When the module ``nekro_agent.core.config`` is imported, Python sets it as the attribute
+        # ``config`` of ``nekro_agent.core``. Plugins expect the settings object there, so this is
+        # skipped.
         if isinstance(value, Facade) and name in self.__dict__.get("__all__", ()):
             return
         super().__setattr__(name, value)
 
 
 class _Offers:
-    """The names that the facades of a table offer."""
+    """Looks up the names that the facades of a table offer."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def of(self, module: str) -> Iterator[tuple[str, object]]:
-        """The names of one facade, with their objects."""
+        """Yield the names of one facade with their objects."""
         for line in self.table[module]:
             target, _, alias = line.partition(" as ")
             path, _, name = target.partition(":")
@@ -76,7 +78,7 @@ class _Offers:
 
     @cached_property
     def _index(self) -> dict[str, str]:
-        """Every name with the first facade that has it."""
+        """Maps each name to the first facade that offers it."""
         facades: dict[str, str] = {}
         for module in self.table:
             for name, _ in self.of(module):
@@ -84,11 +86,12 @@ class _Offers:
         return facades
 
     def where(self, name: str) -> str:
-        """The facade that has a name; empty if none has it."""
+        """The facade that offers a name; empty if no facade does."""
         return self._index.get(name, "")
 
     def anywhere(self, module: str, name: str) -> object:
-        """An object by its name, from a module that is not in the table. Raises `ImportError`."""
+        """Find an object by its name in all facades. ``module`` is the imported module, which is
+        not in the table. Raises `ImportError`."""
         where = self.where(name)
         if not where:
             raise ImportError(
@@ -96,12 +99,13 @@ class _Offers:
                 f"{_near(module, self.table)}",
                 name=module,
             )
-        logger.info("{} is not known here: {} is taken from {}", module, name, where)
+        logger.info("{} is not offered here: {} is imported from {}", module, name, where)
         return dict(self.of(where))[name]
 
 
 def _near(module: str, table: Table) -> str:
-    """The modules beside an unknown one, for an error text: the whole table is too long."""
+    """A part of an error text: the modules in the same package as an unknown module. A list of all
+    modules would be too long."""
     package = module
     while package:
         package = package.rpartition(".")[0]
@@ -112,11 +116,11 @@ def _near(module: str, table: Table) -> str:
 
 
 class _FacadeFinder(MetaPathFinder, Loader):
-    """Finds the facades of a table. It stays installed while a bot runs, because handlers may
-    import too.
+    """Finds the facades of a table when they are imported. It stays installed while a bot runs,
+    because handlers may import modules too.
 
     Plugins import from more internal paths than the table lists. So any module below a package of
-    the table is found, and has the names of all facades.
+    the table is found, and offers the names of all facades.
     """
 
     def __init__(self, table: Table) -> None:
@@ -172,10 +176,11 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
 @contextmanager
 def install_facades(table: Table = FACADES) -> Iterator[None]:
-    """Make the facades importable while the block is open. Enter it before plugins are loaded.
+    """Make the facades importable while the block is open. Enter the block before plugins are
+    loaded.
 
-    Two bots of one process may each open it. The facades are removed when the last block ends. If a
-    real package of the same name is installed, that one is imported.
+    Several bots of one process may each enter a block. The facades are removed when the last block
+    ends. If a real package of the same name is installed, the real package is imported.
     """
     finder = _FacadeFinder(table)
     # After the other finders, so that an installed package is found first.

@@ -1,4 +1,4 @@
-"""`LegacyChatMessage`: a message as the message hooks of existing plugins get it."""
+"""`LegacyChatMessage`: the form of a message that hooks of plugins for nekro-agent get."""
 
 import json
 from typing import Any, Self
@@ -15,29 +15,30 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
 )
 
 BOT_ID = "-1"
-"""``sender_id`` of messages of the bot itself or of the framework."""
+"""The ``sender_id`` of messages of the bot and of the framework."""
 
 
 class LegacyChatMessage(BaseModel):
-    """One message. `source` is the same message as a value of `nekro_core.api.chat`.
+    """A message in nekro-agent's form. `source` is the same message as a `ChatMessage` of
+    `nekro_core.api.chat`.
 
     Attributes:
-        message_id: The platform's id; empty if it gave none.
+        message_id: The platform's id of the message; empty if there is none.
         sender_id: The platform's id of the author; ``-1`` for the bot and the framework.
         sender_name: The author's name.
-        sender_nickname: The same.
-        adapter_key: The adapter, such as ``onebot_v11``.
-        platform_userid: As ``sender_id``; ``0`` for the bot and the framework.
+        sender_nickname: The author's name, too.
+        adapter_key: The name of the adapter, such as ``onebot_v11``.
+        platform_userid: The platform's id of the author; ``0`` for the bot and the framework.
         is_tome: 1 if the bot is addressed, else 0.
         is_recalled: Whether the message was recalled.
         chat_key: The chat.
         chat_type: The kind of chat as a plain string: ``private``, ``group``, ``channel`` or
             ``unknown``.
         content_text: The message as plain text.
-        content_data: The pieces.
-        raw_cq_code: Always empty: no platform's own format is stored.
-        ext_data: ``ref_chat_key``, ``ref_msg_id`` and ``ref_sender_id`` of the message that it
-            answers; empty texts if it answers none.
+        content_data: The segments.
+        raw_cq_code: Always empty, because the platform's format of a message is not stored.
+        ext_data: ``ref_chat_key``, ``ref_msg_id`` and ``ref_sender_id`` of the message to which
+            this message replies; empty texts if it is no reply.
         send_timestamp: Whole seconds since 1970.
     """
 
@@ -66,7 +67,7 @@ class LegacyChatMessage(BaseModel):
         """Make an empty message.
 
         Args:
-            chat_key: The chat; its kind becomes ``chat_type``.
+            chat_key: The chat. Its kind becomes ``chat_type``.
 
         Returns:
             The message. It has no `source`.
@@ -78,8 +79,8 @@ class LegacyChatMessage(BaseModel):
         """Convert a message that an adapter received.
 
         Args:
-            message: The message as our own value; it becomes the `source`.
-            adapter_key: The adapter; empty takes it from the chat key.
+            message: The received message. It becomes the `source`.
+            adapter_key: The name of the adapter; if empty, it is read from the chat key.
 
         Returns:
             The message.
@@ -95,11 +96,11 @@ class LegacyChatMessage(BaseModel):
 
     @classmethod
     def of_record(cls, record: Record, adapter_key: str = "") -> Self:
-        """Convert one line of a chat's history.
+        """Convert one record of a chat's history.
 
         Args:
-            record: The line.
-            adapter_key: The adapter; empty takes it from the chat key.
+            record: The record.
+            adapter_key: The name of the adapter; if empty, it is read from the chat key.
 
         Returns:
             The message. It has no `source`.
@@ -119,10 +120,10 @@ class LegacyChatMessage(BaseModel):
         return made
 
     def is_empty(self) -> bool:
-        """Tell whether the message is empty.
+        """Check whether the message is empty.
 
         Returns:
-            True if there are no pieces, and no text except white space.
+            True if there are no segments, and the text is empty or only white space.
         """
         return not self.content_text.strip() and not self.content_data
 
@@ -130,7 +131,7 @@ class LegacyChatMessage(BaseModel):
         """List the pictures.
 
         Returns:
-            The pieces that are pictures, in their order.
+            The picture segments, in their order.
         """
         return [each for each in self.content_data if isinstance(each, ChatMessageSegmentImage)]
 
@@ -141,13 +142,14 @@ class LegacyChatMessage(BaseModel):
 
     @property
     def source(self) -> chat.ChatMessage:
-        """The message as the adapter understood it.
+        """The message that the adapter received.
 
         Raises:
-            LookupError: A plugin made the message, or it was read from the history.
+            LookupError: No adapter received this object: a plugin made it, or it was read from the
+                history.
         """
         if self._source is None:
-            raise LookupError("this message was not heard: only a hook's own has a source")
+            raise LookupError("only a message that a hook gets from an adapter has a source")
         return self._source
 
     @property
@@ -162,7 +164,8 @@ class LegacyChatMessage(BaseModel):
 
     @property
     def segments(self) -> Segments:
-        """The pieces as values of `nekro_core.api.chat`. Raises `LookupError` as `source` does."""
+        """The segments as values of `nekro_core.api.chat`. Raises `LookupError` as `source`
+        does."""
         return self.source.segments
 
 
@@ -190,5 +193,5 @@ def _facts(
 
 
 def content_data_text(segments: Segments) -> str:
-    """The pieces as the JSON text that existing plugins read from a row."""
+    """The segments as JSON text, in the form that plugins read from a row."""
     return json.dumps([each.model_dump() for each in legacy_segments(segments)], ensure_ascii=False)

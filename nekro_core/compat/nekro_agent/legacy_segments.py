@@ -1,6 +1,7 @@
-"""The segments of a message in the form that nekro-agent's plugins read.
+"""The segments of a message in the form that plugins for nekro-agent read.
 
-They are pydantic models with the names and types of nekro-agent; ``type`` is a plain string.
+The segments are pydantic models with the names and types of nekro-agent. Their ``type`` is a plain
+string.
 """
 
 import base64
@@ -45,13 +46,13 @@ class ChatType(StrEnum):
 
     @classmethod
     def from_chat_key(cls, chat_key: str) -> "ChatType":
-        """Read the kind of chat that a chat key names.
+        """Read the kind of chat from a chat key.
 
         Args:
             chat_key: For example ``onebot_v11-group_30003``.
 
         Returns:
-            The kind; ``unknown`` for a text that names none.
+            The kind; ``unknown`` if the text contains no kind.
         """
         kind = chat_key.partition("-")[2].partition("_")[0]
         return cls(kind) if kind in set(cls) else cls.UNKNOWN
@@ -73,11 +74,11 @@ class ChatMessageSegmentType(StrEnum):
 
 
 class ChatMessageSegment(BaseModel):
-    """One piece.
+    """One segment of a message.
 
     Attributes:
-        type: The kind of piece, as a plain string.
-        text: The piece as plain text.
+        type: The kind of segment, as a plain string.
+        text: The segment as plain text.
     """
 
     model_config = ConfigDict(use_enum_values=True)
@@ -106,8 +107,8 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     Attributes:
         type: ``file``, ``image``, ``voice`` or ``video``.
         file_name: The file's name.
-        local_path: Our own copy on the host; None if there is none.
-        remote_url: Where the file came from; None if it has no address.
+        local_path: The path of the bot's copy of the file on the host; None if there is no copy.
+        remote_url: The address from which the file was fetched; None if it has no address.
     """
 
     type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.FILE, validate_default=True)
@@ -119,7 +120,7 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     async def create_from_url(
         cls, url: str, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
     ) -> Self:
-        """Fetch a file and store it as one that the chat received.
+        """Fetch a file and store it like a file that the chat received.
 
         Raises `ToolFailure` if the file cannot be fetched, is larger than
         ``NEKRO_DELIVERY__MEDIA__MAX_BYTES`` (32 MiB unless set), or is not of this class's kind.
@@ -128,11 +129,11 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         Args:
             url: An ``http(s)`` address, or a ``data:`` or ``base64://`` URL.
             from_chat_key: The chat that the file is stored for.
-            file_name: The file's name; empty takes it from the address.
-            use_suffix: The extension that replaces the name's own, such as ``.png``.
+            file_name: The file's name; if empty, it is read from the address.
+            use_suffix: An extension such as ``.png``, which replaces the extension of the name.
 
         Returns:
-            The piece.
+            The segment.
         """
         name = file_name or PurePath(urlsplit(url).path).name
         keeper, chat = _keeper(), ChatKey.parse(from_chat_key)
@@ -145,16 +146,17 @@ class ChatMessageSegmentFile(ChatMessageSegment):
     async def create_from_bytes(
         cls, _bytes: bytes, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
     ) -> Self:
-        """Store bytes as a file that the chat received. Raises as `create_from_url` does.
+        """Store bytes like a file that the chat received. Raises the same errors as
+        `create_from_url`.
 
         Args:
             _bytes: The file's content.
             from_chat_key: The chat that the file is stored for.
             file_name: The file's name.
-            use_suffix: The extension that replaces the name's own, such as ``.png``.
+            use_suffix: An extension such as ``.png``, which replaces the extension of the name.
 
         Returns:
-            The piece.
+            The segment.
         """
         keeper, chat = _keeper(), ChatKey.parse(from_chat_key)
         medium = await keeper.keep_bytes(
@@ -171,17 +173,17 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """Store a file that is given as base64. Raises as `create_from_url` does, and `ValueError`
-        for invalid base64.
+        """Store a file that is given as base64. Raises the same errors as `create_from_url`, and
+        `ValueError` for invalid base64.
 
         Args:
             base64_str: The content, with or without ``base64://`` or ``data:...,`` before it.
             from_chat_key: The chat that the file is stored for.
             file_name: The file's name.
-            use_suffix: The extension that replaces the name's own, such as ``.png``.
+            use_suffix: An extension such as ``.png``, which replaces the extension of the name.
 
         Returns:
-            The piece.
+            The segment.
         """
         text = base64_str.removeprefix("base64://")
         if text.startswith("data:"):
@@ -199,23 +201,24 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         use_suffix: str = "",
         **_: Any,
     ) -> Self:
-        """Store a copy of a file on the host. Raises as `create_from_url` does, and `OSError` if
-        the file cannot be read.
+        """Store a copy of a file on the host. Raises the same errors as `create_from_url`, and
+        `OSError` if the file cannot be read.
 
         Args:
-            local_path: The file. The path is not checked: never build it from a model's text.
+            local_path: The path of the file. It is not checked, so never build it from a text of a
+                model.
             from_chat_key: The chat that the file is stored for.
-            file_name: The file's name; empty takes that of the path.
-            use_suffix: The extension that replaces the name's own, such as ``.png``.
+            file_name: The file's name; if empty, it is read from the path.
+            use_suffix: An extension such as ``.png``, which replaces the extension of the name.
 
         Returns:
-            The piece.
+            The segment.
         """
         data = await anyio.Path(local_path).read_bytes()
         name = file_name or PurePath(local_path).name
         return await cls.create_from_bytes(data, from_chat_key, name, use_suffix)
 
-    create_form_local_path = create_from_local_path  # as existing plugins write it
+    create_form_local_path = create_from_local_path  # a spelling that plugins use
 
     @classmethod
     def _expected(cls) -> Expected:
@@ -254,7 +257,7 @@ class ChatMessageSegmentForward(ChatMessageSegment):
 
     Attributes:
         type: ``forward``.
-        forward_content: One line for each message: its sender's name and its words.
+        forward_content: One line for each message, with the name of its sender and its text.
     """
 
     type: ChatMessageSegmentType = Field(
@@ -268,13 +271,13 @@ class ChatMessageSegmentJsonCard(ChatMessageSegment):
 
     Attributes:
         type: ``json_card``.
-        json_data: The card's own data; empty if it is not a JSON object.
+        json_data: The data of the card; empty if it is not a JSON object.
         card_title: The first 200 characters of the card's text.
-        card_desc: None: adapters do not read it.
-        card_icon: The same.
-        card_preview: The same.
-        card_url: The same.
-        share_from_nick: The same.
+        card_desc: Always None, because adapters do not read it.
+        card_icon: Always None.
+        card_preview: Always None.
+        card_url: Always None.
+        share_from_nick: Always None.
     """
 
     type: ChatMessageSegmentType = Field(
@@ -290,15 +293,15 @@ class ChatMessageSegmentJsonCard(ChatMessageSegment):
 
 
 class ChatMessageSegmentPoke(ChatMessageSegment):
-    """A segment for a poke of a person.
+    """A segment that says that a person was poked.
 
     Attributes:
         type: ``poke``.
-        target_platform_userid: Who was poked, by the platform's id.
-        target_nickname: None: adapters do not read it.
-        poke_style: The same.
-        poke_style_name: The same.
-        poke_style_id: The same.
+        target_platform_userid: The platform's id of the poked person.
+        target_nickname: Always None, because adapters do not read it.
+        poke_style: Always None.
+        poke_style_name: Always None.
+        poke_style_id: Always None.
     """
 
     type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.POKE, validate_default=True)
@@ -322,17 +325,19 @@ _CLASSES: Mapping[str, type[ChatMessageSegment]] = {
 
 
 def segment_from_dict(data: Mapping[str, Any]) -> ChatMessageSegment:
-    """A segment of the class that its ``type`` names. Raises pydantic's `ValidationError`."""
+    """Make a segment from a dict. The ``type`` in the dict chooses the class. Raises pydantic's
+    `ValidationError`."""
     return _CLASSES.get(str(data.get("type")), ChatMessageSegment).model_validate(dict(data))
 
 
 def segments_from_list(data: Iterable[Mapping[str, Any]]) -> list[ChatMessageSegment]:
-    """Segments, each of the class that its ``type`` names. Raises as `segment_from_dict`."""
+    """Make segments from dicts. Raises the same error as `segment_from_dict`."""
     return [segment_from_dict(each) for each in data]
 
 
 def legacy_segments(segments: Iterable[Segment]) -> list[ChatMessageSegment]:
-    """A message's segments, without a reply, which is in ``ChatMessage.ext_data``."""
+    """Convert the segments of a message. A reply segment is left out, because it is in
+    ``ChatMessage.ext_data``."""
     return [_legacy_segment(each) for each in segments if not isinstance(each, Reply)]
 
 

@@ -1,4 +1,4 @@
-"""What `LegacyAgentCtx` adds to a context: rows, the platform's objects, settings, presets."""
+"""`NekroAgentServices`: gives `LegacyAgentCtx` rows, adapters, settings and presets."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class NekroAgentServices(NekroAgentHost):
-    """One bot, with what its contexts give to plugins written for nekro-agent."""
+    """One bot, with the functions behind the attributes and methods of `LegacyAgentCtx`."""
 
     def chat_channel(self, ctx: AgentCtx) -> Any:
         """The row of the chat (``DBChatChannel``)."""
         return DBChatChannel.made(self, ctx.chat)
 
     def user(self, ctx: AgentCtx) -> Any:
-        """The row (``DBUser``) of the person who asks; None if no person does."""
+        """The row (``DBUser``) of the person who asks; None if no person asks."""
         if not ctx.from_user_id:
             return None
         return DBUser.made(self, ctx.chat.instance, ctx.from_user_id, ctx.from_user_name)
@@ -34,21 +34,25 @@ class NekroAgentServices(NekroAgentHost):
         return config
 
     async def onebot_bot(self, ctx: AgentCtx) -> Any:
-        """NoneBot's ``Bot`` of the chat's account. Raises `ToolFailure` if there is none."""
+        """NoneBot's ``Bot`` of the account that serves the chat. Raises `ToolFailure` if there is
+        none."""
         account = self.store.accounts.of(ctx.chat.instance)
         if ctx.adapter_key != "onebot_v11" or account is None:
-            raise ToolFailure(f"{ctx.chat_key} is no chat of OneBot v11: it has no such bot")
+            raise ToolFailure(
+                f"{ctx.chat_key} is not a chat on OneBot v11, so it has no Bot of NoneBot"
+            )
         return bot_of(account.account)
 
     def keeps_silent(self, ctx: AgentCtx) -> bool:
-        """Whether a plugin has switched off answers in this chat, or to this person."""
+        """Whether a plugin has switched off answers in this chat or to this person."""
         if not self.extra_chats.get(ctx.chat_key).get("is_active", True):
             return True
         known = self.extra_users.get(f"{ctx.chat.instance}:{ctx.from_user_id}")
         return bool(known) and self.user(ctx).is_prevent_trigger
 
     async def persona(self, ctx: AgentCtx) -> str:
-        """The persona text of the preset that a plugin gave the chat; empty without one."""
+        """The persona text of the preset that a plugin has set for the chat; empty if there is
+        none."""
         if not self.extra_chats.get(ctx.chat_key).get("preset_id"):
             return ""
         preset = await self.chat_channel(ctx).get_preset()
@@ -57,7 +61,7 @@ class NekroAgentServices(NekroAgentHost):
         return f"Who you are in this chat: {preset.name}.\n{preset.content}"
 
     async def preset(self, preset_id: int) -> Any:
-        """One preset (``DBPreset``); None if there is none with that id."""
+        """The preset (``DBPreset``) with this id; None if it does not exist."""
         return await DBPreset.get_or_none(id=preset_id)
 
     async def current_preset(self, ctx: AgentCtx) -> Any:
@@ -65,7 +69,8 @@ class NekroAgentServices(NekroAgentHost):
         return await self.chat_channel(ctx).get_preset()
 
     async def set_preset(self, ctx: AgentCtx, preset_id: int | None) -> bool:
-        """Give the chat another preset; None is the bot's own. False if there is no such preset."""
+        """Set the preset of the chat; None means the bot's own preset. Returns False if there is no
+        such preset."""
         if preset_id is not None and await self.preset(preset_id) is None:
             return False
         row = self.chat_channel(ctx)

@@ -1,8 +1,8 @@
-"""The plain functions by which existing plugins write to a chat.
+"""The module-level functions with which plugins for nekro-agent write to a chat.
 
-Each calls a method of `AgentCtx` for the chat of its first argument. ``ref_msg_id`` is the
-platform's id of the message that is answered. ``record`` is accepted because existing plugins pass
-it. It has no effect: sent messages are always in the chat's record.
+Each function calls a method of `AgentCtx` for the chat of its first argument. ``ref_msg_id`` is the
+platform's id of the message to reply to. ``record`` is accepted because plugins pass it. It has no
+effect: sent messages are always stored in the chat's history.
 """
 
 from pathlib import Path
@@ -33,16 +33,16 @@ async def send_text(
 
     Args:
         chat_key: The text form of the chat's key.
-        message: The text; ``[@id:10001@]`` in it is a mention.
+        message: The text. ``[@id:10001@]`` in it is a mention.
         ctx: The context of the call.
         record: Has no effect.
-        ref_msg_id: The platform's id of the message that is answered.
+        ref_msg_id: The platform's id of the message to reply to.
 
     Returns:
         A receipt for each platform call.
 
     Raises:
-        ToolFailure: As of `AgentCtx.send_text`.
+        ToolFailure: In the same cases as `AgentCtx.send_text`.
     """
     del record
     return await ctx.send_text(message, chat_key=chat_key, reply_to=ref_msg_id or "")
@@ -63,13 +63,13 @@ async def send_image(
         image_path: A box path or URL (``str``), bytes, or the plugin's own file (`pathlib.Path`).
         ctx: The context of the call.
         record: Has no effect.
-        ref_msg_id: The platform's id of the message that is answered.
+        ref_msg_id: The platform's id of the message to reply to.
 
     Returns:
         A receipt for each platform call.
 
     Raises:
-        ToolFailure: As of `AgentCtx.send_image`.
+        ToolFailure: In the same cases as `AgentCtx.send_image`.
     """
     del record
     return await ctx.send_image(image_path, chat_key=chat_key, reply_to=ref_msg_id or "")
@@ -87,16 +87,16 @@ async def send_file(
 
     Args:
         chat_key: The text form of the chat's key.
-        file_path: As ``image_path`` of `send_image`.
+        file_path: The same as ``image_path`` of `send_image`.
         ctx: The context of the call.
         record: Has no effect.
-        ref_msg_id: Has no effect: a file cannot answer a message.
+        ref_msg_id: Has no effect, because a file cannot be a reply.
 
     Returns:
         A receipt for each platform call.
 
     Raises:
-        ToolFailure: As of `AgentCtx.send_file`.
+        ToolFailure: In the same cases as `AgentCtx.send_file`.
     """
     del record, ref_msg_id
     return await ctx.send_file(file_path, chat_key=chat_key)
@@ -108,16 +108,16 @@ async def push_system(
     ctx: AgentCtx | None = None,
     trigger_agent: bool = False,
 ) -> None:
-    """Add a system line to a chat's record. See `AgentCtx.push_system`.
+    """Add a system record to a chat's history. See `AgentCtx.push_system`.
 
     Args:
         chat_key: The text form of the chat's key.
-        message: The line.
-        ctx: The context of the call; None to make one for the chat.
-        trigger_agent: Whether the agent answers the line.
+        message: The text of the record.
+        ctx: The context of the call; None makes a context for the chat.
+        trigger_agent: Whether the agent answers the record.
 
     Raises:
-        ToolFailure: As of `AgentCtx.push_system`.
+        ToolFailure: In the same cases as `AgentCtx.push_system`.
     """
     if ctx is None:
         ctx = await AgentCtx.create_by_chat_key(chat_key)
@@ -128,13 +128,13 @@ async def download_from_url(url: str, ctx: AgentCtx) -> str:
     """Fetch a file into the box of the run.
 
     Args:
-        url: ``http(s)``, ``data:`` or ``base64://``.
+        url: An ``http(s)`` address, or a ``data:`` or ``base64://`` URL.
         ctx: The context of the call.
 
     Returns:
         The file's path in the box.
 
     Raises:
-        ToolFailure: It cannot be fetched or written; the text says why.
+        ToolFailure: The file cannot be fetched or written. The text says why.
     """
     return await ctx.fs.mixed_forward_file(url)

@@ -1,4 +1,5 @@
-"""``message_service``: existing plugins write to a chat with it, also outside of a tool call."""
+"""``message_service``: plugins for nekro-agent write to a chat with it, inside and outside of tool
+calls."""
 
 from typing import Any
 
@@ -13,8 +14,8 @@ __all__ = ["MessageService", "message_service"]
 
 
 class MessageService:
-    """The methods that plugins call, for the bot whose plugin's code runs. A chat is named by
-    ``chat_key``, or by its row (``db_chat_channel``)."""
+    """Writes to the chats of the bot whose plugin is running. The chat is given by ``chat_key``, or
+    by its row (``db_chat_channel``)."""
 
     async def push_system_message(
         self,
@@ -24,7 +25,8 @@ class MessageService:
         db_chat_channel: Any = None,
         **_: Any,
     ) -> None:
-        """Add a system line to the chat's record; with ``trigger_agent`` the agent answers it."""
+        """Add a system record to the chat's history. With ``trigger_agent``, the agent answers
+        it."""
         ctx = await _context(chat_key, db_chat_channel)
         text = "".join(piece.format() for piece in pieces_of(agent_messages))
         await ctx.push_system(text, trigger_agent)
@@ -36,7 +38,8 @@ class MessageService:
         db_chat_channel: Any = None,
         **_: Any,
     ) -> None:
-        """Only check the chat: the record has everything that the bot sends."""
+        """Only check that the chat key is valid. Nothing is added, because the history already has
+        everything that the bot sends."""
         del agent_messages
         await _context(chat_key, db_chat_channel)
 
@@ -47,7 +50,7 @@ class MessageService:
         ctx: AgentCtx | None = None,
         **_: Any,
     ) -> None:
-        """Send pieces to the chat, one message for each piece. Raises `ToolFailure`."""
+        """Send segments to the chat, each as a separate message. Raises `ToolFailure`."""
         ctx = ctx or await _context(chat_key, None)
         for piece in pieces_of(messages):
             match piece.type:
@@ -59,17 +62,17 @@ class MessageService:
                     await ctx.send_file(piece.content, chat_key=chat_key or None)
 
     async def push_human_message(self, message: Any, **_: Any) -> None:
-        """Raise `ToolFailure`: a message of a person comes only from its platform."""
+        """Raise `ToolFailure`, because messages of people can only come from a platform."""
         del message
         raise ToolFailure(
-            "a message of a person can come from its platform alone; for a plugin's own words use "
+            "a plugin cannot add a message of a person; for the plugin's own text use "
             "push_system_message(..., trigger_agent=True)"
         )
 
     async def schedule_agent_task(
         self, chat_key: str = "", message: Any = None, ctx: AgentCtx | None = None, **_: Any
     ) -> None:
-        """Wake the agent of the chat with a request to read the last messages."""
+        """Wake the chat's agent and ask it to read the last messages."""
         ctx = ctx or await _context(chat_key or getattr(message, "chat_key", ""), None)
         await ctx.push_system("A plugin asks you to look at what was said last.", True)
 

@@ -1,4 +1,5 @@
-"""OneBot for plugins: names of people by its own calls, and commands as NoneBot's matchers."""
+"""Functions for OneBot: ask the platform for names of people, and define commands as matchers of
+NoneBot."""
 
 from typing import Any
 
@@ -23,7 +24,7 @@ async def get_user_name(event: Any = None, bot: Any = None, user_id: str = "", *
 async def get_user_group_card_name(
     group_id: str | int, user_id: str | int, bot: Any = None, **_: Any
 ) -> str:
-    """A person's name in a group: the group card, else the nickname."""
+    """A person's name in a group: the group card, or the nickname if there is no group card."""
     member = await (bot or bot_of("")).get_group_member_info(
         group_id=int(group_id), user_id=int(user_id)
     )
@@ -33,14 +34,15 @@ async def get_user_group_card_name(
 async def get_user_avatar(user_id: str | int, **_: Any) -> str:
     """The address of a person's avatar. Raises `ToolFailure` for an id that is not a number."""
     if not str(user_id).isdigit():
-        raise ToolFailure(f"{user_id!r} is no number of an account")
+        raise ToolFailure(f"{user_id!r} is not the number of an account")
     return f"https://q1.qlogo.cn/g?b=qq&nk={user_id}&s=640"
 
 
 def on_command(cmd: str, *args: Any, **kwargs: Any) -> type[Matcher]:
-    """NoneBot's ``on_command``; the matcher is destroyed when the plugin is unloaded.
+    """Call NoneBot's ``on_command``. The matcher is destroyed when the plugin is unloaded.
 
-    Raises `ValueError` if NoneBot does not run. The plugin loader then starts it and tries again.
+    Raises `ValueError` if NoneBot does not run. The plugin loader then starts NoneBot and loads the
+    plugin again.
     """
     matcher = nonebot.on_command(cmd, *args, **kwargs)
     owner = current_owner()
@@ -58,9 +60,9 @@ async def command_guard(
     require_advanced_command: bool = False,
     **_: Any,
 ) -> tuple[str, str, str, Any]:
-    """Let only super users run a command. For anybody else it ends here without an answer.
+    """Let only super users run a command. For other people, the matcher ends without an answer.
 
-    ``require_advanced_command`` also lets advanced users run it.
+    With ``require_advanced_command``, advanced users may run the command too.
 
     Returns:
         The person's name, the text after the command, the chat's key and its kind.
@@ -87,13 +89,14 @@ async def command_guard(
 async def reset_command_guard(
     event: Event, bot: Bot, arg: Message[Any], matcher: Matcher, **kwargs: Any
 ) -> tuple[str, str, str, Any]:
-    """As `command_guard`, but a text after the command is taken as the chat's key."""
+    """Do the same as `command_guard`, but use the text after the command, if there is one, as the
+    chat's key."""
     name, words, chat_key, kind = await command_guard(event, bot, arg, matcher, **kwargs)
     return name, words, words or chat_key, kind
 
 
 async def finish_with(matcher: type[Matcher] | Matcher, message: str = "", **_: Any) -> None:
-    """Answer and end the matcher. Raises NoneBot's ``FinishedException``."""
+    """Send an answer and end the matcher. Always raises NoneBot's ``FinishedException``."""
     await matcher.finish(message)
 
 

@@ -1,4 +1,5 @@
-"""Adapters and accounts under the names of nekro-agent, and the values that its adapters send."""
+"""Adapters and accounts with the names of nekro-agent, and the classes of requests to its
+adapters."""
 
 from enum import StrEnum
 from typing import Any
@@ -21,7 +22,8 @@ class PlatformUser(BaseModel):
 
 
 class LegacyAdapter:
-    """An adapter as plugins know it. ``inner`` is the running one, or None."""
+    """An adapter with the attributes and methods of nekro-agent. ``inner`` is the running adapter,
+    or None."""
 
     def __init__(self, key: str, inner: Any) -> None:
         self.key = key
@@ -34,7 +36,7 @@ class LegacyAdapter:
 
     @property
     def supports_webui(self) -> bool:
-        """Whether it has pages of its own."""
+        """Whether the adapter has web pages. Always False."""
         return False
 
     async def get_self_info(self) -> PlatformUser:
@@ -48,7 +50,7 @@ class LegacyAdapter:
         )
 
     async def get_user_info(self, user_id: str, *_: Any, **__: Any) -> PlatformUser:
-        """A person, with the name that the store has."""
+        """A person, with the name in the database."""
         name = await current_host().store.users.name(self.key, str(user_id))
         return PlatformUser(platform_name=self.key, user_id=str(user_id), user_name=name)
 
@@ -60,7 +62,7 @@ class AdapterUtils:
     """Finds adapters for plugins."""
 
     def get_adapter(self, adapter_key: str) -> LegacyAdapter:
-        """A running adapter by its key. Raises `ToolFailure` if there is none."""
+        """The running adapter with this key. Raises `ToolFailure` if there is none."""
         adapters = current_host().adapters
         if adapter_key not in adapters:
             raise ToolFailure(
@@ -75,7 +77,7 @@ class AdapterUtils:
 
     @property
     def loaded_adapters(self) -> dict[str, LegacyAdapter]:
-        """The running adapters."""
+        """The running adapters by key."""
         return {key: LegacyAdapter(key, each) for key, each in current_host().adapters.items()}
 
 
@@ -83,13 +85,13 @@ adapter_utils = AdapterUtils()
 
 
 def get_bot(self_id: str | None = None) -> Any:
-    """NoneBot's ``Bot`` of an account; of the first account by default. Raises `ToolFailure` if it
-    is not connected."""
+    """NoneBot's ``Bot`` of an account, by default of the first connected account. Raises
+    `ToolFailure` if the account is not connected."""
     return bot_of(self_id or "")
 
 
 def bot_of(account: str) -> Any:
-    """As `get_bot`; an empty text means the first account."""
+    """The same as `get_bot`, but an empty text means the first connected account."""
     try:
         bots = nonebot.get_bots()
     except ValueError:
@@ -104,7 +106,7 @@ def bot_of(account: str) -> Any:
 
 
 class PlatformSendSegmentType(StrEnum):
-    """The kinds of segments."""
+    """The kinds of segments in a request."""
 
     TEXT = "text"
     AT = "at"
@@ -120,7 +122,7 @@ class PlatformAtSegment(BaseModel):
 
 
 class PlatformSendSegment(BaseModel):
-    """One segment."""
+    """One segment of a request."""
 
     model_config = ConfigDict(use_enum_values=True)
 
@@ -131,7 +133,7 @@ class PlatformSendSegment(BaseModel):
 
 
 class PlatformSendRequest(BaseModel):
-    """Segments to send to one chat."""
+    """A request to send segments to a chat."""
 
     chat_key: str
     segments: list[PlatformSendSegment] = Field(default_factory=list)
@@ -139,7 +141,7 @@ class PlatformSendRequest(BaseModel):
 
 
 class PlatformSendResponse(BaseModel):
-    """The outcome of a request."""
+    """The outcome of a `PlatformSendRequest`."""
 
     success: bool
     error_message: str | None = None
@@ -147,7 +149,7 @@ class PlatformSendResponse(BaseModel):
 
 
 class PlatformChannel(BaseModel):
-    """One chat of a platform."""
+    """A chat of a platform."""
 
     channel_id: str
     channel_name: str = ""

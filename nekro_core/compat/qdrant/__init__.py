@@ -1,4 +1,4 @@
-"""The embedded vector store under the names of Qdrant's client.
+"""Offers the embedded vector store with the class and method names of Qdrant's client.
 
-The bot itself loads only `home`. The other modules are loaded when a plugin first uses vectors.
+The bot itself imports only `home`. The other modules are imported when a plugin first uses vectors.
 """

@@ -1,7 +1,7 @@
-"""`AsyncQdrantClient`: the embedded vector store under the names of Qdrant's client.
+"""`AsyncQdrantClient`: the embedded vector store with the method names of Qdrant's client.
 
-All work happens in a thread. There are no named or sparse vectors, no recommendations, no snapshots
-and no servers; for those, install ``qdrant-client``.
+All work happens in a thread. Named or sparse vectors, recommendations, snapshots and servers are
+not supported; for them, install ``qdrant-client``.
 """
 
 import importlib
@@ -38,23 +38,23 @@ _MOST_RESULTS = 10_000
 
 
 class AsyncQdrantClient:
-    """Collections of points in a folder, or in memory. The first call makes and opens the file;
-    `close` closes it.
+    """Stores collections of points in a file or in memory. The first call creates and opens the
+    file; `close` closes it.
 
-    The methods take our objects and those of ``qdrant_client.models``, and ignore options that they
-    do not name. They raise `VectorError`, which is a `ValueError`: `NoCollection` for a collection
-    that does not exist, `BadVector` for a vector, id or payload that cannot be stored. A vector has
-    1 to 65,536 finite numbers, an id is an integer or a text of 1 to 256 characters, a payload is
-    JSON of at most 1,000,000 characters.
+    The methods accept the objects of this package and of ``qdrant_client.models``. They ignore
+    unknown options. They raise `VectorError`, which is a `ValueError`: `NoCollection` for a
+    collection that does not exist, `BadVector` for a vector, id or payload that cannot be stored. A
+    vector has 1 to 65,536 finite numbers, an id is an integer or a text of 1 to 256 characters, a
+    payload is JSON of at most 1,000,000 characters.
 
     Args:
         location: ``":memory:"`` or None.
-        url: Refused: this client reaches no server.
-        path: The folder of the file. Without one the points are stored in memory.
-        other: ``host`` is refused like ``url``; anything else is ignored.
+        url: Refused: this client uses no server.
+        path: The folder of the file. If it is None, the points are stored in memory.
+        other: ``host`` is refused like ``url``; other options are ignored.
 
     Raises:
-        VectorError: A server was named.
+        VectorError: The arguments name a server.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class AsyncQdrantClient:
         return CollectionsResponse(collections=[CollectionDescription(name=n) for n in names])
 
     async def collection_exists(self, collection_name: str, **_: Any) -> bool:
-        """Tell whether a collection exists.
+        """Check whether a collection exists.
 
         Args:
             collection_name: The collection.
 
         Returns:
-            True if it does.
+            True if the collection exists.
         """
         return collection_name in await self._run(lambda engine: engine.names())
 
@@ -116,7 +116,8 @@ class AsyncQdrantClient:
             True.
 
         Raises:
-            VectorError: The name is taken, or ``vectors_config`` is something else.
+            VectorError: A collection with this name exists, or ``vectors_config`` is not a
+                `VectorParams`.
         """
         size, distance = _kind(vectors_config)
         if not await self._run(lambda engine: engine.create(collection_name, size, distance)):
@@ -129,8 +130,8 @@ class AsyncQdrantClient:
         """Delete a collection if it exists, then make it.
 
         Args:
-            collection_name: As of `create_collection`.
-            vectors_config: As of `create_collection`.
+            collection_name: The same as for `create_collection`.
+            vectors_config: The same as for `create_collection`.
 
         Returns:
             True.
@@ -145,7 +146,7 @@ class AsyncQdrantClient:
             collection_name: The collection.
 
         Returns:
-            False if it did not exist.
+            True if the collection existed, otherwise False.
         """
         return await self._run(lambda engine: engine.drop(collection_name))
 
@@ -170,7 +171,7 @@ class AsyncQdrantClient:
         )
 
     async def create_payload_index(self, collection_name: str, **_: Any) -> UpdateResult:
-        """Do nothing: filters read every payload. Raises `NoCollection`.
+        """Do nothing, because filters read every payload and need no index. Raises `NoCollection`.
 
         Args:
             collection_name: The collection.
@@ -203,7 +204,7 @@ class AsyncQdrantClient:
 
         Args:
             collection_name: The collection.
-            points: Points as of `upsert`.
+            points: The same as for `upsert`.
         """
         await self.upsert(collection_name, [*points])
 
@@ -232,18 +233,18 @@ class AsyncQdrantClient:
             offset: How many of the nearest points to skip.
             with_payload: Whether to return payloads, or a list of the fields to return.
             with_vectors: Whether to return vectors.
-            score_threshold: The lowest score; the greatest for ``Euclid`` and ``Manhattan``, where
-                a smaller score is nearer.
+            score_threshold: The lowest score of a returned point. For ``Euclid`` and ``Manhattan``,
+                where a smaller score is nearer, it is the highest score.
 
         Returns:
             The points, nearest first.
 
         Raises:
-            VectorError: The vector is a pair of a name and a vector: named vectors are not stored
-                here.
+            VectorError: ``query_vector`` is a pair of a name and a vector. Named vectors are not
+                supported.
         """
         if isinstance(query_vector, tuple) and query_vector and isinstance(query_vector[0], str):
-            raise VectorError("named vectors are not kept here")
+            raise VectorError("named vectors are not supported")
         first = max(offset or 0, 0)
         most = min(max(limit, 0) + first, _MOST_RESULTS)
         if most <= first:
@@ -277,17 +278,17 @@ class AsyncQdrantClient:
 
         Args:
             collection_name: The collection.
-            query: A vector, the id of a point, or None for the first points in the order of their
-                ids.
-            query_filter: As of `search`.
+            query: A vector or the id of a point. None returns the first points in the order of
+                their ids.
+            query_filter: The same as for `search`.
             limit: Most points to return.
-            options: Further options of `search`, or of `scroll` where ``query`` is None.
+            options: Further options of `search`, or of `scroll` if ``query`` is None.
 
         Returns:
             The points, nearest first.
 
         Raises:
-            VectorError: There is no point of this id.
+            VectorError: There is no point with this id.
         """
         if query is None:
             records, _ = await self.scroll(collection_name, query_filter, limit=limit, **options)
@@ -317,14 +318,14 @@ class AsyncQdrantClient:
 
         Args:
             collection_name: The collection.
-            scroll_filter: As of `search`.
+            scroll_filter: The same as ``query_filter`` of `search`.
             limit: Most points of a page.
-            offset: The id at which the page begins; None begins at the first.
+            offset: The id of the first point of the page; None begins with the first point.
             with_payload: Whether to return payloads, or a list of the fields to return.
             with_vectors: Whether to return vectors.
 
         Returns:
-            The points, and the id at which the next page begins; None after the last page.
+            The points, and the id of the first point of the next page; None after the last page.
         """
         wanted = _wanted(scroll_filter)
         found = await self._run(lambda engine: engine.points(collection_name, wanted))
@@ -353,7 +354,7 @@ class AsyncQdrantClient:
             with_vectors: Whether to return vectors.
 
         Returns:
-            The points in the order of their ids; those that do not exist are left out.
+            The points, sorted by id. Points that do not exist are left out.
         """
         wanted = _among(ids)
         found = await self._run(lambda engine: engine.points(collection_name, wanted))
@@ -364,7 +365,7 @@ class AsyncQdrantClient:
 
         Args:
             collection_name: The collection.
-            count_filter: As of `search`; None counts all.
+            count_filter: The same as ``query_filter`` of `search`; None counts all points.
 
         Returns:
             The exact number.
@@ -383,7 +384,7 @@ class AsyncQdrantClient:
                 Anything else raises `VectorError`.
 
         Returns:
-            A completed change, also where no point was selected.
+            A completed change, even if no point was selected.
         """
         wanted = _selected(points_selector)
         await self._run(lambda engine: engine.remove(collection_name, wanted))
@@ -392,12 +393,12 @@ class AsyncQdrantClient:
     async def set_payload(
         self, collection_name: str, payload: dict[str, Any], points: Any, **_: Any
     ) -> UpdateResult:
-        """Add fields to the payloads of points; fields of the same names are replaced.
+        """Add fields to the payloads of points. Existing fields with the same names are replaced.
 
         Args:
             collection_name: The collection.
             payload: The fields.
-            points: A selector as of `delete`.
+            points: Selects the points; see ``points_selector`` of `delete`.
 
         Returns:
             A completed change.
@@ -412,7 +413,7 @@ class AsyncQdrantClient:
         Args:
             collection_name: The collection.
             payload: The new payload.
-            points: A selector as of `delete`.
+            points: Selects the points; see ``points_selector`` of `delete`.
 
         Returns:
             A completed change.
@@ -427,7 +428,7 @@ class AsyncQdrantClient:
         Args:
             collection_name: The collection.
             keys: The names of the fields, on the first level of the payload.
-            points: A selector as of `delete`.
+            points: Selects the points; see ``points_selector`` of `delete`.
 
         Returns:
             A completed change.
@@ -443,8 +444,8 @@ class AsyncQdrantClient:
         `nekro_core.compat.qdrant.home.EmbeddedVectorStore.forget`.
 
         Args:
-            forgotten: Tells which payloads are about the person, and removes the person from the
-                others.
+            forgotten: Says which payloads are about the person, and removes the person from other
+                payloads.
 
         Returns:
             How many points were deleted or changed.
@@ -464,7 +465,8 @@ class AsyncQdrantClient:
     async def _run(self, work: "Callable[[VectorIndex], T]") -> T:
         def run() -> T:
             if self._engine is None:
-                # This loads numpy, which takes 0.1 s. Only plugins that use vectors wait for it.
+                # This import loads numpy, which takes 0.1 s. It is done at the first use, so only
+                # bots with a plugin that uses vectors need this time.
                 module: Any = importlib.import_module("nekro_core.store.vector_index")
                 if self._path is not None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -482,7 +484,7 @@ def _kind(config: Any) -> tuple[int, Distance]:
 
 
 def _rows(points: Any) -> Iterable[tuple[PointId, Any, dict[str, Any]]]:
-    if hasattr(points, "ids"):  # a Batch
+    if hasattr(points, "ids"):  # qdrant_client.models.Batch
         payloads = points.payloads or [None] * len(points.ids)
         for point, vector, payload in zip(points.ids, points.vectors, payloads, strict=True):
             yield point, vector, payload or {}
@@ -513,7 +515,7 @@ def _selected(selector: Any) -> Callable[[PointId, dict[str, Any]], bool]:
     try:
         return _among(selector)
     except TypeError:
-        raise VectorError(f"which points? {type(selector).__name__} names none") from None
+        raise VectorError(f"{type(selector).__name__} does not select points") from None
 
 
 def _order(point: PointId) -> tuple[bool, int, str]:

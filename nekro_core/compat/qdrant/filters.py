@@ -1,4 +1,5 @@
-"""Tests points against filters, which are our objects or those of Qdrant's client."""
+"""Checks whether points match filters. The filters may be objects of `models` or of Qdrant's
+client."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,7 @@ _DEEPEST = 16
 
 
 class InvalidFilter(NekroError, ValueError):
-    """A condition that this store does not support. The text names it."""
+    """This store does not support a condition. The text names the condition."""
 
 
 def matches_filter(
@@ -31,7 +32,7 @@ def matches_filter(
         if (field := getattr(condition, name, None)) is not None:
             values = [*_values(payload, field.key)]
             return (not _has_value(values)) if name == "is_empty" else None in values
-    raise InvalidFilter(f"no condition of this store: {type(condition).__name__}")
+    raise InvalidFilter(f"this store does not support {type(condition).__name__}")
 
 
 def _filter(given: Any, point: PointId, payload: Mapping[str, Any], depth: int) -> bool:
@@ -60,7 +61,7 @@ def _field(condition: Any, payload: Mapping[str, Any]) -> bool:
     null = getattr(condition, "is_null", None)
     if match is None and between is None and empty is None and null is None:
         raise InvalidFilter(
-            f"a condition on {condition.key!r} that asks for nothing this store knows"
+            f"the condition on {condition.key!r} has no part that this store supports"
         )
     return (
         (match is None or _matches(match, values))
@@ -87,7 +88,7 @@ def _matches(match: Any, values: Sequence[Any]) -> bool:
         words = str(match.text).casefold().split()
         texts = [value.casefold() for value in values if isinstance(value, str)]
         return any(all(word in text for word in words) for text in texts)
-    raise InvalidFilter(f"no match of this store: {type(match).__name__}")
+    raise InvalidFilter(f"this store does not support the match {type(match).__name__}")
 
 
 def _same(value: Any, wanted: Any) -> bool:
@@ -107,7 +108,8 @@ def _within(between: Any, value: Any) -> bool:
 
 
 def _values(payload: Any, key: str) -> Iterator[Any]:
-    """The values at a dotted key. A list gives each of its items."""
+    """Yield the values at a dotted key of a payload. If a value is a list, yield each of its
+    items."""
     name, _, rest = key.partition(".")
     if not isinstance(payload, Mapping) or name.removesuffix("[]") not in payload:
         return

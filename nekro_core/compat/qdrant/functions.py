@@ -1,4 +1,4 @@
-"""The functions by which plugins get the bot's vector store."""
+"""The functions that give the bot's vector store to plugins."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
 
 @dataclass(frozen=True, slots=True)
 class QdrantConfig:
-    """Where the vector store is: in a folder of the bot, without a server.
+    """Where the vector store is. It is in a folder of the bot and uses no server.
 
     Attributes:
         path: The folder.
-        url: Empty: there is no server.
-        api_key: Empty, for the same reason.
-        timeout: Seconds; it has no effect here.
+        url: Always empty, because there is no server.
+        api_key: Always empty, because there is no server.
+        timeout: A number of seconds. It has no effect.
     """
 
     path: str
@@ -24,11 +24,11 @@ class QdrantConfig:
 
 
 async def get_qdrant_client() -> AsyncQdrantClient:
-    """Get the bot's vector store. All plugins share it: name collections by
-    `NekroPlugin.get_vector_collection_name`, and do not close it.
+    """Get the bot's vector store. All plugins share this store, so do not close it, and get the
+    names of collections from `NekroPlugin.get_vector_collection_name`.
 
     Returns:
-        The client, the same for every caller.
+        The client. Every caller gets the same object.
 
     Raises:
         NoCurrentBot: The calling code does not run for a bot, or the bot has no vector store.
@@ -41,10 +41,10 @@ async def get_qdrant_client() -> AsyncQdrantClient:
 
 
 def get_qdrant_config() -> QdrantConfig:
-    """Tell where the vector store is. Raises `NoCurrentBot` if the calling code does not run for a
-    bot.
+    """Get the folder of the bot's vector store. Raises `NoCurrentBot` if the calling code does not
+    run for a bot.
 
     Returns:
-        The folder of the store; the other fields are there because plugins read them.
+        The folder, and fields with default values that plugins expect.
     """
     return QdrantConfig(path=str(current_services().data_dir / "vectors"))

@@ -1,4 +1,4 @@
-"""The bot's vector store, which loads its code when a plugin first uses it."""
+"""The bot's vector store. Its code is imported when a plugin first uses it."""
 
 import importlib
 from pathlib import Path
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class EmbeddedVectorStore:
-    """A folder, and one client for it. The client is loaded at its first use, because most bots
-    have no plugin that stores vectors."""
+    """Holds the folder of the vector store and the client for it. The client's code is imported at
+    its first use, because most bots have no plugin that stores vectors."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -24,7 +24,7 @@ class EmbeddedVectorStore:
         self._lock = anyio.Lock()
 
     async def client(self) -> "AsyncQdrantClient":
-        """The client, which all plugins share."""
+        """The client that all plugins share."""
         async with self._lock:
             if self._client is None:
                 module: Any = await anyio.to_thread.run_sync(
@@ -34,9 +34,10 @@ class EmbeddedVectorStore:
             return self._client
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
-        """Erase a person: delete the points about them, and remove them from other payloads.
+        """Erase a person: delete the points about the person, and remove the person from other
+        payloads.
 
-        Returns how many points were deleted or changed. If any were, the file is rewritten.
+        Returns the number of deleted or changed points. If it is not 0, the file is rewritten.
         """
         if not (self.folder / FILE_NAME).exists():
             return 0

@@ -1,7 +1,8 @@
-"""The values of a vector store's requests and answers, under the names of Qdrant's client.
+"""The arguments and results of the vector store, with the class names of Qdrant's client.
 
-They are a selection of ``qdrant_client.models`` with the fields of Qdrant's API (api.qdrant.tech).
-Objects of the real package are accepted wherever one of these is.
+The classes are a selection of ``qdrant_client.models`` and have the fields of Qdrant's API
+(api.qdrant.tech). Where an object of this module is accepted, an object of the real package is
+accepted too.
 """
 
 from enum import StrEnum
@@ -13,7 +14,7 @@ from nekro_core.store.vectors import Distance, PointId
 
 
 class PayloadSchemaType(StrEnum):
-    """The type of an index on a payload's field. This store needs no indexes and makes none."""
+    """The type of an index on a field of the payloads. This store makes no indexes."""
 
     KEYWORD = "keyword"
     INTEGER = "integer"
@@ -26,7 +27,7 @@ class PayloadSchemaType(StrEnum):
 
 
 class UpdateStatus(StrEnum):
-    """The state of a change."""
+    """The state of a change to the store."""
 
     ACKNOWLEDGED = "acknowledged"
     COMPLETED = "completed"
@@ -59,8 +60,8 @@ class PointStruct(_Model):
 
     Attributes:
         id: An integer, or a text of 1 to 256 characters.
-        vector: As many finite numbers as the collection says.
-        payload: Data as JSON can hold it, at most 1,000,000 characters.
+        vector: Finite numbers, as many as the ``size`` of the collection.
+        payload: Data that can be written as JSON of at most 1,000,000 characters.
     """
 
     id: PointId
@@ -69,12 +70,12 @@ class PointStruct(_Model):
 
 
 class Record(_Model):
-    """A point as it is stored.
+    """A stored point.
 
     Attributes:
         id: The point's id.
-        payload: What is stored with it; None where it was not asked for.
-        vector: Its numbers; None where they were not asked for.
+        payload: The data that is stored with the point; None if it was not requested.
+        vector: The point's numbers; None if they were not requested.
     """
 
     id: PointId
@@ -83,11 +84,12 @@ class Record(_Model):
 
 
 class ScoredPoint(Record):
-    """A point in the answer to a search.
+    """A point in the result of a search.
 
     Attributes:
-        version: Always 0: versions are not counted.
-        score: How near it is: more is nearer, except for ``Euclid`` and ``Manhattan``.
+        version: Always 0, because this store does not count versions.
+        score: How near the point is. A greater score is nearer; for ``Euclid`` and ``Manhattan`` a
+            smaller score is nearer.
     """
 
     version: int = 0
@@ -95,7 +97,7 @@ class ScoredPoint(Record):
 
 
 class QueryResponse(_Model):
-    """The answer to a query.
+    """The result of a query.
 
     Attributes:
         points: The points, nearest first.
@@ -115,7 +117,7 @@ class MatchValue(_Model):
 
 
 class MatchAny(_Model):
-    """The field is equal to one of several values, or is a list that contains one.
+    """The field is equal to one of several values, or is a list that contains one of them.
 
     Attributes:
         any: The values.
@@ -125,10 +127,11 @@ class MatchAny(_Model):
 
 
 class MatchExcept(_Model):
-    """The field has a value, or an element, that is none of these.
+    """The field has a value that is not in a list of values. If the field is a list, one of its
+    items must be such a value.
 
     Attributes:
-        except_: The values; ``except`` in Qdrant's API.
+        except_: The excluded values. Qdrant's API calls this field ``except``.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -137,7 +140,7 @@ class MatchExcept(_Model):
 
 
 class MatchText(_Model):
-    """The field is a text that contains all of these words, in any case.
+    """The field is a text that contains all given words, in upper or lower case.
 
     Attributes:
         text: The words, separated by white space. Parts of words match too.
@@ -147,7 +150,7 @@ class MatchText(_Model):
 
 
 class Range(_Model):
-    """The field is a number between these; what is None does not bound it.
+    """The field is a number within bounds. A bound that is None is not checked.
 
     Attributes:
         lt: Less than this.
@@ -163,11 +166,11 @@ class Range(_Model):
 
 
 class FieldCondition(_Model):
-    """What a field of the payload has to be. Everything that is given must hold; a condition that
-    gives nothing raises `InvalidFilter`.
+    """A condition on a field of the payload. All given parts of the condition must be true. A
+    condition without a part raises `InvalidFilter`.
 
     Attributes:
-        key: The field; ``author.name`` leads inside.
+        key: The field. ``author.name`` is the field ``name`` in the field ``author``.
         match: `MatchValue`, `MatchAny`, `MatchExcept` or `MatchText`.
         range: A `Range`.
         is_empty: Whether the field is missing, null or an empty list.
@@ -182,10 +185,10 @@ class FieldCondition(_Model):
 
 
 class PayloadField(_Model):
-    """A field by its name.
+    """The name of a field.
 
     Attributes:
-        key: The field; ``author.name`` leads inside.
+        key: The field. ``author.name`` is the field ``name`` in the field ``author``.
     """
 
     key: str
@@ -222,13 +225,13 @@ class HasIdCondition(_Model):
 
 
 class Filter(_Model):
-    """Conditions together, at most 16 deep. Each attribute is a condition, a filter or a list of
-    them.
+    """A combination of conditions, nested at most 16 deep. Each attribute is a condition, a filter,
+    or a list of conditions and filters.
 
     Attributes:
-        must: All of these hold.
-        should: At least one of these holds, if there is any.
-        must_not: None of these holds.
+        must: All of them must be true.
+        should: At least one of them must be true, if there are any.
+        must_not: None of them may be true.
     """
 
     must: Any = None
@@ -247,7 +250,7 @@ class PointIdsList(_Model):
 
 
 class FilterSelector(_Model):
-    """Selects the points for which a filter holds.
+    """Selects the points that match a filter.
 
     Attributes:
         filter: The filter.
@@ -260,8 +263,8 @@ class UpdateResult(_Model):
     """The outcome of a change.
 
     Attributes:
-        operation_id: Always 0: changes are not counted.
-        status: ``completed``: a call returns when the change is stored.
+        operation_id: Always 0, because this store does not count changes.
+        status: Always ``completed``, because a call returns when the change is stored.
     """
 
     operation_id: int | None = 0
@@ -269,7 +272,7 @@ class UpdateResult(_Model):
 
 
 class CountResult(_Model):
-    """How many points there are.
+    """The number of points.
 
     Attributes:
         count: The exact number.
@@ -279,7 +282,7 @@ class CountResult(_Model):
 
 
 class CollectionDescription(_Model):
-    """A collection by its name.
+    """The name of a collection.
 
     Attributes:
         name: The name.
@@ -323,10 +326,10 @@ class CollectionInfo(_Model):
 
     Attributes:
         status: Always ``green``.
-        points_count: How many points it has.
-        vectors_count: The same number: a point has one vector.
-        indexed_vectors_count: The same number again.
-        config: Its configuration.
+        points_count: How many points the collection has.
+        vectors_count: The same number, because each point has one vector.
+        indexed_vectors_count: The same number.
+        config: The configuration of the collection.
     """
 
     status: CollectionStatus = CollectionStatus.GREEN

@@ -1,4 +1,5 @@
-"""What plugins may call through ``self.ctx``, by the names on MaiBot's wire."""
+"""The capabilities: the calls that plugins can make through ``self.ctx``, by their names in
+MaiBot's protocol."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -27,4 +28,4 @@ CAPABILITIES: Mapping[str, CapabilityEntry] = MappingProxyType(
         **plugins.TABLE,
     }
 )
-"""Every capability with its state."""
+"""All capabilities by name, each with its function and its state."""

@@ -1,6 +1,6 @@
-"""Gives MaiBot plugins ``ctx.chat``, ``ctx.message``, ``ctx.person`` and ``ctx.knowledge``.
+"""The capabilities behind ``ctx.chat``, ``ctx.message``, ``ctx.person`` and ``ctx.knowledge``.
 
-Most answers come from the bot's store.
+Most of them read the bot's database.
 """
 
 import re
@@ -26,7 +26,8 @@ _EVER = 4_102_444_800.0
 
 
 async def all_streams(call: CapabilityCall) -> Answer:
-    """``chat.get_all_streams``, ``get_group_streams`` and ``get_private_streams``."""
+    """``chat.get_all_streams``, ``get_group_streams`` and ``get_private_streams``: the chats of all
+    kinds or of one kind."""
     platform = call.text("platform")
     wanted = call.name.rpartition("_")[0].rpartition("_")[2]
     streams = []
@@ -41,8 +42,8 @@ async def all_streams(call: CapabilityCall) -> Answer:
 
 
 async def stream_by_id(call: CapabilityCall) -> Answer:
-    """``chat.get_stream_by_group_id`` and ``get_stream_by_user_id``: None for a chat that the bot
-    was never in."""
+    """``chat.get_stream_by_group_id`` and ``get_stream_by_user_id``: the stream of a chat; None if
+    the bot has never been in this chat."""
     group = call.name.endswith("group_id")
     native = call.text("group_id" if group else "user_id", needed=True)
     for key in await call.bot.store.chats.all():
@@ -72,7 +73,7 @@ async def open_session(call: CapabilityCall) -> Answer:
 
 
 async def avatar(call: CapabilityCall) -> Answer:
-    """``chat.get_avatar``: the address of an avatar, on platforms where we know how to form it."""
+    """``chat.get_avatar``: the address of an avatar on QQ; ``unsupported`` on other platforms."""
     target = call.text("target_id", needed=True)
     if adapter_of(call.text("platform")) != "onebot_v11" or not target.isdigit():
         return success(avatar={"status": "unsupported", "url": None, "expires_at": 0.0})
@@ -94,7 +95,7 @@ async def recent(call: CapabilityCall) -> Answer:
 
 
 async def by_id(call: CapabilityCall) -> Answer:
-    """``message.get_by_id``: None for an unknown id."""
+    """``message.get_by_id``: the message with an id, or None."""
     number = call.text("message_id", needed=True)
     messages = call.bot.store.messages
     record: Record | None = None
@@ -113,7 +114,8 @@ async def by_id(call: CapabilityCall) -> Answer:
 
 
 async def by_time(call: CapabilityCall) -> Answer:
-    """``message.get_by_time`` and ``get_by_time_in_chat``."""
+    """``message.get_by_time`` and ``get_by_time_in_chat``: messages between two times, of all chats
+    or of one chat."""
     records = await _between(call, call.number("limit", _MOST_MESSAGES, _MOST_MESSAGES))
     return success(messages=_message_dicts(call, records))
 
@@ -124,7 +126,8 @@ async def count_new(call: CapabilityCall) -> Answer:
 
 
 async def build_readable(call: CapabilityCall) -> Answer:
-    """``message.build_readable``: a transcript of given messages, or of a chat since a time."""
+    """``message.build_readable``: a transcript of the given messages, or of a chat's messages since
+    a time."""
     given = call.args.get("messages")
     if not isinstance(given, list) and call.text("chat_id", "stream_id"):
         given = _message_dicts(call, await _between(call, _MOST_MESSAGES))
@@ -141,9 +144,10 @@ async def person_id(call: CapabilityCall) -> Answer:
 
 
 async def person_by_name(call: CapabilityCall) -> Answer:
-    """``person.get_id_by_name``: the person whose last known name this is; empty if there is none.
+    """``person.get_id_by_name``: the id of the person with this name; empty if there is none. Only
+    the last known name of each person is compared.
 
-    If several people have the name, it is the one that the bot saw first.
+    If several people have the name, the result is the person that the bot saw first.
     """
     name = call.text("person_name", "name", needed=True)
     people = await call.bot.store.users.named(name, 1)
@@ -151,7 +155,8 @@ async def person_by_name(call: CapabilityCall) -> Answer:
 
 
 async def person_value(call: CapabilityCall) -> Answer:
-    """``person.get_value``: a field of a person, or the given default if we lack that field."""
+    """``person.get_value``: a field of a person, or the given default if the field is not
+    stored."""
     instance, _, user = call.text("person_id", needed=True).partition(":")
     field = call.text("field_name", "field", needed=True)
     name = await call.bot.store.users.name(instance, user)
@@ -168,10 +173,11 @@ async def person_value(call: CapabilityCall) -> Answer:
 
 
 async def knowledge(call: CapabilityCall) -> Answer:
-    """``knowledge.search``: messages that contain words of the query, those with most words first.
+    """``knowledge.search``: messages that contain words of the query. Messages with the most of
+    these words come first.
 
-    It searches the newest 2,000 messages of the named chat. If no chat is named, it searches the
-    chat in which the plugin's handler runs.
+    The newest 2,000 messages of the given chat are searched. If no chat is given, it is the chat
+    for which the plugin's handler runs.
     """
     query = call.text("query", needed=True)
     handler = current_call()
@@ -181,7 +187,7 @@ async def knowledge(call: CapabilityCall) -> Answer:
     elif handler is not None:
         key = handler.ctx.chat
     else:
-        raise CapabilityError("knowledge.search: outside of a chat it needs a chat_id")
+        raise CapabilityError("knowledge.search: a chat_id is needed outside of a handler")
     records = await call.bot.store.messages.newest(key, _MOST_SEARCHED)
     words = _words(query)
     scored = []
@@ -196,7 +202,8 @@ async def knowledge(call: CapabilityCall) -> Answer:
 
 
 def _words(text: str) -> set[str]:
-    """Words in Latin letters, and each pair of adjacent Chinese, Japanese or Korean characters."""
+    """The words of a text in Latin letters, and each pair of adjacent Chinese, Japanese or Korean
+    characters."""
     folded = text.casefold()
     words = set(re.findall(r"[a-z0-9_]{2,}", folded))
     for run in re.findall(r"[぀-ヿ㐀-鿿가-힯]+", folded):

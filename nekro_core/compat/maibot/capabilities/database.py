@@ -1,4 +1,5 @@
-"""``ctx.config`` and ``ctx.db``: a plugin's own values and tables, and the bot's, read-only."""
+"""The capabilities behind ``ctx.config`` and ``ctx.db``. A plugin can read and write its own
+tables. It can read its configuration, some settings of the bot, and three tables of the bot."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,14 @@ from nekro_core.compat.maibot.formats.messages import readable
 _MOST_ROWS = 10_000
 _MOST_TEXT = 4 * 1024 * 1024
 _SHARED = ("Messages", "ChatStreams", "PersonInfo")
-"""Tables of MaiBot that plugins read. Their rows come from the bot's store."""
+"""Tables of MaiBot that plugins can read. Their rows are made from the bot's database."""
 
 Row = dict[str, Any]
 
 
 async def config_get(call: CapabilityCall) -> Answer:
-    """``config.get``: a dotted key of the plugin's own configuration, else of the bot's facts."""
+    """``config.get``: the value of a dotted key in the plugin's configuration. If it is not there,
+    the value in `BotView.facts`, or the given default."""
     key = call.text("key", needed=True)
     for values in (call.plugin.settings, call.bot.facts()):
         exists, value = _value_at(values, key)
@@ -33,18 +35,18 @@ async def config_get(call: CapabilityCall) -> Answer:
 
 
 async def config_plugin(call: CapabilityCall) -> Answer:
-    """``config.get_plugin``: the plugin's own values. Those of another plugin are refused, because
-    they may contain keys and passwords."""
+    """``config.get_plugin``: the plugin's own configuration. The configuration of another plugin is
+    refused, because it may contain keys and passwords."""
     wanted = call.text("plugin_name")
     if wanted and wanted not in (call.plugin.plugin_id, call.plugin.folder.name):
         raise CapabilityError(
-            f"config.get_plugin: {wanted!r} is another plugin's: it may hold its keys"
+            f"config.get_plugin: {wanted!r} is another plugin, whose configuration is private"
         )
     return success(value=dict(call.plugin.settings))
 
 
 async def get(call: CapabilityCall) -> Answer:
-    """``database.get``."""
+    """``database.get``: the rows that match filters, or the first of them."""
     rows = await _matching_rows(call)
     if call.args.get("single_result") is True:
         return success(result=rows[0] if rows else None)
@@ -52,7 +54,8 @@ async def get(call: CapabilityCall) -> Answer:
 
 
 async def save(call: CapabilityCall) -> Answer:
-    """``database.save``: changes the row with this key, else adds one."""
+    """``database.save``: changes the row whose key field has the given value. If there is no such
+    row, adds one."""
     data = _data(call)
     model = _own_model(call)
     table = await _table(call, model)
@@ -69,9 +72,12 @@ async def save(call: CapabilityCall) -> Answer:
 
 
 async def delete(call: CapabilityCall) -> Answer:
-    """``database.delete``: deletes the rows that match. Without filters it is an error."""
+    """``database.delete``: deletes the rows that match filters. A call without filters is an
+    error."""
     if not call.args.get("filters"):
-        raise CapabilityError("database.delete: without filters every row would go; give some")
+        raise CapabilityError(
+            "database.delete: without filters it would delete every row; give filters"
+        )
     model = _own_model(call)
     table = await _table(call, model)
     match = _matcher(call.args.get("filters"))
@@ -81,12 +87,12 @@ async def delete(call: CapabilityCall) -> Answer:
 
 
 async def count(call: CapabilityCall) -> Answer:
-    """``database.count``."""
+    """``database.count``: the number of rows that match filters."""
     return success(count=len(await _matching_rows(call, limited=False)))
 
 
 async def query(call: CapabilityCall) -> Answer:
-    """``database.query``: one of the other calls, by its name."""
+    """``database.query``: does what ``query_type`` names: get, create, update, delete or count."""
     match call.text("query_type") or "get":
         case "get":
             return await get(call)
@@ -101,7 +107,7 @@ async def query(call: CapabilityCall) -> Answer:
             return success(result=answer["count"])
         case other:
             raise CapabilityError(
-                f"database.query: {other!r}; there is get, create, update, delete, count"
+                f"database.query: {other!r}; expected get, create, update, delete or count"
             )
 
 
@@ -203,7 +209,8 @@ def _store_key(model: str) -> str:
 
 
 def _matcher(filters: Any) -> Callable[[Row], bool]:
-    """A test of rows by filters such as ``{"who": "mei", "points__gte": 3}``."""
+    """Make a function that says whether a row matches filters such as ``{"who": "mei",
+    "points__gte": 3}``."""
     if not filters:
         return lambda _row: True
     if not isinstance(filters, Mapping):

@@ -1,4 +1,5 @@
-"""``ctx.emoji``: stickers, stored in ``data/emoji`` with descriptions and emotions."""
+"""The capabilities behind ``ctx.emoji``: stickers, which are stored in ``data/emoji`` with
+descriptions and emotions."""
 
 import base64
 import hashlib
@@ -33,7 +34,8 @@ Entry = dict[str, Any]
 
 
 async def register(call: CapabilityCall) -> Answer:
-    """``emoji.register``: adds a sticker. Without a description a model with vision writes one."""
+    """``emoji.register``: adds a sticker. If no description is given, the bot's model writes one,
+    if it accepts pictures."""
     data = decoded(call.text("emoji_base64", needed=True))
     try:
         encoded = base64.b64encode(data or b"").decode()
@@ -77,7 +79,7 @@ async def register(call: CapabilityCall) -> Answer:
 
 
 async def delete(call: CapabilityCall) -> Answer:
-    """``emoji.delete``."""
+    """``emoji.delete``: deletes a sticker."""
     number, entries = call.text("emoji_hash", needed=True), await _read(call)
     entry = entries.pop(number, None)
     if entry is None:
@@ -88,7 +90,7 @@ async def delete(call: CapabilityCall) -> Answer:
 
 
 async def random_emoji(call: CapabilityCall) -> Answer:
-    """``emoji.get_random``."""
+    """``emoji.get_random``: some stickers, chosen at random."""
     entries = list((await _read(call)).values())
     wanted = min(call.number("count", 5, 50), len(entries))
     chosen = random.sample(entries, wanted)
@@ -96,13 +98,13 @@ async def random_emoji(call: CapabilityCall) -> Answer:
 
 
 async def all_emoji(call: CapabilityCall) -> Answer:
-    """``emoji.get_all``."""
+    """``emoji.get_all``: all stickers."""
     return success(emojis=[await _shown(call, each) for each in (await _read(call)).values()])
 
 
 async def by_description(call: CapabilityCall) -> Answer:
-    """``emoji.get_by_description``: the sticker whose text shares the most pairs of characters with
-    the description; None if none shares any."""
+    """``emoji.get_by_description``: the sticker whose description and emotions contain the most
+    pairs of adjacent characters of the given text; None if no sticker contains such a pair."""
     wanted = call.text("description", needed=True)
     before = await call.hooks.hook("emoji.maisaka.before_select", {"description": wanted})
     if before.aborted:
@@ -123,18 +125,18 @@ async def by_description(call: CapabilityCall) -> Answer:
 
 
 async def count(call: CapabilityCall) -> Answer:
-    """``emoji.get_count``."""
+    """``emoji.get_count``: the number of stickers."""
     return success(count=len(await _read(call)))
 
 
 async def info(call: CapabilityCall) -> Answer:
-    """``emoji.get_info``."""
+    """``emoji.get_info``: the number of stickers and the largest allowed number."""
     number = len(await _read(call))
     return success(info={"current_count": number, "max_count": _MOST, "available_emojis": number})
 
 
 async def emotions(call: CapabilityCall) -> Answer:
-    """``emoji.get_emotions``."""
+    """``emoji.get_emotions``: all emotions that stickers have, sorted."""
     entries = (await _read(call)).values()
     return success(emotions=sorted({str(each) for entry in entries for each in entry["emotion"]}))
 

@@ -1,4 +1,4 @@
-"""``ctx.llm``: the bot's own model, under the names of MaiBot's tasks."""
+"""The capabilities behind ``ctx.llm``: requests to the bot's model."""
 
 import json
 from collections.abc import Mapping
@@ -31,14 +31,15 @@ from nekro_core.llm.model import (
 )
 
 TASKS = ("utils", "replyer", "planner", "vlm", "voice", "embedding")
-"""The names by which plugins choose a model. Here one model serves all tasks except embedding."""
+"""The names of MaiBot's tasks, with which plugins choose a model. Here the bot's model does all
+tasks except ``embedding``."""
 _EMBEDDING = "text-embedding"
 _LONGEST_S = 180.0
 _MOST_TOKENS = 16_384
 
 
 async def generate(call: CapabilityCall) -> Answer:
-    """``llm.generate`` and ``llm.generate_with_tools``."""
+    """``llm.generate`` and ``llm.generate_with_tools``: asks the model once."""
     prompt = call.args.get("prompt")
     messages = prompt_messages(prompt)
     if not messages:
@@ -52,7 +53,7 @@ async def ask(
     *,
     functions: tuple[Function, ...] = (),
 ) -> Answer:
-    """Ask the model once. The answer has MaiBot's keys. Raises `CapabilityError`."""
+    """Ask the model once, and return the answer in MaiBot's form. Raises `CapabilityError`."""
     model = call.bot.services.model
     if model is None:
         raise CapabilityError(f"{call.name}: there is no model here")
@@ -98,7 +99,7 @@ async def ask(
 
 
 async def embed(call: CapabilityCall) -> Answer:
-    """``llm.embed``: one text, or several at once."""
+    """``llm.embed``: makes the vectors of one text or of several texts."""
     texts = call.args.get("texts")
     several = isinstance(texts, list)
     given = [str(each) for each in texts] if isinstance(texts, list) else [call.text("text")]
@@ -122,10 +123,11 @@ async def embed(call: CapabilityCall) -> Answer:
 
 
 async def transcribe(call: CapabilityCall) -> Answer:
-    """``llm.transcribe_audio``: works with a model that takes audio."""
+    """``llm.transcribe_audio``: asks the model to transcribe a sound. It needs a model that accepts
+    sound."""
     model = call.bot.services.model
     if model is None or not model.profile.audio:
-        raise CapabilityError("llm.transcribe_audio: the model does not hear")
+        raise CapabilityError("llm.transcribe_audio: the model does not accept sound")
     data = decoded(call.text("audio_base64", "voice_base64", needed=True))
     if data is None:
         raise CapabilityError("llm.transcribe_audio: the audio is no base64")
@@ -137,7 +139,7 @@ async def transcribe(call: CapabilityCall) -> Answer:
 
 
 async def models(call: CapabilityCall) -> Answer:
-    """``llm.get_available_models``."""
+    """``llm.get_available_models``: the names in `TASKS`."""
     del call
     return success(models=list(TASKS))
 

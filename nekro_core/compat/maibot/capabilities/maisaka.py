@@ -1,4 +1,5 @@
-"""``ctx.maisaka`` and ``ctx.frequency``: the history, the replies and the talk value of a chat."""
+"""The capabilities behind ``ctx.maisaka`` and ``ctx.frequency``: the history, the replies and the
+talk value of a chat."""
 
 import base64
 from collections.abc import Mapping
@@ -24,15 +25,15 @@ _HISTORY = 30
 
 
 async def append(call: CapabilityCall) -> Answer:
-    """``maisaka.context.append``: adds a line to the chat's history. The model reads it, and it is
-    not sent."""
+    """``maisaka.context.append``: adds a record to the chat's history. The model reads the record;
+    it is not sent to the chat."""
     chat = call.chat()
     words = call.text("visible_text")
     if not words:
         pieces = await segments_from(call.context(chat), call.args.get("segments"))
         words = plain_text(pieces)
     if not words.strip():
-        raise CapabilityError("maisaka.context.append: there is nothing to read in it")
+        raise CapabilityError("maisaka.context.append: the text is empty")
     user = call.args.get("user_info")
     name = user.get("user_nickname") if isinstance(user, Mapping) else ""
     line = f"{name}: {words}" if name else words
@@ -41,7 +42,7 @@ async def append(call: CapabilityCall) -> Answer:
 
 
 async def trigger(call: CapabilityCall) -> Answer:
-    """``maisaka.proactive.trigger``: wakes the bot with an intent to act on."""
+    """``maisaka.proactive.trigger``: wakes the bot in a chat and tells it what to do."""
     intent = call.text("intent", needed=True)
     reason = call.text("reason")
     line = f"[{call.plugin.plugin_id}] {intent}" + (f" (why: {reason})" if reason else "")
@@ -50,7 +51,8 @@ async def trigger(call: CapabilityCall) -> Answer:
 
 
 async def reply(call: CapabilityCall) -> Answer:
-    """``maisaka.reply.generate``: writes an answer as the bot's persona, and does not send it."""
+    """``maisaka.reply.generate``: has the model write a reply with the bot's persona. The reply is
+    returned and not sent."""
     chat, bot = call.chat(), call.bot
     records = await bot.store.messages.newest(chat, _HISTORY)
     history = readable([bot.message(each) for each in records])
@@ -77,7 +79,7 @@ async def reply(call: CapabilityCall) -> Answer:
 
 
 async def resolve_image(call: CapabilityCall) -> Answer:
-    """``maisaka.context.resolve_image``: a picture of a message, by the message's id."""
+    """``maisaka.context.resolve_image``: a picture in a message, found by the message's id."""
     source = call.text("source_id", needed=True)
     messages = call.bot.store.messages
     chat = call.chat()
@@ -90,24 +92,25 @@ async def resolve_image(call: CapabilityCall) -> Answer:
     pictures = [each.media for each in record.segments if isinstance(each, Image)]
     index = call.args.get("index", 0)
     if not isinstance(index, int) or not 0 <= index < len(pictures):
-        raise CapabilityError(f"maisaka.context.resolve_image: it has {len(pictures)} pictures")
+        raise CapabilityError(
+            f"maisaka.context.resolve_image: the message has {len(pictures)} pictures"
+        )
     try:
         data = await anyio.Path(pictures[index].path).read_bytes()
     except OSError:
-        raise CapabilityError(
-            "maisaka.context.resolve_image: the picture is not kept any more"
-        ) from None
+        raise CapabilityError("maisaka.context.resolve_image: the picture was deleted") from None
     encoded = base64.b64encode(data).decode()
     return success(binary_data_base64=encoded, binary_hash=pictures[index].sha256)
 
 
 async def talk_value(call: CapabilityCall) -> Answer:
-    """``frequency.get_current_talk_value`` and ``get_adjust``."""
+    """``frequency.get_current_talk_value`` and ``get_adjust``: the talk value that a plugin has set
+    for a chat; 1.0 by default."""
     return success(value=call.bot.talk_values.get(str(call.chat("chat_id", "stream_id")), 1.0))
 
 
 async def set_adjust(call: CapabilityCall) -> Answer:
-    """``frequency.set_adjust``."""
+    """``frequency.set_adjust``: stores a talk value for a chat. It has no effect on the bot."""
     value = call.args.get("value")
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise CapabilityError(f"frequency.set_adjust: value {value!r} is no number")

@@ -1,4 +1,5 @@
-"""``ctx.api``, ``ctx.component``, ``ctx.tool``: calls about plugins. And calls that always fail."""
+"""The capabilities behind ``ctx.api``, ``ctx.component`` and ``ctx.tool``, which are about plugins,
+and the capabilities that this bot does not have."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +42,7 @@ async def call_api(call: CapabilityCall) -> Answer:
 
 
 async def get(call: CapabilityCall) -> Answer:
-    """``api.get``: the description of one API; None if there is none of that name."""
+    """``api.get``: the description of an API; None if there is no API with this name."""
     try:
         plugin, component = _named_api(call)
     except CapabilityError:
@@ -50,7 +51,7 @@ async def get(call: CapabilityCall) -> Answer:
 
 
 async def list_apis(call: CapabilityCall) -> Answer:
-    """``api.list``: the APIs that the plugin may call."""
+    """``api.list``: the APIs that the calling plugin may call."""
     wanted = call.text("plugin_id")
     return success(
         apis=[
@@ -64,7 +65,7 @@ async def list_apis(call: CapabilityCall) -> Answer:
 
 
 async def replace_dynamic(call: CapabilityCall) -> Answer:
-    """``api.replace_dynamic``: replaces the plugin's dynamic APIs."""
+    """``api.replace_dynamic``: replaces the dynamic APIs of the calling plugin."""
     given = call.args.get("apis")
     apis, problems = components_of(given if isinstance(given, list) else (), "")
     if problems:
@@ -80,18 +81,20 @@ async def plugins(call: CapabilityCall) -> Answer:
 
 
 async def names(call: CapabilityCall) -> Answer:
-    """``component.list_loaded_plugins`` and ``list_registered_plugins``: the ids."""
+    """``component.list_loaded_plugins`` and ``list_registered_plugins``: the ids of the loaded
+    plugins."""
     return success(plugins=[plugin.plugin_id for plugin in call.plugins])
 
 
 async def plugin_info(call: CapabilityCall) -> Answer:
-    """``component.get_plugin_info``: None for a plugin that is not loaded."""
+    """``component.get_plugin_info``: the description of a plugin; None if it is not loaded."""
     plugin = call.plugins.find(call.text("plugin_name", needed=True))
     return success(plugin=_plugin_info(plugin) if plugin else None)
 
 
 async def config_schema(call: CapabilityCall) -> Answer:
-    """``component.get_plugin_config_schema``: fields, sections and labels for a page."""
+    """``component.get_plugin_config_schema``: the fields, sections and labels of a plugin's
+    configuration, for a web page."""
     plugin = call.plugins.find(call.text("plugin_name", needed=True))
     if plugin is None:
         raise CapabilityError(f"{call.name}: no such plugin is loaded")
@@ -99,7 +102,8 @@ async def config_schema(call: CapabilityCall) -> Answer:
 
 
 async def switch(call: CapabilityCall) -> Answer:
-    """``component.enable`` and ``component.disable``: switches it in all chats, or in one."""
+    """``component.enable`` and ``component.disable``: switches a component on or off, in all chats
+    or in one chat."""
     name, kind = call.text("name", needed=True), call.text("component_type", needed=True).upper()
     kind = "TOOL" if kind == "ACTION" else kind
     owner, _, bare = name.rpartition(".")
@@ -120,8 +124,8 @@ async def switch(call: CapabilityCall) -> Answer:
 
 
 async def load(call: CapabilityCall) -> Answer:
-    """``component.load_plugin``, ``reload_plugin`` and ``unload_plugin``. They take effect after
-    the answer, because a plugin may name itself."""
+    """``component.load_plugin``, ``reload_plugin`` and ``unload_plugin``: loads or unloads a
+    plugin. This happens after the call has returned, because a plugin may unload itself."""
     registry = call.plugins.registry
     name = call.text("plugin_name", needed=True)
     plugin = call.plugins.find(name)
@@ -143,7 +147,8 @@ async def load(call: CapabilityCall) -> Answer:
 
 
 async def definitions(call: CapabilityCall) -> Answer:
-    """``tool.get_definitions``: the tools of the handler's chat, as functions."""
+    """``tool.get_definitions``: the tools of the handler's chat, in the form of function schemas.
+    Outside of handlers, the tools of all MaiBot plugins."""
     handler, registry = current_call(), call.plugins.registry
     if registry is None:
         return success(tools=[])
@@ -156,7 +161,7 @@ async def definitions(call: CapabilityCall) -> Answer:
 
 
 async def not_supported(call: CapabilityCall) -> Answer:
-    """A call for something that this bot does not have."""
+    """Refuse a call of a capability that this bot does not have."""
     raise CapabilityError(f"{call.name}: this bot has none")
 
 

@@ -1,4 +1,4 @@
-"""``ctx.render``: draws a page of HTML, with Chromium if the machine has it."""
+"""The capability behind ``ctx.render``: draws a page of HTML, with Chromium if it is installed."""
 
 import base64
 import io
@@ -36,8 +36,8 @@ _NO_NETWORK = (
     "--proxy-bypass-list=<-loopback>",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
-"""Options that keep Chromium from reaching any address, also on this machine. Scripts may open
-connections that Playwright's routes do not see, such as a WebSocket."""
+"""Options with which Chromium cannot reach any address, not even on this machine. They are needed
+because scripts may open connections that Playwright does not intercept, such as a WebSocket."""
 _MOST_HTML = 4 * 1024 * 1024
 _MOST_PIXELS = 4096
 _WIDTH = 800
@@ -46,7 +46,8 @@ _MARGIN = 24
 
 
 async def html2png(call: CapabilityCall) -> Answer:
-    """``render.html2png``: draws HTML with Playwright and Chromium; without them, only its text."""
+    """``render.html2png``: draws HTML with Playwright and Chromium. If they are not installed, only
+    the text is drawn."""
     html = call.text("html", needed=True)
     if len(html) > _MOST_HTML:
         raise CapabilityError(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")
@@ -74,10 +75,10 @@ async def html2png(call: CapabilityCall) -> Answer:
 
 
 async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
-    """The page as Chromium draws it; None without Playwright.
+    """Draw the page with Chromium. Returns None if Playwright is not installed.
 
-    The page may load from the network if the plugin allows it. It never loads files of this
-    machine.
+    The page may load files from the network if the plugin allows it. It can never load files of
+    this machine.
     """
     try:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - optional
@@ -94,7 +95,8 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
     scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
     allowed = _fetch_route(call, network=args.get("allow_network") is True)
 
-    # Chromium's own sandbox does not work as root. The page comes from a plugin of this process.
+    # Chromium's own sandbox does not work for root, so it is switched off then. The page comes from
+    # a plugin, which runs in the bot's process anyway.
     flags = [*_NO_NETWORK, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_NETWORK]
     try:
         async with async_playwright() as playwright:
@@ -127,8 +129,8 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
 def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
     """Answers a page's requests.
 
-    The model or a stranger may have written parts of the page. So the chat's fetcher loads what the
-    page requests. Chromium itself would reach servers on this machine.
+    Parts of the page may come from the model or a stranger. So the chat's fetcher loads the
+    requested files, because Chromium itself could reach servers on this machine.
     """
     fetcher = call.bot.services.fetcher
 
@@ -142,7 +144,7 @@ def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awai
             try:
                 body = await fetcher.fetch(address)
             except NotFetched as error:
-                logger.info("a page shows nothing of {}: {}", address[:200], error)
+                logger.info("a page is drawn without {}: {}", address[:200], error)
                 await route.abort()
                 return
             kind = mimetypes.guess_type(urlsplit(address).path)[0] or sniff(body[:HEAD])[0]
@@ -159,7 +161,7 @@ def _bounded(value: Any, default: int) -> int:
 
 
 class _Words(HTMLParser):
-    """The text of a page, a line for each block."""
+    """Collects the text of a page, one line for each block."""
 
     _BLOCKS = frozenset({"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "table", "section"})
     _SILENT = frozenset({"script", "style", "head", "title"})
@@ -189,7 +191,7 @@ class _Words(HTMLParser):
 
 
 def _draw_text(html: str) -> tuple[bytes, int, int]:
-    """Draws the text of a page in black on white."""
+    """Draw the text of a page in black on white."""
     parser = _Words()
     parser.feed(sound_html(html))
     font = _font()
@@ -218,7 +220,8 @@ def _cut(line: str) -> list[str]:
 
 
 def _font() -> Any:
-    """The CJK font that is installed with us; without it Pillow's Latin one."""
+    """The CJK font from the package `cvttf_NotoSansCJK_Regular`. If it is not installed, Pillow's
+    Latin font."""
     wheel = find_spec("cvttf_NotoSansCJK_Regular")
     if wheel is None or wheel.origin is None:
         return ImageFont.load_default(20)

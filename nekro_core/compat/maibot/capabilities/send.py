@@ -1,4 +1,4 @@
-"""``ctx.send``: messages and OneBot actions of a plugin."""
+"""The capabilities behind ``ctx.send``: sends messages and calls OneBot actions for a plugin."""
 
 import json
 from collections.abc import Mapping
@@ -31,34 +31,34 @@ _NUMBERS = ("user_id", "group_id", "message_id", "duration", "times")
 
 
 async def text(call: CapabilityCall) -> Answer:
-    """``send.text``."""
+    """``send.text``: sends a text."""
     words = call.text("text", "content", needed=True)
     return await _send(call, [Text(words)])
 
 
 async def image(call: CapabilityCall) -> Answer:
-    """``send.image`` and ``send.emoji``."""
+    """``send.image`` and ``send.emoji``: sends a picture."""
     given = call.text("image_base64", "emoji_base64", "image_data", "emoji_data", needed=True)
     ctx = call.context(call.chat())
     return await _send(call, [await medium_from(ctx, "image", given)])
 
 
 async def hybrid(call: CapabilityCall) -> Answer:
-    """``send.hybrid``: text, pictures, mentions and a quote in one message."""
+    """``send.hybrid``: sends text, pictures, mentions and a reply in one message."""
     ctx = call.context(call.chat())
     return await _send(call, await segments_from(ctx, call.args.get("segments")))
 
 
 async def forward(call: CapabilityCall) -> Answer:
-    """``send.forward``: a bundle of messages."""
+    """``send.forward``: sends a bundle of forwarded messages."""
     given = call.args.get("messages")
     if not isinstance(given, list) or not given:
-        raise CapabilityError("send.forward: messages must be a list with something in it")
+        raise CapabilityError("send.forward: messages must be a list that is not empty")
     return await _send(call, [await forward_from(call.context(call.chat()), given)])
 
 
 async def custom(call: CapabilityCall) -> Answer:
-    """``send.custom``: a voice, a file, a video or any other segment."""
+    """``send.custom``: sends a voice, a file, a video or any other segment."""
     kind = call.text("custom_type", "message_type", needed=True)
     data = call.args.get("data", call.args.get("content"))
     ctx = call.context(call.chat())
@@ -66,14 +66,12 @@ async def custom(call: CapabilityCall) -> Answer:
 
 
 async def command(call: CapabilityCall) -> Answer:
-    """``send.command``: calls an action of OneBot. It is given by its name, or as a dict (or its
-    JSON) with ``name`` and ``args``."""
+    """``send.command``: calls an action of OneBot. The action is given by its name, or as a dict or
+    JSON text with ``name`` and ``args``."""
     chat = call.chat()
     call.writing_context(chat)
     if call.bot.services.adapter_of(chat.instance) != _ADAPTER:
-        raise CapabilityError(
-            f"{call.name}: {chat} is no chat of OneBot, which alone has actions here"
-        )
+        raise CapabilityError(f"{call.name}: {chat} is not on OneBot; only OneBot has actions")
     name, args = _action_of(call.args.get("command"), call.args.get("args"))
     action = _ACTIONS.get(name)
     if action is None:
@@ -101,7 +99,8 @@ def _action_of(given: Any, args: Any) -> tuple[str, dict[str, Any]]:
 
 def _arguments_of(chat: ChatKey, args: Mapping[str, Any]) -> dict[str, Any]:
     given = {("user_id" if key == "qq_id" else key): value for key, value in args.items()}
-    # The chat of the call decides the group, not an argument of the action.
+    # The action always applies to the group of the call's chat, so an argument cannot choose
+    # another group.
     given.pop("group_id", None)
     if chat.kind is ChatKind.GROUP:
         given["group_id"] = chat.native_id
@@ -112,7 +111,7 @@ def _arguments_of(chat: ChatKey, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _call_onebot(account: str, action: str, args: Mapping[str, Any]) -> Any:
-    import nonebot  # noqa: PLC0415 - it is there where OneBot is, and slow to import elsewhere
+    import nonebot  # noqa: PLC0415 - slow to import; only OneBot needs it
 
     try:
         bot = nonebot.get_bot(account)
@@ -120,7 +119,7 @@ async def _call_onebot(account: str, action: str, args: Mapping[str, Any]) -> An
         raise CapabilityError(f"send.command: account {account} is not connected") from None
     try:
         return await bot.call_api(action, **args)
-    except Exception as error:  # each adapter has errors of its own
+    except Exception as error:  # adapters raise errors of different classes
         raise CapabilityError(f"send.command: {action}: {type(error).__name__}: {error}") from error
 
 

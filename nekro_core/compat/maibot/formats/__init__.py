@@ -1,1 +1,1 @@
-"""Conversions between MaiBot's plain values and ours."""
+"""Conversions between MaiBot's dicts and the values of nekro-core."""

@@ -1,7 +1,7 @@
-"""Chats, people and messages as the plain dicts that MaiBot plugins get.
+"""Converts chats, people and messages to the dicts that MaiBot plugins get.
 
-The id of a stream is our chat key. Plugins must treat it as opaque: they store it, compare it and
-hand it back. They call the platform of OneBot ``qq``.
+MaiBot calls a chat a stream. The id of a stream is the chat key. Plugins must not interpret it:
+they can store it, compare it and pass it to calls. The platform of OneBot is called ``qq``.
 """
 
 import base64
@@ -40,19 +40,19 @@ _ADAPTERS = {platform: adapter for adapter, platform in _PLATFORMS.items()}
 
 
 def platform_of(adapter: str) -> str:
-    """The name that plugins use for an adapter's platform."""
+    """MaiBot's name for an adapter's platform."""
     return _PLATFORMS.get(adapter, adapter)
 
 
 def adapter_of(platform: str) -> str:
-    """The adapter of a platform. ``platform`` is the name that plugins use."""
+    """The adapter of a platform. ``platform`` is MaiBot's name."""
     return _ADAPTERS.get(platform.strip().lower(), platform.strip())
 
 
 def stream_of(
     key: ChatKey, *, adapter: str, account: str = "", user_name: str = ""
 ) -> dict[str, Any]:
-    """A chat as a stream's dict."""
+    """Convert a chat to the dict of a stream."""
     group = key.kind is not ChatKind.PRIVATE
     return {
         "session_id": str(key),
@@ -74,7 +74,7 @@ def stream_of(
 def message_of(
     record: Record | ChatMessage, *, adapter: str, account: str = "", binary: bool = False
 ) -> dict[str, Any]:
-    """A message's dict. ``binary`` adds the bytes of its media, as base64."""
+    """Convert a message to a dict. ``binary`` adds the bytes of its media as base64."""
     key, sender = record.chat_key, record.sender
     own = isinstance(record, Record) and record.author is Author.BOT
     sender = Sender(account, sender.name) if own and not sender.user_id else sender
@@ -122,7 +122,8 @@ def message_of(
 
 
 def host_arguments(ctx: AgentCtx) -> dict[str, Any]:
-    """Arguments for every handler: who asks, and in which chat. None comes from the model."""
+    """The arguments that every handler gets: the person who asks, and the chat. None of them comes
+    from the model."""
     group = ctx.chat.kind is not ChatKind.PRIVATE
     return {
         "stream_id": ctx.chat_key,
@@ -134,7 +135,7 @@ def host_arguments(ctx: AgentCtx) -> dict[str, Any]:
 
 
 def event_message_of(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message's dict for event handlers, with the fields of `maibot_sdk.MaiMessages` added."""
+    """Add the fields of `maibot_sdk.MaiMessages` to a message's dict, for event handlers."""
     info = message["message_info"]
     group = info["group_info"] is not None
     return {
@@ -157,7 +158,7 @@ def event_message_of(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def segment_of(segment: Segment, *, binary: bool = False) -> dict[str, Any]:
-    """One segment as a dict. `segments` converts back."""
+    """Convert a segment to a dict. The module `segments` converts dicts to segments."""
     match segment:
         case Text(text):
             return {"type": "text", "data": text}
@@ -213,7 +214,7 @@ def _bytes_of(media: Media) -> str:
     try:
         return base64.b64encode(Path(media.path).read_bytes()).decode() if media.path else ""
     except OSError:
-        return ""  # the media quota has deleted it
+        return ""  # the file was deleted because of the media quota
 
 
 def _node(message: ForwardedMessage) -> dict[str, Any]:
@@ -226,7 +227,8 @@ def _node(message: ForwardedMessage) -> dict[str, Any]:
 
 
 def readable(messages: Iterable[Any], *, times: bool = False, ids: bool = False) -> str:
-    """A transcript: a line for each message, with its time and id if they are wanted."""
+    """Write a transcript with one line for each message. ``times`` and ``ids`` add the time and the
+    id."""
     lines = []
     for each in messages:
         if not isinstance(each, Mapping):
@@ -244,7 +246,8 @@ def readable(messages: Iterable[Any], *, times: bool = False, ids: bool = False)
 
 
 def seconds_of(value: Any) -> float | None:
-    """Seconds since 1970, from a number, a number as text, or an ISO date; else None."""
+    """Convert a number, a number as text, or an ISO date to seconds since 1970. None for any other
+    value."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Converts prompts between OpenAI's message dicts, as plugins write them, and `PromptMessage`."""
+"""Converts prompts between OpenAI's message dicts, which plugins use, and `PromptMessage`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
@@ -11,7 +11,8 @@ _ROLES: tuple[Role, ...] = get_args(Role)
 
 
 def prompt_messages(prompt: Any) -> tuple[PromptMessage, ...]:
-    """Messages from a text or a list of ``{"role", "content"}``; empty for anything else."""
+    """Convert a text or a list of ``{"role", "content"}`` to messages. Empty for any other
+    value."""
     if isinstance(prompt, str):
         return (PromptMessage.of("user", prompt),) if prompt.strip() else ()
     if not isinstance(prompt, list):
@@ -20,7 +21,7 @@ def prompt_messages(prompt: Any) -> tuple[PromptMessage, ...]:
 
 
 def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
-    """Dicts from messages. A picture or sound becomes ``[image]`` or ``[audio]``."""
+    """Convert messages to dicts. A picture becomes ``[image]``, a sound ``[audio]``."""
     made: list[dict[str, Any]] = []
     for each in messages:
         shown: dict[str, Any] = {"role": each.role, "content": _words(each)}
@@ -38,9 +39,9 @@ def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
 def merge_changes(
     messages: Sequence[PromptMessage], before: list[dict[str, Any]], now: Any
 ) -> tuple[PromptMessage, ...]:
-    """The messages after a plugin changed their dicts.
+    """Apply a plugin's changes of message dicts to the messages.
 
-    A message whose dict is unchanged, or changed in its text alone, keeps its pictures and calls.
+    If a dict is unchanged, or only its text was changed, its message keeps its pictures and calls.
     """
     if not isinstance(now, list):
         return tuple(messages)
@@ -53,14 +54,15 @@ def merge_changes(
         if index is not None:
             made.append(left.pop(index)[1])
             continue
-        # A message with another text is still the same message.
+        # No message has exactly this dict. If a message differs only in its text, the plugin has
+        # changed the text of that message.
         same = next((i for i, (shown, _) in enumerate(left) if _alike(shown, each)), None)
         made.append(_reworded(left.pop(same)[1], each) if same is not None else _message(each))
     return tuple(made) if made else tuple(messages)
 
 
 def calls_of(given: Any) -> list[FunctionCall] | None:
-    """Calls from a plugin's dicts; None if one of them cannot be read."""
+    """Convert a plugin's dicts to function calls. None if a dict is invalid."""
     if not isinstance(given, list):
         return None
     calls = []

@@ -1,4 +1,4 @@
-"""Converts the return value of a MaiBot tool to our outcome."""
+"""Converts the return value of a MaiBot tool to a `ToolReturn` or `ToolReturnMedia`."""
 
 import base64
 import binascii
@@ -24,10 +24,12 @@ _MAX_ITEMS = 32
 
 
 def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
-    """The outcome of a tool that returned a dict, a text, a pair of success and text, or anything.
+    """Convert the return value of a tool: a dict, a text, a pair of success and text, or any other
+    value.
 
-    The calling code gets the whole dict. A model that calls natively reads its ``content``, else
-    its ``message``, else the dict as JSON. Raises `ToolFailure` if the value reports a failure.
+    If the value is a dict, the model's code gets the whole dict. A model that calls functions
+    natively reads the ``content`` of the dict, or its ``message`` if there is no content, or the
+    dict as JSON if there is neither. Raises `ToolFailure` if the value reports a failure.
     """
     if isinstance(value, list | tuple) and value and isinstance(value[0], bool):
         words = str(value[1]) if len(value) > 1 and value[1] is not None else ""
@@ -54,7 +56,7 @@ def _with_items(
 ) -> ToolReturn | ToolReturnMedia:
     media: list[ResultMedia] = []
     texts: list[str] = []
-    # Places are counted over all items, texts too, because plugins name them to the model.
+    # Texts are counted too, because a plugin may tell the model the place of an item in the list.
     for place, item in enumerate(items[:_MAX_ITEMS], 1):
         if not isinstance(item, Mapping):
             continue
@@ -94,7 +96,8 @@ def _medium(place: int, kind: str, item: Mapping[str, Any]) -> ResultMedia:
 
 
 def _content(kind: str, mime: str, encoded: str, uri: str) -> Content | str | None:
-    """The image or sound; a text with the reason if it cannot be shown; else None."""
+    """The content of an image or sound; a text with the reason if it cannot be shown; None for
+    other items."""
     picture = kind == "image" or (kind == "binary" and mime.startswith("image/"))
     if picture and not encoded and uri.startswith(("http://", "https://")):
         return ImageContent(url=uri)
@@ -118,9 +121,11 @@ def _content(kind: str, mime: str, encoded: str, uri: str) -> Content | str | No
 
 
 def decoded(text: str) -> bytes | None:
-    """Decodes base64, with or without padding, line breaks or the head of a data URL.
+    """Decode base64. Padding may be missing, and line breaks and the head of a data URL are
+    allowed.
 
-    None for a text that is not base64, for an empty one, and for more than `MAX_MEDIUM_BYTES`.
+    Returns None if the text is not base64, if it is empty, or if it has more than
+    `MAX_MEDIUM_BYTES`.
     """
     if head := _DATA_URL.match(text):
         text = text[head.end() :]

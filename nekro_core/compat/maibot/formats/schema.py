@@ -1,7 +1,8 @@
-"""Converts the parameters of a MaiBot tool to JSON Schema, and to our `Parameter` values.
+"""Converts the parameters of a MaiBot tool to JSON Schema and to `Parameter` values.
 
 Plugins write parameters as a list of `ToolParameterInfo` or of dicts, as a JSON Schema object, or
-as the older map from names to properties. A mistake in one parameter leaves the others usable.
+as the older map from names to properties. If one parameter is invalid, the other parameters can
+still be used.
 """
 
 import unicodedata
@@ -16,7 +17,8 @@ from nekro_core.tools.schema import UnsupportedType, converter, type_text
 from nekro_core.tools.tool import REQUIRED, Parameter
 
 HOST_NAMES = frozenset({"stream_id", "chat_id", "group_id", "user_id", "platform", "message"})
-"""Arguments that the host fills in. Schemas leave them out, so no model can give them."""
+"""Arguments that the host fills in. They are left out of the schemas, so that no model can set
+them."""
 
 _TYPES = {
     "string": "string",
@@ -43,15 +45,15 @@ _PYTHON: Mapping[str, Any] = {
     "null": None,
 }
 _DEEPEST = 16
-"""Levels of objects and lists that are checked; below them any value is valid."""
+"""How many nested levels of objects and lists are checked. On deeper levels any value is valid."""
 _MOST_CHOICES = 200
 
 
 def object_schema(parameters: Any) -> dict[str, Any]:
-    """The object schema of a tool's parameters, written in any form. Never raises.
+    """Convert a tool's parameters, in any of the forms, to an object schema. Never raises.
 
-    It always has ``properties`` and ``required``. An unknown type becomes a string; a list without
-    a schema for its items may hold anything.
+    The schema always has ``properties`` and ``required``. An unknown type becomes a string. If a
+    list has no schema for its items, any items are valid.
     """
     if isinstance(parameters, Mapping):
         if parameters.get("type") == "object" or "properties" in parameters:
@@ -68,7 +70,7 @@ def object_schema(parameters: Any) -> dict[str, Any]:
 
 
 def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozenset()) -> Any:
-    """The schema without the arguments that the host fills in, except for ``kept``."""
+    """Remove the arguments that the host fills in from a schema. Arguments in ``kept`` stay."""
     hidden = HOST_NAMES - kept
     return {
         **schema,
@@ -78,10 +80,11 @@ def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozens
 
 
 def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dict[str, str]]:
-    """Our parameters, required ones first, and a map from their names to the plugin's.
+    """Convert a schema to parameters, required parameters first. Also returns a map from their
+    Python names to the plugin's names.
 
-    The names differ where the plugin's is not a Python identifier. The descriptions stay in the
-    schemas, because the tool's details contain them.
+    The two names differ if the plugin's name is not a Python identifier. The parameters get no
+    descriptions, because the tool's details contain the descriptions.
     """
     parameters: list[Parameter] = []
     names: dict[str, str] = {}
@@ -97,7 +100,8 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dic
                 annotation=annotation,
                 type_text="" if annotation is Any else type_text(annotation),
                 schema=each,
-                # Without a default here the handler's own applies; the stub shows it as `...`.
+                # If the schema has no default, the default of the handler applies. The stub then
+                # shows `...`.
                 default=REQUIRED if required else (... if default is None else default),
                 convert=_converter(annotation if required else _or_none(annotation)),
             )
@@ -107,7 +111,7 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dic
 
 
 def _of_listed(each: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of one `ToolParameterInfo`, given as a dict."""
+    """The schema of a `ToolParameterInfo` that is given as a dict."""
     kind = _type(each.get("param_type", each.get("type")))
     schema: dict[str, Any] = {"type": kind, "description": str(each.get("description") or "")}
     if choices := each.get("enum_values") or each.get("enum"):
@@ -143,7 +147,7 @@ def _property(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
     if depth > _DEEPEST:
         return {}
     several = schema.get("type")
-    if isinstance(several, list | tuple):  # ["string", "null"] counts as a string
+    if isinstance(several, list | tuple):  # ["string", "null"] becomes a string
         named = [each for each in several if _type(each) != "null"]
         schema = {**schema, "type": named[0] if named else "string"}
     kind = _type(schema.get("type"))
@@ -190,7 +194,7 @@ def _annotation(schema: Mapping[str, Any], depth: int) -> Any:
     if not schema or depth > _DEEPEST:
         return Any
     choices = schema.get("enum")
-    # A float cannot be a Literal; choices with one are checked by their type alone.
+    # A float cannot be in a Literal. If a choice is a float, only the type is checked.
     if choices and len(choices) <= _MOST_CHOICES and not any(isinstance(e, float) for e in choices):
         return Literal[tuple(choices)]
     match schema.get("type"):
@@ -214,7 +218,7 @@ def _object_type(schema: Mapping[str, Any], depth: int) -> Any:
         inner = _annotation(each, depth + 1)
         fields[name] = Required[inner] if name in required else NotRequired[inner]
     make: Any = TypedDict
-    made = make("dict", fields)  # keys need not be identifiers
+    made = make("dict", fields)  # this form allows keys that are no identifiers
     made.__pydantic_config__ = ConfigDict(extra="forbid" if extra is False else "allow")
     return made
 
@@ -231,8 +235,8 @@ def _converter(annotation: Any) -> Any:
 
 
 def python_name(name: str, taken: Container[str], prefix: str = "p") -> str:
-    """A Python identifier that is not in ``taken``, as close to the plugin's name as possible."""
-    normal = unicodedata.normalize("NFKC", name)  # as Python reads names
+    """Convert a plugin's name to a similar Python identifier that is not in ``taken``."""
+    normal = unicodedata.normalize("NFKC", name)  # Python does the same with names
     clean = "".join(each if f"a{each}".isidentifier() else "_" for each in normal) or "_"
     if not clean.isidentifier() or clean.startswith("_ctx"):
         clean = f"{prefix}_{clean}"

@@ -1,4 +1,5 @@
-"""Converts the dicts that MaiBot plugins write to segments. `messages` converts back."""
+"""Converts dicts from MaiBot plugins to segments. The module `messages` converts segments to
+dicts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,8 +44,8 @@ class InvalidSegment(NekroError):
 
 
 async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
-    """Segments from a text, or from a list of dicts with type and data. Only the first 200 of a
-    list are used.
+    """Convert a text, or a list of dicts with type and data, to segments. Only the first 200 dicts
+    of a list are used.
 
     Raises `InvalidSegment` for a segment that cannot be sent.
     """
@@ -56,7 +57,7 @@ async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
 
 
 async def _segment(ctx: AgentCtx, given: Any) -> Segment:
-    """One segment from a text or a dict. Raises `InvalidSegment`."""
+    """Convert a text or a dict to a segment. Raises `InvalidSegment`."""
     if isinstance(given, str):
         return Text(given)
     if not isinstance(given, Mapping):
@@ -86,8 +87,8 @@ async def _segment(ctx: AgentCtx, given: Any) -> Segment:
 
 
 async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> Segment:
-    """An image, voice, video or file from base64, a data URL, an address or a dict of these.
-    Raises `InvalidSegment`."""
+    """Make an image, voice, video or file segment. ``given`` is bytes, base64, a data URL, an
+    address, or a dict with one of them. Raises `InvalidSegment`."""
     if isinstance(given, Mapping):
         name = name or str(given.get("name") or given.get("file_name") or "")
         keys = ("base64", "binary_data_base64", "data", "url", "file")
@@ -115,7 +116,8 @@ async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> S
 
 
 async def forward_from(ctx: AgentCtx, given: list[Any]) -> Forward:
-    """A bundle of messages, of which the first 200 are used. Raises `InvalidSegment`."""
+    """Make a bundle of forwarded messages. Only the first 200 messages are used. Raises
+    `InvalidSegment`."""
     nodes = [await _node(ctx, each) for each in given[:_MOST_SEGMENTS] if isinstance(each, Mapping)]
     return Forward(tuple(nodes))
 

@@ -1,1 +1,2 @@
-"""The points at which plugins may change a message: inbound, commands, the model, outbound."""
+"""Runs plugins' hooks, events and commands for received messages, model requests and sent
+messages."""

@@ -1,4 +1,4 @@
-"""Commands of MaiBot plugins: finds the command that a message calls, and runs it."""
+"""Finds the command of a MaiBot plugin that a message calls, and runs it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -20,10 +20,10 @@ from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternPro
 from nekro_core.tools.outcome import ToolFailure
 
 WAIT_S = 4.0
-"""Seconds that a message waits for its command. A slower command goes on in the background, and
-the message does not wake the bot."""
+"""How many seconds a message waits for its command. A slower command continues in the background,
+and its message does not wake the bot."""
 _LONGEST_TEXT = 4000
-"""Characters of a message that are searched for commands."""
+"""How many characters at the beginning of a message are searched for commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class CommandMatch:
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """What a handler returned. With ``stops`` the message does not wake the bot. With ``hides`` the
-    model does not see it either."""
+    """The result of a command. If ``stops`` is true, the message does not wake the bot. If
+    ``hides`` is true, the model does not see the message either."""
 
     success: bool
     text: str
@@ -47,9 +47,10 @@ class CommandReply:
 
 
 def find(plugins: Iterable[MaiBotPlugin], text: str, stream_id: str) -> CommandMatch | None:
-    """The first command of all plugins that a text calls; None for a text without one.
+    """Find the first command of all plugins that a text calls; None if it calls no command.
 
-    An alias matches literally, at the beginning, before a space or the end.
+    A text calls an alias if it begins with the alias, followed by white space or the end of the
+    text.
     """
     text = text[:_LONGEST_TEXT]
     for plugin in plugins:
@@ -66,7 +67,8 @@ def find(plugins: Iterable[MaiBotPlugin], text: str, stream_id: str) -> CommandM
 
 
 def compiled(plugin: MaiBotPlugin, component: MaiBotComponent) -> BoundedPattern | None:
-    """A command's pattern; None for a command without one, or with an invalid one."""
+    """The compiled pattern of a command; None if the command has no pattern or an invalid
+    pattern."""
     pattern = _pattern_of(component)
     if pattern not in plugin.patterns:
         report = partial(_log_given_up, plugin, component)
@@ -84,8 +86,8 @@ def _pattern_of(component: MaiBotComponent) -> str:
 
 def _log_given_up(plugin: MaiBotPlugin, component: MaiBotComponent, seconds: float) -> None:
     logger.warning(
-        "plugin {}: the pattern of its command {!r} was given up after {:.0f} ms, since it "
-        "backtracks without end on what somebody wrote; for {:g} s it is not tried. It is {!r}",
+        "plugin {}: the pattern of its command {!r} was stopped after {:.0f} ms, because it "
+        "backtracks too long on a message; it is not used for {:g} s. The pattern is {!r}",
         plugin.plugin_id,
         component.name,
         seconds * 1000,
@@ -95,7 +97,7 @@ def _log_given_up(plugin: MaiBotPlugin, component: MaiBotComponent, seconds: flo
 
 
 def problem_of(component: MaiBotComponent) -> str:
-    """Why a command can never be called; empty for one that can."""
+    """The reason why a command can never be called; empty if it can be called."""
     pattern = _pattern_of(component)
     if not pattern:
         return "" if component.words("aliases") else "it has neither a pattern nor an alias"
@@ -107,7 +109,8 @@ def problem_of(component: MaiBotComponent) -> str:
 
 
 def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
-    """Reads what a handler returned: ``(success, text, intercept)``, a dict, a text or None.
+    """Convert the return value of a handler: ``(success, text, intercept)``, a dict, a text or
+    None.
 
     ``intercept`` is a bool or a level. From level 1 the message does not wake the bot; from level 2
     the model does not see it either.
@@ -129,7 +132,8 @@ def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
 
 
 class MaiBotCommands:
-    """Runs commands. ``is_operator`` says who may run the commands for operators."""
+    """Runs commands. ``is_operator`` says whether a person in a chat may run the commands for
+    operators."""
 
     def __init__(self, hooks: HookRunner, is_operator: Callable[[ChatKey, str], bool]) -> None:
         self._hooks = hooks
@@ -138,7 +142,7 @@ class MaiBotCommands:
     async def run(
         self, match: CommandMatch, ctx: AgentCtx, text: str, message: Mapping[str, Any]
     ) -> CommandReply:
-        """Run a command in a task of its plugin and wait for it, at most `WAIT_S`."""
+        """Run a command in a task of its plugin, and wait at most `WAIT_S` for its result."""
         over = anyio.Event()
         replies: list[CommandReply] = []
 

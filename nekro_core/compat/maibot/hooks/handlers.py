@@ -1,4 +1,5 @@
-"""Runs the handlers of MaiBot's hooks and events in order, and applies their changes."""
+"""Runs the handlers of MaiBot's hooks and events in order, and applies the changes that they
+return."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ HOOKS: Mapping[str, str] = {
     "jargon.extract.before_persist": "not: no jargon is learned here",
     "jargon.inference.before_finalize": "not: no jargon is learned here",
 }
-"""Every hook of MaiBot, and how far it works here."""
+"""All hooks of MaiBot. The text says whether a hook works here."""
 
 EVENTS: Mapping[str, str] = {
     "on_start": "works",
@@ -52,14 +53,16 @@ EVENTS: Mapping[str, str] = {
 
 _ORDER = {"early": 0, "normal": 1, "late": 2}
 DEFAULT_S = 4.0
-"""Time limit in seconds of a handler that sets none. It is short, because a message waits."""
+"""Time limit of a handler that sets no limit, in seconds. It is short, because a message waits for
+the handler."""
 _LONGEST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
-    """The arguments of a hook after its handlers. If ``aborted``, the action that the hook precedes
-    must not happen; ``result`` is what the handler wants instead."""
+    """The outcome of a hook or event. ``kwargs`` are the arguments with the changes of all
+    handlers. If ``aborted`` is true, the action after the hook must not happen; ``result`` is the
+    value that the handler wants to use instead."""
 
     kwargs: Mapping[str, Any]
     aborted: bool = False
@@ -67,14 +70,15 @@ class HookOutcome:
 
 
 class HookRunner:
-    """Runs plugins' handlers. What a handler raises is logged, and the others still run."""
+    """Runs plugins' handlers. If a handler raises, the error is logged and the other handlers still
+    run."""
 
     def __init__(self, plugins: LoadedPlugins) -> None:
         self._plugins = plugins
 
     def any(self, *names: str) -> bool:
-        """Whether a plugin handles one of these hooks or events. This must be cheap: it is called
-        for every message in both directions."""
+        """Whether a plugin has a handler for one of these hooks or events. This must be fast,
+        because it is called for every received and every sent message."""
         return any(
             each.metadata.get("hook") in names or event_type(each) in names
             for plugin in self._plugins
@@ -87,8 +91,9 @@ class HookRunner:
     ) -> HookOutcome:
         """Run a hook's handlers.
 
-        Blocking handlers run one after another, until one aborts the hook. Each gets the arguments
-        with the changes of the handlers before it. Observing handlers run in tasks.
+        Blocking handlers run one after another, until a handler aborts the hook. Each of them gets
+        the arguments with the changes of the handlers before it. Then a task is started for each
+        observing handler.
         """
         stream_id = ctx.chat_key if ctx else ""
         handlers = sorted(
@@ -124,10 +129,11 @@ class HookRunner:
         ctx: AgentCtx | None = None,
         only: MaiBotPlugin | None = None,
     ) -> HookOutcome:
-        """Run an event's handlers, greatest weight first.
+        """Run an event's handlers. A handler with a greater weight runs earlier.
 
-        Intercepting handlers run one after another, and each may end the event. The others run in
-        tasks. With ``only``, just the handlers of that plugin run, one after another.
+        Intercepting handlers run one after another, and each of them may end the event. Other
+        handlers run in tasks. With ``only``, only the handlers of this plugin run, all one after
+        another.
         """
         handlers = sorted(
             (
@@ -159,7 +165,8 @@ class HookRunner:
         arguments: dict[str, Any],
         ctx: AgentCtx | None,
     ) -> HookOutcome | None:
-        """Let a handler change ``arguments``. Returns an outcome if the handler ended the hook."""
+        """Run a handler, which may change ``arguments``. Returns an outcome if the handler ended
+        the hook."""
         failed: list[BaseException] = []
         value = await self._call(plugin, each, arguments, ctx, failed)
         if failed and _word(each, "error_policy") == "abort":
@@ -206,7 +213,7 @@ class HookRunner:
 
 
 def event_type(component: MaiBotComponent) -> str:
-    """The event that a handler handles."""
+    """The name of the event that a handler handles."""
     value = component.metadata.get("event_type", "")
     return str(getattr(value, "value", value)).strip().lower()
 
@@ -214,7 +221,7 @@ def event_type(component: MaiBotComponent) -> str:
 def unsupported_handlers(
     components: Iterable[MaiBotComponent],
 ) -> list[tuple[MaiBotComponent, str]]:
-    """Handlers whose hook or event never happens here, each with the reason."""
+    """The handlers whose hook or event never happens here, each with the reason."""
     unsupported = []
     for each in components:
         if each.type == "HOOK_HANDLER":
@@ -238,7 +245,8 @@ def _about(ctx: AgentCtx | None) -> Mapping[str, Any]:
 
 
 def _event_answer(value: Any) -> tuple[Mapping[str, Any] | None, bool]:
-    """Reads an event handler's result: changes of the message, and whether the event ends."""
+    """Read the result of an event handler: the changes of the message, and whether the event
+    ends."""
     if isinstance(value, list | tuple) and len(value) >= 2:
         changed = value[4] if len(value) > 4 else None
         return _dict(changed), value[1] is False

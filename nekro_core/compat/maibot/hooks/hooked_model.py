@@ -1,4 +1,4 @@
-"""Hooks and events around every request to the bot's model."""
+"""Runs hooks and events before and after requests to the bot's model."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -24,10 +24,10 @@ _AFTER = ("maisaka.planner.after_response", "post_llm", "after_llm")
 
 
 class HookedModel:
-    """A `ChatModel` that shows turns' requests and their replies to hooks.
+    """A `ChatModel` that runs hooks and events for the requests of turns and for their replies.
 
-    Without such a handler it streams as the model does. A reply that a handler may change is
-    yielded when it is complete.
+    If no plugin has such a handler, the reply is streamed as usual. If a handler may change the
+    reply, the reply is yielded only when it is complete.
     """
 
     def __init__(self, model: ChatModel, services: Services, hooks: HookRunner) -> None:
@@ -87,7 +87,7 @@ class HookedModel:
             ctx=ctx,
         )
         if before.aborted:
-            raise ModelRefused("a plugin decided that the model is not asked")
+            raise ModelRefused("a plugin stopped the request to the model")
         messages = merge_changes(
             request.messages, message_dicts(request.messages), before.kwargs["messages"]
         )
@@ -95,7 +95,7 @@ class HookedModel:
             _BEFORE[1], {"stream_id": request.chat, "llm_prompt": shown}, ctx=ctx
         )
         if event.aborted:
-            raise ModelRefused("a plugin decided that the model is not asked")
+            raise ModelRefused("a plugin stopped the request to the model")
         wanted = before.kwargs["tool_definitions"]
         functions = request.functions
         if isinstance(wanted, list) and wanted != tools:

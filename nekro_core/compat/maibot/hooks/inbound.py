@@ -1,4 +1,4 @@
-"""Runs MaiBot's hooks, events and commands for an incoming message, in MaiBot's order."""
+"""Runs hooks, events and commands for a received message, in the same order as MaiBot."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -20,20 +20,21 @@ _MOST_CHANGED = 200
 
 
 class ChangedMessages:
-    """Texts that plugins changed. The store has the original texts, so the prompt lists the
-    changes."""
+    """The texts of messages that plugins have changed. The database has the original texts, so the
+    prompt lists the changed texts."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def put(self, stream_id: str, message_id: str, text: str) -> None:
-        """Store a message's text. Beyond 200 texts the oldest is dropped."""
+        """Store the changed text of a message. If there are more than 200 texts, the oldest text is
+        dropped."""
         self._texts[stream_id, message_id] = text
         while len(self._texts) > _MOST_CHANGED:
             self._texts.popitem(last=False)
 
     def prompt_lines(self, stream_id: str) -> str:
-        """The newest 10 changed texts of a chat, as lines for its prompt."""
+        """The last 10 changed texts of a chat, as lines for its prompt."""
         lines = [
             f"Message {number} is to be read as: {text}"
             for (stream, number), text in self._texts.items()
@@ -44,10 +45,11 @@ class ChangedMessages:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class InboundMessages:
-    """Hands messages to the plugins.
+    """Passes received messages to the MaiBot plugins.
 
-    Hooks are ordered across all plugins, and a message runs one command at most. So only the
-    methods of the first plugin act, for all plugins.
+    The methods are mounted on every plugin. But the handlers of all plugins must run in one common
+    order, and a message must run at most one command. So only the methods on the first plugin do
+    the work, for all plugins.
     """
 
     bot: BotView
@@ -57,7 +59,7 @@ class InboundMessages:
     _changed: ChangedMessages = field(default_factory=ChangedMessages)
 
     def mount(self, plugin: MaiBotPlugin) -> None:
-        """Give a plugin its message method and its prompt method."""
+        """Mount the method for received messages and the method for the prompt on a plugin."""
 
         async def on_message(ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
             first = self.plugins.is_first(plugin)
@@ -71,7 +73,8 @@ class InboundMessages:
         plugin.native.prompt_inject_method = prompt
 
     async def receive(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
-        """Let the plugins handle a message. Returns their signal; None if they give none."""
+        """Run the hooks, events and commands of all plugins for a message. Returns a signal if the
+        message must not wake the bot, or must also be hidden from the model; None otherwise."""
         hooks = self.hooks
         shown = self.bot.message(message)
         words = plain_text(
@@ -103,7 +106,7 @@ class InboundMessages:
 
 
 def _merged(shown: dict[str, Any], text: str, changed: Any) -> tuple[dict[str, Any], str]:
-    """The message and its text, with a handler's changes."""
+    """Apply a handler's changes to the message and its text."""
     if not isinstance(changed, Mapping):
         return shown, text
     old = shown["processed_plain_text"]

@@ -1,4 +1,4 @@
-"""Hooks and events around every message that the bot sends."""
+"""Runs hooks and events before and after each message that the bot sends."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -19,11 +19,12 @@ _BEFORE_SEND = (
 )
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
-"""Whether a handler of these hooks is running. What it sends does not run the hooks again."""
+"""Whether a handler of these hooks is running. If such a handler sends a message, the hooks do not
+run for it."""
 
 
 class SendHooks:
-    """A `SendHook` for every message that the bot sends, plugins' messages included."""
+    """A `SendHook` for every message that the bot or a plugin sends."""
 
     def __init__(self, bot: BotView, hooks: HookRunner) -> None:
         self._bot = bot
@@ -118,7 +119,8 @@ class SendHooks:
     async def _changed(
         self, ctx: AgentCtx, segments: Segments, shown: dict[str, Any], wanted: Any
     ) -> tuple[Segments, dict[str, Any]]:
-        """Apply a handler's change to the message: of its segments, else of its text."""
+        """Apply a handler's changes to the message. If the handler changed segments, a change of
+        the text is ignored."""
         if not isinstance(wanted, dict):
             return segments, shown
         if wanted.get("raw_message") != shown["raw_message"]:

@@ -1,1 +1,1 @@
-"""One MaiBot plugin: what it declares, and the loaded object."""
+"""The parts of one MaiBot plugin: manifest, configuration, components, and the loaded plugin."""

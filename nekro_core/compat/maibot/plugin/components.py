@@ -1,6 +1,6 @@
-"""The components of a plugin, read from the dicts that its `get_components` returns.
+"""Reads the components of a plugin from the dicts that its `get_components` returns.
 
-The SDK makes these dicts; a plugin may also write them by hand.
+The SDK makes these dicts, or a plugin makes them itself.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from typing import Any
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 MOST_COMPONENTS = 500
-"""Most components of one plugin. The largest plugin that we know has some dozens of tools."""
+"""Most components of one plugin. The largest known plugin has a few dozen tools."""
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "TOOL": (
@@ -49,14 +49,14 @@ _FIELDS = frozenset(
         "version",
     }
 )
-"""The keys that the SDK writes into a component."""
+"""The keys that the SDK may write into a component's dict."""
 _ALIASES = {"ACTION": "TOOL"}
 _CLOSE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class MaiBotComponent:
-    """One component. ``type`` is the SDK's name of its kind, in capitals."""
+    """A component of a plugin. ``type`` is the SDK's name for its kind, in capital letters."""
 
     name: str
     type: str
@@ -64,7 +64,8 @@ class MaiBotComponent:
 
     @property
     def handler(self) -> str:
-        """The method that is called. If the plugin has no such method, `invoke_component` is."""
+        """The name of the method that is called. If the plugin has no such method,
+        `invoke_component` is called instead."""
         return str(self.metadata.get("handler_name") or self.name)
 
     @property
@@ -73,21 +74,21 @@ class MaiBotComponent:
         return str(self.metadata.get("description") or "")
 
     def flag(self, key: str, *, default: bool = False) -> bool:
-        """A bool, which may be written as a text."""
+        """An option as a bool. Texts such as ``"true"`` are accepted."""
         value = self.metadata.get(key, default)
         if isinstance(value, str):
             return value.strip().lower() in {"true", "1", "yes", "on"}
         return bool(value)
 
     def number(self, key: str, default: int = 0) -> int:
-        """A whole number; the default for any other value."""
+        """An option as a whole number; the default if it is no number."""
         try:
             return int(self.metadata.get(key) or default)
         except (TypeError, ValueError):
             return default
 
     def words(self, key: str) -> tuple[str, ...]:
-        """The texts of a list. A single text counts as a list of one."""
+        """An option as texts. A single text is treated as a list with one text."""
         value = self.metadata.get(key) or ()
         values = [value] if isinstance(value, str) else value
         return tuple(str(each) for each in values) if isinstance(values, Iterable) else ()
@@ -96,7 +97,7 @@ class MaiBotComponent:
 def components_of(
     declared: Iterable[Any], where: str
 ) -> tuple[list[MaiBotComponent], list[PluginProblem]]:
-    """The valid components in their order, and the problems of the others."""
+    """Return the valid components in their order, and the problems of the invalid components."""
     components: dict[tuple[str, str, str], MaiBotComponent] = {}
     problems: list[PluginProblem] = []
 
@@ -145,8 +146,8 @@ def _component(raw: Any) -> MaiBotComponent | None:
 
 
 def _typo(component: MaiBotComponent) -> tuple[str, str] | None:
-    """A problem and its remedy, for an unknown option that looks like a known one. Any other
-    unknown option is metadata of the author, which the SDK allows."""
+    """Return a problem and its remedy if an unknown option looks like a misspelled known option.
+    Other unknown options are allowed, because the SDK lets authors add metadata."""
     known = _OPTIONS.get(component.type, ())
     for name in component.metadata:
         if name in known or name in _FIELDS:

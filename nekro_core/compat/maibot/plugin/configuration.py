@@ -1,4 +1,4 @@
-"""Reads and writes a plugin's ``config.toml``. Writing keeps the comments."""
+"""Reads and writes a plugin's ``config.toml``. Comments in the file are preserved."""
 
 import os
 import tomllib
@@ -16,11 +16,13 @@ _MAX_BYTES = 1024 * 1024
 
 
 class MaiBotConfigError(NekroError, ValueError):
-    """The file or a value in it is invalid. The text names it, and the line if that is known."""
+    """The file or a value in it is invalid. The text says what is wrong, and in which line if that
+    is known."""
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The values of a file; an empty dict if there is no file. Raises `MaiBotConfigError`."""
+    """Read the values of a file; an empty dict if the file does not exist. Raises
+    `MaiBotConfigError`."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -38,14 +40,15 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def is_enabled(values: Mapping[str, Any]) -> bool:
-    """Whether the plugin may be loaded. False only if ``[plugin] enabled`` is false."""
+    """Whether the plugin may be loaded: True unless ``[plugin] enabled`` is false."""
     section = values.get("plugin")
     return not (isinstance(section, Mapping) and section.get("enabled") is False)
 
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, completed by the plugin's own model. Values of another ``config_version`` are
-    first rebuilt on the defaults. Raises `MaiBotConfigError`."""
+    """Check the values with the plugin's configuration model, which adds missing values. If their
+    ``config_version`` is not the model's version, they are first merged into the defaults. Raises
+    `MaiBotConfigError`."""
     model = getattr(type(instance), "config_model", None)
     if model is None or not hasattr(instance, "normalize_plugin_config"):
         return dict(values)
@@ -54,15 +57,15 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         if values and version_of(values) != version_of(defaults):
             values = _rebuilt(defaults, values)
         made, _ = instance.normalize_plugin_config(values)
-    except Exception as error:  # a plugin's own model may raise anything
+    except Exception as error:  # a plugin's model may raise anything
         text = " ".join(str(error).split())
         raise MaiBotConfigError(f"{FILE_NAME}: {text[:600]}") from error
     return dict(made)
 
 
 def write(path: Path, values: Mapping[str, Any]) -> None:
-    """Put the values into the file; comments stay. Raises `OSError`, and `MaiBotConfigError` for
-    values that TOML cannot hold."""
+    """Write the values to the file and preserve its comments. Raises `OSError`, and
+    `MaiBotConfigError` for values that cannot be written as TOML."""
     try:
         document = tomlkit.parse(path.read_text("utf-8-sig")) if path.exists() else None
     except (TOMLKitError, UnicodeDecodeError):
@@ -75,11 +78,11 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
         raise MaiBotConfigError(f"{path.name} cannot be written: {error}") from None
     new_file = path.with_name(f".{path.name}.new")
     new_file.write_text(text, encoding="utf-8")
-    os.replace(new_file, path)  # noqa: PTH105 - plainly: the old file is replaced
+    os.replace(new_file, path)  # noqa: PTH105 - replaces the old file
 
 
 def version_of(values: Mapping[str, Any]) -> str:
-    """The text of ``[plugin] config_version``; empty without one."""
+    """The ``[plugin] config_version`` as text; empty if there is none."""
     section = values.get("plugin")
     return str(section.get("config_version", "")) if isinstance(section, Mapping) else ""
 
@@ -95,7 +98,8 @@ def _rebuilt(defaults: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, A
 
 
 def _put(target: Any, values: Mapping[str, Any]) -> None:
-    """Write only the values that differ. The others keep their comments and their format."""
+    """Change only the values that differ, so that the other values keep their comments and
+    format."""
     for key in [each for each in target if each not in values]:
         del target[key]
     for key, value in values.items():

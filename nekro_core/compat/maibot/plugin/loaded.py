@@ -1,4 +1,4 @@
-"""The loaded MaiBot plugins: what each offers, and calls into its code."""
+"""The loaded MaiBot plugins. Each has its components and calls their handlers."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -22,14 +22,15 @@ from nekro_core.system.bounded_pattern import BoundedPattern
 from nekro_core.tools.outcome import ToolFailure
 
 _NOT_FOUND_DEPTH = 3
-"""Frames in the traceback of an error by which `invoke_component` says that it knows no such
-component. An error with more frames comes from the component itself."""
+"""If `invoke_component` raises because it does not know a component, the traceback has at most so
+many frames. An error with more frames was raised by the component itself."""
 
 
 @dataclass(slots=True)
 class HandlerCall:
-    """One call of a handler. A task that the handler started inherits the call and may outlive it.
-    Then the call is ``over``, and only the person and the chat of ``ctx`` are still used."""
+    """One call of a handler. A task that the handler has started inherits the call and may run
+    after the handler's end. ``over`` is then true, and only the person, the chat and the message id
+    of ``ctx`` are still used."""
 
     ctx: AgentCtx
     over: bool = False
@@ -40,7 +41,8 @@ _current: ContextVar[HandlerCall | None] = ContextVar("nekro_maibot_call", defau
 
 @contextmanager
 def handler_call(ctx: AgentCtx | None) -> Iterator[None]:
-    """Run a handler in this context; None if it runs in no chat, as ``on_load`` does."""
+    """Set the current handler call for the block. ``ctx`` is the context of the call; None if it
+    belongs to no chat, for example ``on_load``."""
     call = HandlerCall(ctx) if ctx is not None else None
     token = _current.set(call)
     try:
@@ -52,7 +54,7 @@ def handler_call(ctx: AgentCtx | None) -> Iterator[None]:
 
 
 def current_call() -> HandlerCall | None:
-    """The handler call in which this code runs; None outside of handlers."""
+    """The handler call that is running; None outside of handlers."""
     return _current.get()
 
 
@@ -60,10 +62,10 @@ def current_call() -> HandlerCall | None:
 class MaiBotPlugin:
     """One plugin.
 
-    ``instance`` is the object that ``create_plugin()`` made, and ``native`` is our plugin object
-    for it. ``tool_s`` is the time limit in seconds of a tool that sets none. ``off`` holds the
+    ``instance`` is the object that ``create_plugin()`` returned. ``native`` is the `NekroPlugin`
+    for it. ``tool_s`` is the time limit in seconds of a tool that sets no limit. ``off`` has the
     components that are switched off, as type, name and stream id (empty for all chats).
-    ``patterns`` caches its commands' patterns, with None for an invalid pattern.
+    ``patterns`` caches the patterns of its commands, with None for an invalid pattern.
     """
 
     manifest: MaiBotManifest
@@ -79,16 +81,17 @@ class MaiBotPlugin:
 
     @property
     def plugin_id(self) -> str:
-        """The id of its manifest."""
+        """The id in the plugin's manifest."""
         return self.manifest.plugin_id
 
     def of_type(self, kind: str) -> list[MaiBotComponent]:
-        """Its components of one type, without those that are switched off everywhere."""
+        """The plugin's components of one type. Components that are switched off for all chats are
+        left out."""
         return [each for each in self.components if each.type == kind and self.is_on(each, "")]
 
     def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
-        """Whether a component is on in a chat. With an empty ``stream_id``, only a component that
-        is switched off for all chats counts as off."""
+        """Whether a component is switched on in a chat. With an empty ``stream_id``, whether it is
+        not switched off for all chats."""
         return (
             not {
                 (component.type, component.name, ""),
@@ -98,7 +101,8 @@ class MaiBotPlugin:
         )
 
     def config_schema(self) -> Mapping[str, Any]:
-        """The form of its configuration for a web page; empty if the plugin makes none."""
+        """The schema of the plugin's configuration for a web page; empty if the plugin provides
+        none."""
         make = getattr(self.instance, "get_webui_config_schema", None)
         if make is None:
             return {}
@@ -123,9 +127,9 @@ class MaiBotPlugin:
         """Call a component's handler, in a thread unless it is async. A component without a handler
         is called through the plugin's `invoke_component`.
 
-        ``given`` are the host's arguments. A handler gets those for which it has parameters.
-        Raises what the handler raises, `ToolFailure` for arguments that do not fit its parameters,
-        and `TimeoutError`.
+        ``given`` are arguments from the host. A handler gets only the arguments for which it has
+        parameters. Raises the exceptions of the handler, `ToolFailure` if the arguments do not fit
+        the parameters, and `TimeoutError`.
         """
         handler = getattr(self.instance, component.handler, None)
         with anyio.fail_after(limit_s), self.native.acting(), handler_call(ctx):
@@ -141,17 +145,18 @@ class MaiBotPlugin:
             try:
                 return await _called(partial(invoke, first), arguments)
             except (AttributeError, LookupError) as error:
-                # Some plugins look a component up by its name, some by its handler's name.
+                # Some plugins look up a component by its name, other plugins by the name of its
+                # handler.
                 if first == second or _depth(error) > _NOT_FOUND_DEPTH:
                     raise
                 return await _called(partial(invoke, second), arguments)
 
 
 class LoadedPlugins:
-    """The loaded MaiBot plugins, which can be iterated in the order of loading.
+    """The loaded MaiBot plugins. Iterating yields them in the order in which they were loaded.
 
-    ``registry`` is the registry of all plugins of the bot, None until it is attached. A plugin
-    loads others through it.
+    ``registry`` is the registry of all plugins of the bot; None until it is attached. It is used
+    when a plugin loads other plugins.
     """
 
     def __init__(self, tasks: TaskGroup) -> None:
@@ -163,19 +168,19 @@ class LoadedPlugins:
         return iter(self.by_id.values())
 
     def is_first(self, plugin: MaiBotPlugin) -> bool:
-        """Whether this plugin was loaded before all others. Work that concerns all plugins is done
-        once, for the first."""
+        """Whether this plugin was loaded before all other plugins. Work for all plugins is done
+        once, in the methods of the first plugin."""
         return next(iter(self), None) is plugin
 
     def find(self, name: str) -> MaiBotPlugin | None:
-        """A plugin by its id, its key or its folder."""
+        """Find a plugin by its id, its key or the name of its folder."""
         for plugin in self:
             if name in (plugin.plugin_id, plugin.native.key, plugin.folder.name):
                 return plugin
         return None
 
     def start_later(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run ``act`` in a task that does not belong to the calling plugin: ``act`` may unload
+        """Run ``act`` in a task of the host, not of the calling plugin, because ``act`` may unload
         that plugin."""
         self._tasks.start_soon(act)
 

@@ -1,4 +1,4 @@
-"""``_manifest.json``: finds MaiBot plugins and reads their manifests before their code runs."""
+"""Finds MaiBot plugins and reads their ``_manifest.json`` before their code runs."""
 
 import json
 import re
@@ -17,7 +17,8 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 FILE_NAME = "_manifest.json"
 _MODULE = "plugin.py"
 HOST_VERSION = "1.3.15"
-"""The MaiBot version that this host implements. A manifest names the range that a plugin needs."""
+"""The version of MaiBot that this host implements. A manifest says which versions the plugin works
+with."""
 
 _ID = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)+\Z")
 _VERSION = re.compile(r"\d+\.\d+\.\d+\Z")
@@ -25,15 +26,16 @@ _MAX_BYTES = 1024 * 1024
 
 
 class MaiBotManifestError(NekroError, ValueError):
-    """The manifest is invalid. The text names the key, its value and what was expected."""
+    """The manifest is invalid. The text names the key and its value, and says what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaiBotManifest:
     """The values of a manifest.
 
-    ``capabilities`` are the calls that the plugin may make. ``plugins`` and ``packages`` are those
-    that it needs, each with a range of versions. ``raw`` is the whole manifest.
+    ``capabilities`` are the calls that the plugin may make. ``plugins`` and ``packages`` are the
+    plugins and packages that it needs, each with a range of versions. ``raw`` is the whole
+    manifest.
     """
 
     plugin_id: str
@@ -50,13 +52,13 @@ class MaiBotManifest:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The author and the module name in its id, as identifiers."""
+        """The author and the module name, which are the two parts of the id, as identifiers."""
         first, _, rest = self.plugin_id.partition("." if "." in self.plugin_id else "-")
         return _identifier(first), _identifier(rest)
 
 
 def read_manifest(path: Path) -> MaiBotManifest:
-    """Read and check a manifest. Raises `MaiBotManifestError`, with a sentence for the operator."""
+    """Read and check a manifest. Raises `MaiBotManifestError`, whose text is for the operator."""
     raw = _parsed(path)
     if raw.get("manifest_version") != 2:
         came = raw.get("manifest_version", "nothing")
@@ -92,7 +94,8 @@ def read_manifest(path: Path) -> MaiBotManifest:
 
 
 def discover(source: str, folder: Path) -> list[DiscoveredPlugin]:
-    """The plugins in a folder, sorted by name, but each after the plugins that it needs."""
+    """Find the plugins in a folder. They are sorted by name, except that each plugin comes after
+    the plugins that it needs."""
     if not folder.is_dir():
         return []
     folders = sorted(
@@ -123,7 +126,7 @@ def _put_in_order(
     above: frozenset[Path],
 ) -> None:
     if path in ordered or path in above:
-        return  # already listed, or one of a circle of plugins that need each other
+        return  # already listed, or in a circle of plugins that need each other
     manifest = manifests[path]
     for needed, _ in manifest.plugins if manifest else ():
         if needed in by_id:
@@ -134,7 +137,7 @@ def _put_in_order(
 def _parsed(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise MaiBotManifestError(f"larger than {_MAX_BYTES} bytes: that is no manifest")
+            raise MaiBotManifestError(f"larger than {_MAX_BYTES} bytes: too large for a manifest")
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise MaiBotManifestError(f"cannot be read: {error.strerror}") from None
@@ -198,8 +201,8 @@ def _needed(dependencies: list[Mapping[str, Any]], kind: str, name: str) -> list
 
 
 def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
-    """Raises if our version is below ``min_version``, or its first two numbers are above those of
-    ``max_version``."""
+    """Raise `MaiBotManifestError` if the version ``ours`` is below ``min_version``, or if its first
+    two numbers are above the first two numbers of ``max_version``."""
     wanted = _mapping(raw, key)
     least, most = wanted.get("min_version"), wanted.get("max_version")
     for each in (least, most):
@@ -208,14 +211,15 @@ def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
     too_new = most and _numbers(ours)[:2] > _numbers(most)[:2]
     if too_new or (least and _numbers(ours) < _numbers(least)):
         raise MaiBotManifestError(
-            f"{key}: wants {least or 'any'} to {most or 'any'}, this is {ours}; look for another "
+            f"{key}: wants {least or 'any'} to {most or 'any'}, this is {ours}; use another "
             "version of the plugin"
         )
 
 
 @cache
 def _sdk_version() -> str:
-    """Cached, because the import system stores a record for every lookup in a changed folder."""
+    """The version of the installed SDK. It is cached, because each lookup after a change of the
+    packages' folder makes the import system store another record."""
     return version("maibot-plugin-sdk")
 
 

@@ -1,1 +1,1 @@
-"""Models under the names of nekro-agent: groups, messages and the functions that ask."""
+"""Language models with the names of nekro-agent: model groups, messages and request functions."""

@@ -1,8 +1,9 @@
-"""The functions by which nekro-agent's plugins ask models.
+"""The functions with which plugins for nekro-agent ask language models and make vectors.
 
-Without an address (``base_url``) the bot's own model answers, and vectors are made in this process.
-Errors are `nekro_core.llm.model.ModelError` and its subclasses; `QuotaExceeded` also says that the
-turn that the call belongs to has reached a limit.
+Without an address (``base_url``), the bot's own model answers, and vectors are made in this
+process. Errors are `nekro_core.llm.model.ModelError` and its subclasses. `QuotaExceeded` is raised
+if the turn to which the call belongs has reached a limit, or if the provider refuses because of a
+quota.
 """
 
 import time
@@ -42,23 +43,23 @@ class OpenAIResponse(BaseModel):
 
     Attributes:
         response_content: The answer's text.
-        message_cnt: How many messages ``messages`` has.
-        token_consumption: Tokens of question and answer together.
-        token_input: Tokens of the question.
+        message_cnt: The number of messages in ``messages``.
+        token_consumption: Tokens of the request and the answer together.
+        token_input: Tokens of the request.
         token_output: Tokens of the answer.
         use_model: The name of the model that answered.
-        speed_tokens_per_second: Tokens of the answer divided by the whole time.
-        first_token_cost_ms: Milliseconds until the first words; 0 if there were none.
-        generation_time_ms: Milliseconds until the last words.
-        stream_mode: What the caller asked for; answers are streamed in any case.
-        finish_reason: ``stop``, ``length``, or another word of the provider's.
+        speed_tokens_per_second: Tokens of the answer, divided by the time of the whole request.
+        first_token_cost_ms: Milliseconds until the first text arrived; 0 if there was no text.
+        generation_time_ms: Milliseconds until the answer was complete.
+        stream_mode: The caller's ``stream_mode``. Answers are always streamed.
+        finish_reason: ``stop``, ``length``, or another word that the provider sent.
     """
 
     response_content: str
     thought_chain: str = ""
-    """Always empty: a model's thoughts are counted and not stored."""
+    """Always empty. The tokens of a model's thoughts are counted, but the text is not stored."""
     messages: list[dict[str, Any]] = Field(default_factory=list)
-    """The messages of the request, and the answer after them."""
+    """The messages of the request, followed by the answer."""
     message_cnt: int = 0
     token_consumption: int = 0
     token_input: int = 0
@@ -72,7 +73,7 @@ class OpenAIResponse(BaseModel):
 
 
 def plugin_models() -> ModelEndpoints:
-    """The models of the bot whose plugin's code runs. Raises `NoCurrentBot`."""
+    """The models of the bot whose plugin is running. Raises `NoCurrentBot`."""
     models = current_services().models
     if models is None:
         raise NoCurrentBot("this bot has no models for plugins")
@@ -80,10 +81,11 @@ def plugin_models() -> ModelEndpoints:
 
 
 def model_groups() -> ModelGroups:
-    """List the models that the operator has named.
+    """List the model groups of the operator's settings.
 
     Returns:
-        The groups by name. A missing name raises a `KeyError` whose text says how to set it.
+        The groups by name. Reading a missing name raises a `KeyError` whose text says how to add a
+        group.
 
     Raises:
         NoCurrentBot: Called outside of a plugin's code, or the bot has no models for plugins.
@@ -95,8 +97,8 @@ def model_groups() -> ModelGroups:
 
 
 def get_model_group_info(name: str) -> ModelConfigGroup:
-    """Look up a model that the operator has named. Raises `KeyError`, whose text says how the
-    operator names one, and `NoCurrentBot` outside of a plugin's code.
+    """Look up a model group of the operator's settings. Raises `KeyError`, whose text says how to
+    add a group, and `NoCurrentBot` outside of a plugin's code.
 
     Args:
         name: The group's name, such as ``default``.
@@ -126,40 +128,41 @@ async def gen_openai_chat_response(
     stop: list[str] | None = None,
     **other: Any,
 ) -> OpenAIResponse:
-    """Ask a model and wait for its whole answer. Answers are always streamed from the provider.
-    Tokens and money count for the turn that the call belongs to.
+    """Ask a model and wait for the complete answer. Answers are always streamed from the provider.
+    Tokens and money count toward the limits of the turn to which the call belongs.
 
     Args:
         model: The model's name at ``base_url``.
-        messages: `OpenAIChatMessage`, or dicts as OpenAI's API takes them. A message that is
-            neither raises `ValueError` or `TypeError`.
-        temperature: As the provider understands it; None leaves it to the provider.
-        top_p: The same.
-        top_k: The same.
-        frequency_penalty: The same.
-        presence_penalty: The same.
+        messages: `OpenAIChatMessage` objects, or dicts in the form of OpenAI's API. A message of
+            another form raises `ValueError` or `TypeError`.
+        temperature: Sent to the provider unchanged; None leaves the choice to the provider.
+        top_p: Sent in the same way.
+        top_k: Sent in the same way.
+        frequency_penalty: Sent in the same way.
+        presence_penalty: Sent in the same way.
         extra_body: Further fields of the request's body.
         api_key: The provider's key.
-        base_url: The address of the API. Without one the bot's own model answers, whatever
-            ``model`` says.
+        base_url: The address of the API. Without an address, the bot's own model answers, and
+            ``model`` is ignored.
         proxy_url: The address of a proxy.
-        stream_mode: Copied to the answer, and otherwise ignored.
-        max_wait_time: Seconds; 600 unless given.
-        max_tokens: Tokens of the answer; unless given 4096, or a quarter of the model's context if
-            that is less.
+        stream_mode: Copied to the result; it has no other effect.
+        max_wait_time: Time limit in seconds; 600 unless given.
+        max_tokens: Most tokens of the answer. If not given, 4096 or a quarter of the model's
+            context, whichever is less.
         stop: Texts at which the answer ends.
-        other: Ignored, with a line in the log.
+        other: Ignored; their names are logged.
 
     Returns:
         The answer and its cost.
 
     Raises:
-        ModelUnreachable: No whole answer within ``max_wait_time``, or no connection.
-        ModelError: Anything else that the provider refuses; `QuotaExceeded` also says that the turn
-            has reached a limit.
+        ModelUnreachable: The answer was not complete within ``max_wait_time``, or there was no
+            connection.
+        ModelError: The provider refused for another reason. `QuotaExceeded` is also raised if the
+            turn has reached a limit.
     """
     if other:
-        logger.debug("gen_openai_chat_response: no use for {}", ", ".join(other))
+        logger.debug("gen_openai_chat_response: ignored: {}", ", ".join(other))
     given = list(messages)
     chat_model = await plugin_models().chat(
         model, base_url=_endpoint(base_url), api_key=api_key or "", proxy=proxy_url or ""
@@ -222,7 +225,7 @@ async def gen_openai_embeddings(
 ) -> list[list[float]]: ...
 async def gen_openai_embeddings(
     model: str = "",
-    input: str | list[Any] = "",  # noqa: A002 - the name by which existing plugins give it
+    input: str | list[Any] = "",  # noqa: A002 - the parameter's name in nekro-agent
     api_key: str | None = None,
     base_url: str | None = None,
     dimensions: int | None = None,
@@ -231,37 +234,39 @@ async def gen_openai_embeddings(
     max_wait_time: float | None = None,
     **other: Any,
 ) -> list[float] | list[list[float]]:
-    """Turn texts into vectors. Without an endpoint the vectors are made in this process, from the
-    words and their parts. Texts that share many of them have near vectors.
+    """Turn texts into vectors. Without ``base_url``, the vectors are made in this process, from the
+    words and parts of words in each text. Texts that share many words or parts have near vectors.
 
     Args:
         model: The model's name at ``base_url``.
-        input: A text, or 1 to 2048 of them.
+        input: A text, or a list of 1 to 2048 texts.
         api_key: The provider's key.
-        base_url: The address of the API; without one the vectors are made in this process.
-        dimensions: How many numbers a vector has. Without an endpoint 8 to 8192, and 1024 unless
-            given.
+        base_url: The address of the API; without an address, the vectors are made in this process.
+        dimensions: How many numbers a vector has. For vectors made in this process it is 8 to 8192,
+            and 1024 unless given.
         proxy_url: The address of a proxy.
-        max_wait_time: Seconds; 60 unless given.
-        other: Ignored, with a line in the log.
+        max_wait_time: Time limit in seconds; 60 unless given.
+        other: Ignored; their names are logged.
 
     Returns:
-        One vector for a text, a list of vectors for a list. Vectors made in this process have
-        length 1.
+        A vector for a text, or a list of vectors for a list of texts. Vectors made in this process
+        have length 1.
 
     Raises:
-        ValueError: No texts, more than 2048, or invalid dimensions.
-        RequestRejected: An endpoint without a model's name, or an answer without embeddings.
-        ModelError: Anything else that the provider refuses.
+        ValueError: There are no texts or more than 2048, or ``dimensions`` is invalid.
+        RequestRejected: ``base_url`` is given without ``model``, or the provider's answer has no
+            embeddings.
+        ModelError: The provider refused for another reason.
     """
     if other:
-        logger.debug("gen_openai_embeddings: no use for {}", ", ".join(other))
+        logger.debug("gen_openai_embeddings: ignored: {}", ", ".join(other))
     texts = input if isinstance(input, list) else [input]
     if not 0 < len(texts) <= _MOST_TEXTS:
         raise InvalidValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
     address = _endpoint(base_url)
     if not address:
-        # A thousand texts take a second, during which the event loop must go on.
+        # A thousand texts take a second. A thread does the work, so that the event loop is not
+        # blocked.
         vectors = await anyio.to_thread.run_sync(
             lambda: [embed_locally(str(text), dimensions) for text in texts]
         )
@@ -269,7 +274,7 @@ async def gen_openai_embeddings(
         ledger = plugin_models().ledger
         ledger.check()
         if not model:
-            raise RequestRejected("no model is named for the embeddings")
+            raise RequestRejected("embeddings with a base_url need the name of a model")
         started = ledger.now()
         endpoint = EmbeddingEndpoint(
             address, api_key or "", proxy=proxy_url or "", timeout_s=max_wait_time or _EMBEDDING_S
@@ -288,7 +293,8 @@ async def gen_openai_embeddings(
 
 
 def _endpoint(base_url: str | None) -> str:
-    """An address without spaces around it; empty for the models in this process."""
+    """Remove spaces around an address. Returns an empty text for the address that means the models
+    in this process."""
     address = (base_url or "").strip()
     return "" if address.rstrip("/") == EMBEDDED else address
 

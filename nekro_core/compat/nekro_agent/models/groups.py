@@ -1,4 +1,4 @@
-"""The models of a bot as existing plugins see them: groups by name, over our settings."""
+"""The models of a bot in nekro-agent's form: model groups by name, made from the bot's settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,29 +9,30 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.settings import LLMSettings
 
 EMBEDDED = "embedded://local"
-"""The address that means the models in this process. Only our own functions understand it."""
+"""An address that means the models in this process. Only the functions of this package understand
+it."""
 DEFAULT, EMBEDDING = "default", "text-embedding"
 _EMBEDDED_EMBEDDING = "n-grams"
 
 
 class ModelConfigGroup(BaseModel):
-    """One model and how it is reached. The names are those that plugins for nekro-agent read.
+    """A model and how to reach it. The attributes have the names that plugins for nekro-agent read.
 
     Attributes:
-        GROUP_NAME: The operator's name for it.
-        CHAT_MODEL: The model's name at its provider.
-        CHAT_PROXY: The address of a proxy; empty for none.
+        GROUP_NAME: The operator's name for the group.
+        CHAT_MODEL: The name of the model at its provider.
+        CHAT_PROXY: The address of a proxy; empty for no proxy.
         BASE_URL: The address of the API, or ``embedded://local`` for the model in this process.
-        API_KEY: The key in plain text; empty for none.
+        API_KEY: The provider's key in plain text; empty for no key.
         MODEL_TYPE: ``chat``, ``embedding`` or ``draw``.
-        ENABLE_VISION: Whether the model takes pictures.
-        ENABLE_COT: Always False: thoughts are not kept.
+        ENABLE_VISION: Whether the model accepts pictures.
+        ENABLE_COT: Always False, because a model's thoughts are not stored.
         TEMPERATURE: The operator's setting; None leaves it to the provider.
-        TOP_P: The same.
-        TOP_K: Always None: the operator has no setting for it.
-        PRESENCE_PENALTY: Always None, for the same reason.
-        FREQUENCY_PENALTY: Always None, for the same reason.
-        EXTRA_BODY: Fields that are added to each request; None for none.
+        TOP_P: The operator's setting; None leaves it to the provider.
+        TOP_K: Always None, because there is no setting for it.
+        PRESENCE_PENALTY: Always None: there is no setting.
+        FREQUENCY_PENALTY: Always None: there is no setting.
+        EXTRA_BODY: Fields that are added to the body of each request; None for no fields.
     """
 
     GROUP_NAME: str = ""
@@ -51,8 +52,9 @@ class ModelConfigGroup(BaseModel):
 
 
 class ModelGroups(dict[str, ModelConfigGroup]):
-    """Groups by name: ``default`` is the bot's own model, ``text-embedding`` a model that needs no
-    endpoint. The operator names the others. A missing name raises a `KeyError` with all names."""
+    """Model groups by name. ``default`` is the bot's own model. ``text-embedding`` makes vectors in
+    this process. The operator's settings may define more. Reading a missing name raises a
+    `KeyError` that lists all names."""
 
     def __missing__(self, name: str) -> ModelConfigGroup:
         variable = "".join(each if each.isalnum() else "_" for each in str(name)).upper()
@@ -65,17 +67,16 @@ class ModelGroups(dict[str, ModelConfigGroup]):
     def of(
         cls, own: LLMSettings, others: Mapping[str, ModelGroupSettings], *, embedded: str
     ) -> "ModelGroups":
-        """List the models of a bot.
+        """Make the model groups of a bot.
 
         Args:
             own: The settings of the bot's own model.
-            others: The operator's further groups, by name.
-            embedded: The name of the model in this process, which is the default if ``own`` names
-                no model.
+            others: The groups in the operator's settings, by name.
+            embedded: The name of the embedded model. It is the default if ``own`` names no model.
 
         Returns:
-            The groups ``default``, ``text-embedding`` and those of ``others``, which may replace
-            them.
+            The groups ``default`` and ``text-embedding``, and the groups in ``others``. A group in
+            ``others`` with one of these two names replaces it.
         """
         groups = cls()
         default = _group(DEFAULT, own)

@@ -12,18 +12,18 @@ from nekro_core.media.sniff import sniff
 from nekro_core.tools.outcome import InvalidValue
 
 Segment = dict[str, Any]
-"""One part of a message's content, as OpenAI's API writes it."""
+"""One part of a message's content, in the form of OpenAI's API."""
 
 
 class ContentSegment:
-    """Builds the parts of a message."""
+    """Makes the parts of a message."""
 
     @staticmethod
     def text_content(text: str) -> Segment:
-        """Make a part of text.
+        """Make a text part.
 
         Args:
-            text: The words.
+            text: The text.
 
         Returns:
             ``{"type": "text", ...}``.
@@ -32,7 +32,7 @@ class ContentSegment:
 
     @staticmethod
     def image_content(image_url: str) -> Segment:
-        """Make a part of a picture's address.
+        """Make a picture part from an address.
 
         Args:
             image_url: An ``http(s)`` address, or a ``data:`` URL with base64.
@@ -44,10 +44,11 @@ class ContentSegment:
 
     @classmethod
     def image_content_from_path(cls, image_path: str | Path) -> Segment:
-        """Make a part of a picture on the host's disk. Raises `OSError` if it cannot be read.
+        """Make a picture part from a file on the host. Raises `OSError` if the file cannot be read.
 
         Args:
-            image_path: The file. Its type is guessed from its name, else from its bytes.
+            image_path: The path of the file. The type of the picture is guessed from the file's
+                name; if that fails, from its bytes.
 
         Returns:
             ``{"type": "image_url", ...}`` with a ``data:`` URL.
@@ -59,11 +60,12 @@ class ContentSegment:
 
     @classmethod
     def image_content_from_bytes(cls, image_bytes: bytes, mime: str = "") -> Segment:
-        """Make a part of a picture's bytes.
+        """Make a picture part from bytes.
 
         Args:
-            image_bytes: The picture. Its size is not limited here; the provider limits it.
-            mime: ``image/png`` or ``png``. Empty: the type is read from the bytes.
+            image_bytes: The picture. Its size is not checked here; the provider may limit it.
+            mime: The type, for example ``image/png`` or ``png``. If empty, the type is read from
+                the bytes.
 
         Returns:
             ``{"type": "image_url", ...}`` with a ``data:`` URL.
@@ -73,12 +75,12 @@ class ContentSegment:
 
 
 class OpenAIChatMessage:
-    """One message; ``content`` is a list of parts.
+    """A message for a model. The attribute ``content`` is a list of parts.
 
     Args:
         role: ``system``, ``developer``, ``user`` or ``assistant``. It is checked when the message
             is sent.
-        content: A text, which becomes one part, or parts as `ContentSegment` makes them.
+        content: A text, which becomes one part, or a list of parts that `ContentSegment` made.
     """
 
     def __init__(self, role: str, content: str | Iterable[Segment] = ()) -> None:
@@ -89,11 +91,11 @@ class OpenAIChatMessage:
 
     @classmethod
     def from_text(cls, role: str, text: str) -> Self:
-        """Make a message of text alone.
+        """Make a message that contains only text.
 
         Args:
-            role: As of `OpenAIChatMessage`.
-            text: The words.
+            role: The same as for the class.
+            text: The text.
 
         Returns:
             The message.
@@ -102,14 +104,14 @@ class OpenAIChatMessage:
 
     @classmethod
     def from_template(cls, role: str, template: Any, env: Any = None, **values: Any) -> Self:
-        """Make a message of the text that a template renders.
+        """Make a message from a template.
 
         Args:
-            role: As of `OpenAIChatMessage`.
-            template: An object with ``render``, as Jinja's; anything else is turned into a text as
-                it is.
-            env: The only argument of ``render``, if it is not None.
-            values: The keyword arguments of ``render`` otherwise.
+            role: The same as for the class.
+            template: An object with a method ``render``, such as a Jinja template. Any other object
+                is converted to text.
+            env: If it is not None, the only argument of ``render``.
+            values: The keyword arguments of ``render`` if ``env`` is None.
 
         Returns:
             The message.
@@ -121,10 +123,10 @@ class OpenAIChatMessage:
 
     @classmethod
     def create_empty(cls, role: str) -> Self:
-        """Make a message to add parts to.
+        """Make a message without parts, to which parts can be added.
 
         Args:
-            role: As of `OpenAIChatMessage`.
+            role: The same as for the class.
 
         Returns:
             A message without parts.
@@ -135,7 +137,7 @@ class OpenAIChatMessage:
         """Add a part.
 
         Args:
-            segment: A part, or a text, which becomes a part.
+            segment: A part, or a text that becomes a part.
 
         Returns:
             This message.
@@ -148,7 +150,7 @@ class OpenAIChatMessage:
         """Add several parts.
 
         Args:
-            segments: Parts and texts.
+            segments: The parts. A text becomes a part.
 
         Returns:
             This message.
@@ -161,7 +163,7 @@ class OpenAIChatMessage:
         """Add the parts of another message.
 
         Args:
-            other: The message, or parts and texts.
+            other: The message, or a list of parts and texts.
 
         Returns:
             This message.
@@ -169,7 +171,7 @@ class OpenAIChatMessage:
         return self.batch_add(other.content if isinstance(other, OpenAIChatMessage) else other)
 
     def tidy(self) -> Self:
-        """Join neighbouring texts into one part.
+        """Join neighbouring text parts into one part.
 
         Returns:
             This message.
@@ -184,10 +186,11 @@ class OpenAIChatMessage:
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Write the message as OpenAI's API does.
+        """Convert the message to the form of OpenAI's API.
 
         Returns:
-            A dict with ``role`` and ``content``; the content is the message's own list.
+            A dict with ``role`` and ``content``. The content is not a copy but the list of this
+            message.
         """
         return {"role": self.role, "content": self.content}
 
@@ -203,8 +206,8 @@ _ROLES: dict[str, Literal["system", "user", "assistant"]] = {
 
 
 def prompt_message(given: Given) -> PromptMessage:
-    """Convert a message to a `PromptMessage`. Raises `InvalidValue`, and `TypeError` for content
-    that is neither text nor a list."""
+    """Convert a message to a `PromptMessage`. Raises `InvalidValue` for invalid parts, and
+    `TypeError` for content that is neither a text nor a list."""
     message = given.to_dict() if isinstance(given, OpenAIChatMessage) else given
     role = _ROLES.get(str(message.get("role")))
     if role is None:

@@ -1,5 +1,5 @@
-"""Queries over our tables under the names of existing plugins' models.
+"""Queries on the bot's tables, with the class names of nekro-agent's database models.
 
-This is a facade, not a second ORM. `Query` writes the conditions that it can in SQL, and checks the
-others on the rows.
+The queries support what plugins use of Tortoise ORM. `Query` writes conditions in SQL where SQL can
+express them, and checks the other conditions on the rows that it has read.
 """

@@ -1,4 +1,4 @@
-"""``DBChatChannel``: chats."""
+"""``DBChatChannel``: a row for each chat."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 
 _IN_FILE = ("is_active", "preset_id", "channel_name", "data", "conversation_start_time")
-"""Fields without a column. They are in `NekroAgentHost.extra_chats`."""
+"""Fields that have no column in the database. They are stored in `NekroAgentHost.extra_chats`."""
 _COLUMNS: Mapping[str, ColumnCondition] = {
     "chat_key": text_column("chat_key"),
     "id": text_column("chat_key"),
@@ -28,7 +28,7 @@ _COLUMNS: Mapping[str, ColumnCondition] = {
 
 
 class DBChatChannel(Row):
-    """One chat. With ``is_active`` false the bot does not answer in it."""
+    """A chat. If ``is_active`` is false, the bot does not answer in it."""
 
     id: str = ""
     chat_key: str = ""
@@ -64,7 +64,7 @@ class DBChatChannel(Row):
 
     @classmethod
     def made(cls, host: NekroAgentHost, key: ChatKey, first_seen: float = 0.0) -> Self:
-        """The row of a chat, also of one without messages."""
+        """Make the row of a chat. The chat may have no messages yet."""
         extra = host.extra_chats.get(str(key))
         at = datetime.fromtimestamp(first_seen).astimezone() if first_seen else None
         began = extra.get("conversation_start_time")
@@ -85,27 +85,27 @@ class DBChatChannel(Row):
 
     @classmethod
     async def get_channel(cls, chat_key: str, *_: Any, **__: Any) -> Self:
-        """The row of a chat. Raises `ChatKeyError` for an invalid chat key."""
+        """Get the row of a chat. Raises `ChatKeyError` for an invalid chat key."""
         row: Self | None = await cls.get_or_none(chat_key=chat_key)
         return row or cls.made(current_host(), ChatKey.parse(chat_key))
 
     @property
     def chat_type(self) -> ChatType:
-        """``group``, ``private``, ``channel``."""
+        """The kind of the chat: ``group``, ``private`` or ``channel``."""
         return ChatType(self.channel_type)
 
     @property
     def platform_channel_id(self) -> str:
-        """The platform's own id of the chat."""
+        """The platform's id of the chat."""
         return self.channel_id.partition("_")[2]
 
     async def get_channel_data(self) -> dict[str, Any]:
-        """The data that plugins store with the chat."""
+        """Read the data that plugins have stored for the chat."""
         data: dict[str, Any] = json.loads(self.data or "{}")
         return data
 
     async def save_channel_data(self, data: Mapping[str, Any]) -> None:
-        """Replace the data that plugins store with the chat."""
+        """Replace the data that plugins have stored for the chat."""
         self.data = json.dumps(dict(data), ensure_ascii=False)
         await self.save()
 
@@ -115,31 +115,31 @@ class DBChatChannel(Row):
         await self.save()
 
     async def reset_channel(self, *_: Any, **__: Any) -> None:
-        """Start the chat over: the model no longer sees earlier messages. Raises `NotKept` if this
-        bot cannot do it."""
+        """Reset the chat: the model no longer sees earlier messages. Raises `NotKept` if this bot
+        does not support it."""
         host = current_host()
         if host.reset is None:
-            raise NotKept("this bot cannot begin a chat anew")
+            raise NotKept("this bot cannot reset a chat")
         await host.reset(ChatKey.parse(self.chat_key))
         self.conversation_start_time = datetime.now().astimezone()
         await self.save()
 
     async def get_effective_config(self) -> CoreConfig:
-        """The bot's configuration: it is the same in all chats."""
+        """The bot's configuration, which is the same for all chats."""
         return config
 
     async def get_preset(self) -> DBPreset:
-        """The preset of the chat (`DBPreset`)."""
+        """The preset (`DBPreset`) of the chat; the bot's own preset if the chat has none."""
         preset = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
         return preset or DBPreset.own(current_host())
 
     async def set_preset(self, preset_id: int | None = None) -> None:
-        """Give the chat a preset; None gives it the bot's own."""
+        """Set the preset of the chat; None means the bot's own preset."""
         self.preset_id = preset_id
         await self.save()
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Store what plugins may change: the fields without a column."""
+        """Store the fields that plugins may change, which are the fields without a column."""
         facts = {name: getattr(self, name) for name in _IN_FILE}
         began = facts["conversation_start_time"]
         facts["conversation_start_time"] = began.isoformat() if began else None

@@ -1,7 +1,7 @@
-"""Conditions of a query as plugins write them: ``filter(send_timestamp__gte=...)``.
+"""The conditions of a query. Plugins write them as ``filter(send_timestamp__gte=...)``.
 
-A condition is written in SQL if all its fields have columns and SQL can express its lookups. Any
-other condition is checked on each row.
+A condition is written in SQL if all its fields have columns and SQL can express its lookups.
+Otherwise the condition is checked on each row that was read.
 """
 
 import math
@@ -16,14 +16,14 @@ from nekro_core.system.errors import NekroError
 
 
 class QueryError(NekroError, ValueError):
-    """A query names an unknown field or lookup. The text lists those that exist."""
+    """A query names an unknown field or lookup. The text lists the known names."""
 
 
 class ColumnCondition(Protocol):
-    """Writes a condition on one field in SQL."""
+    """A function that writes a condition on one field in SQL."""
 
     def __call__(self, lookup: str, value: Any) -> WhereClause | None:
-        """The clause for one lookup with one value; None if SQL cannot express it."""
+        """Return the clause for a lookup with a value; None if SQL cannot express it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class FieldLookup:
         """Whether the condition is true for a row."""
         try:
             return LOOKUPS[self.lookup](getattr(row, self.field), self.value)
-        except TypeError:  # None, or a text compared with a number: never true
+        except TypeError:  # a comparison with None or of a text with a number is never true
             return False
 
     def where(self, columns: Mapping[str, ColumnCondition]) -> WhereClause | None:
@@ -49,8 +49,8 @@ class FieldLookup:
 
 @dataclass(frozen=True, slots=True)
 class ConditionGroup:
-    """Several conditions. All must be true, or at least one with ``any_of``. ``negated`` inverts
-    the result."""
+    """Several conditions. All of them must be true; with ``any_of``, at least one of them.
+    ``negated`` inverts the result."""
 
     parts: tuple["FieldLookup | ConditionGroup", ...]
     any_of: bool = False
@@ -76,7 +76,8 @@ Condition = FieldLookup | ConditionGroup
 def conditions_of(
     fields: Mapping[str, object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Condition, ...]:
-    """Reads the arguments of ``filter``: Tortoise's ``Q`` objects and ``field__lookup=value``.
+    """Convert the arguments of ``filter`` to conditions: Tortoise's ``Q`` objects and
+    ``field__lookup=value``.
 
     Raises `QueryError`.
     """
@@ -112,7 +113,8 @@ def _leaf(fields: Mapping[str, object], name: str, value: Any) -> FieldLookup:
 
 
 def loosely_equal(mine: Any, given: Any) -> bool:
-    """Whether a field equals a value. Plugins write ids as numbers and as texts."""
+    """Whether a field equals a value. A number equals the same number as text, because plugins
+    write ids in both ways."""
     if isinstance(mine, str) and isinstance(given, int) and not isinstance(given, bool):
         return mine == str(given)
     if isinstance(mine, datetime) and isinstance(given, datetime):
@@ -165,7 +167,7 @@ LOOKUPS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def text_column(name: str) -> ColumnCondition:
-    """Conditions on a column of texts."""
+    """Make the SQL conditions for a column of texts."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
@@ -197,7 +199,7 @@ _SIGNS: Mapping[str, Sign] = {
 
 
 def number_column(name: str) -> ColumnCondition:
-    """Conditions on a column of whole numbers."""
+    """Make the SQL conditions for a column of whole numbers."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
@@ -211,8 +213,8 @@ def number_column(name: str) -> ColumnCondition:
 
 
 def second_column(name: str) -> ColumnCondition:
-    """Conditions on a column of seconds with fractions, which plugins see as whole seconds or as
-    `datetime`."""
+    """Make the SQL conditions for a column of times in seconds with fractions. Plugins see these
+    times as whole seconds or as `datetime`."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
@@ -232,7 +234,7 @@ def second_column(name: str) -> ColumnCondition:
 
 
 def flag_column(name: str) -> ColumnCondition:
-    """Conditions on a column of bools, which plugins may write as 1 and 0."""
+    """Make the SQL conditions for a column of bools. Plugins may write the values as 1 and 0."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:

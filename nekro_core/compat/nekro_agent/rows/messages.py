@@ -1,4 +1,4 @@
-"""``DBChatMessage``: a chat's history."""
+"""``DBChatMessage``: a row for each record of a chat's history."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from nekro_core.store.messages import record_of, unique_id_of
 from nekro_core.store.queries import Column, WhereClause
 
 _NO_PERSON = {BOT_ID, -1, "0", 0}
-"""Sender ids that mean the bot or the framework in plugins."""
+"""The sender ids that plugins use for the bot and the framework."""
 
 
 def _person(column: str) -> ColumnCondition:
@@ -69,7 +69,7 @@ _ORDERS = {
 
 
 class DBChatMessage(Row):
-    """One line of a chat's history.
+    """A record of a chat's history.
 
     ``sender_id`` and ``platform_userid`` are the author's id on the platform. For the bot and the
     framework (``SYSTEM``) they are ``-1`` and ``0``.
@@ -118,7 +118,7 @@ class DBChatMessage(Row):
 
     @classmethod
     def of_record(cls, host: NekroAgentHost, record: Record) -> Self:
-        """The row of a record."""
+        """Make the row of a record."""
         names = _own_names(host.agent.names) if record.author is Author.BOT else ""
         if record.author is Author.SYSTEM:
             names = "SYSTEM"
@@ -163,19 +163,20 @@ class DBChatMessage(Row):
         return self.sender_id == BOT_ID and self.sender_name == "SYSTEM"
 
     def parse_chat_history_prompt(self, *_: Any, **__: Any) -> str:
-        """One line for a prompt: time, author and text."""
+        """Write the message as one line for a prompt, with time, author and text."""
         at = self.create_time.strftime("%m-%d %H:%M:%S") if self.create_time else ""
         return f'[{at} id:{self.platform_userid}] "{self.sender_nickname}": {self.content_text}'
 
     def to_chat_message(self) -> LegacyChatMessage:
-        """The message in the form that hooks get."""
+        """Convert the row to the form of a message that hooks get."""
         fields = set(LegacyChatMessage.model_fields) & set(self.FIELDS)
         facts = {name: getattr(self, name) for name in fields}
         facts["content_data"] = self.parse_content_data()
         return LegacyChatMessage(**facts)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Add a new row to its chat's history. Of a stored row only ``is_recalled`` can be set.
+        """Add a new row to its chat's history. In a stored row, only ``is_recalled`` can be
+        changed.
 
         Raises `NotKept`, `ChatKeyError`.
         """
@@ -187,7 +188,7 @@ class DBChatMessage(Row):
                 await host.store.messages.recall(key, self.message_id)
                 return
             if stored is None or plain_text(stored.segments) != self.content_text:
-                raise NotKept("what was said is not changed afterwards; is_recalled can be set")
+                raise NotKept("a stored message cannot be changed; only is_recalled can be set")
             return
         no_person = self.sender_id in _NO_PERSON
         if no_person and self.sender_name.upper() in ("SYSTEM", ""):
@@ -210,10 +211,11 @@ class DBChatMessage(Row):
         self.id = record.seq
 
     async def delete(self, *_: Any, **__: Any) -> None:
-        """Hide the message from the model; its record stays."""
+        """Mark the message as recalled. The model no longer sees it, but its record is not
+        deleted."""
         host = self._host or current_host()
         if not self.message_id:
-            raise NotKept("a line that the platform has no id for cannot be taken back")
+            raise NotKept("a message without a platform's id cannot be recalled")
         await host.store.messages.recall(ChatKey.parse(self.chat_key), self.message_id)
 
 

@@ -1,4 +1,4 @@
-"""``DBPluginData`` and ``DBExecCode``: values that plugins store, and the runs of code."""
+"""``DBPluginData`` and ``DBExecCode``: the values that plugins store, and the runs of code."""
 
 from datetime import datetime
 from typing import Any, Self
@@ -10,7 +10,7 @@ from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 
 
 class DBPluginData(Row):
-    """One text that a plugin stored (``plugin.store``)."""
+    """A text that a plugin has stored with ``plugin.store``."""
 
     id: int = 0
     plugin_key: str = ""
@@ -66,7 +66,7 @@ class DBPluginData(Row):
 
 
 class DBExecCode(Row):
-    """One run of a reply's code."""
+    """A run of the code of a reply."""
 
     id: str = ""
     chat_key: str = ""

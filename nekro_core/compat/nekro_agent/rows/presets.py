@@ -1,4 +1,4 @@
-"""``DBPreset``: personas of the bot that plugins made."""
+"""``DBPreset``: a row for each persona that a plugin has made for the bot."""
 
 from datetime import datetime
 from typing import Any, Self
@@ -9,11 +9,12 @@ from nekro_core.compat.nekro_agent.rows.source import ListSource, RowSource
 from nekro_core.tools.outcome import InvalidValue
 
 OWN_ID = -1
-"""The id of the bot's own preset, which has the names and the persona of the settings."""
+"""The id of the bot's own preset, which has the bot's name and persona from the settings."""
 
 
 class DBPreset(Row):
-    """One preset. The bot's own has the id -1; it comes from the settings and cannot be changed."""
+    """A preset. The bot's own preset has the id -1; it comes from the settings and cannot be
+    changed."""
 
     id: int = 0
     name: str = ""
@@ -47,15 +48,15 @@ class DBPreset(Row):
         return cls(id=OWN_ID, name=name, title=name, content=host.agent.persona)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Store the preset. Raises `InvalidValue` for the bot's own."""
+        """Store the preset. Raises `InvalidValue` for the bot's own preset."""
         presets = current_host().presets
         if self.id == OWN_ID:
-            raise InvalidValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
+            raise InvalidValue("the bot's own preset comes from the settings: NEKRO_AGENT__PERSONA")
         now = datetime.now().astimezone().isoformat()
         self.id = self.id or 1 + max(map(int, presets.all()), default=0)
         self.create_time, self.update_time = self.create_time or now, now
         presets.put(str(self.id), {name: getattr(self, name) for name in self.FIELDS})
 
     async def delete(self, *_: Any, **__: Any) -> None:
-        """Delete the preset. Chats that have it get the bot's own."""
+        """Delete the preset. Chats that use it get the bot's own preset."""
         current_host().presets.drop(str(self.id))

@@ -1,4 +1,4 @@
-"""Queries as plugins write them: ``await DBChatMessage.filter(...).order_by("-id")``."""
+"""Queries in the style of Tortoise ORM: ``await DBChatMessage.filter(...).order_by("-id")``."""
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from nekro_core.system.errors import NekroError
 
 _BATCH = 500
 _MOST_ROWS = 50_000
-"""Most rows that a query reads if a condition or its order cannot be written in SQL, or if it has
-an offset and no limit. It then reads the first rows in its order, or in the table's order if it
-orders by a field without a column."""
+"""Most rows that some queries read: a query with a condition or an order that SQL cannot express,
+and a query with an offset and no limit. Such a query reads the first rows in its order. If it
+orders by a field without a column, it reads the first rows in the table's order."""
 
 NEW_DICT: Any = object()
-"""The default of a field that is a new empty dict in each row."""
+"""A marker for the default of a field: each row gets a new empty dict."""
 M = TypeVar("M", bound="Row")
 
 
@@ -34,7 +34,7 @@ class MultipleObjectsReturned(NekroError, LookupError):
 
 
 class NotKept(NekroError, NotImplementedError):
-    """A plugin cannot make this change to a row. The text says which it can make."""
+    """A plugin cannot make this change to a row. The text says why or what it can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _QueryParts:
 
 
 class Query(Generic[M]):
-    """A query that reads its rows when it is awaited. Methods such as `filter` return a new one."""
+    """A query. Awaiting it reads its rows. Methods such as `filter` return a new query."""
 
     def __init__(
         self,
@@ -59,16 +59,17 @@ class Query(Generic[M]):
         self._finish = finish
 
     def filter(self, *args: Any, **kwargs: Any) -> Self:
-        """The rows for which all conditions are true. Raises `QueryError`."""
+        """Select the rows for which all conditions are true. Raises `QueryError`."""
         return self._with(conditions_of(self._model.FIELDS, args, kwargs))
 
     def exclude(self, *args: Any, **kwargs: Any) -> Self:
-        """The rows for which a condition is false. Raises `QueryError`."""
+        """Select the rows for which at least one condition is false. Raises `QueryError`."""
         parts = conditions_of(self._model.FIELDS, args, kwargs)
         return self._with((ConditionGroup(parts, negated=True),))
 
     def order_by(self, *fields: str) -> Self:
-        """The rows ordered by fields; ``-`` means descending. Raises `QueryError`."""
+        """Order the rows by fields. A ``-`` before a field means descending. Raises
+        `QueryError`."""
         for field in fields:
             if self._named(field) not in self._model.FIELDS:
                 known = ", ".join(sorted(self._model.FIELDS))
@@ -76,54 +77,56 @@ class Query(Generic[M]):
         return self._changed(order=fields)
 
     def limit(self, limit: int) -> Self:
-        """At most ``limit`` rows."""
+        """Select at most ``limit`` rows."""
         return self._changed(limit=max(0, int(limit)) or -1)
 
     def offset(self, offset: int) -> Self:
-        """The rows after the first ``offset``."""
+        """Skip the first ``offset`` rows."""
         return self._changed(offset=max(0, int(offset)))
 
     def all(self) -> Self:
-        """The same query."""
+        """Return the same query."""
         return self
 
     def distinct(self) -> Self:
-        """The same query: its rows are distinct already."""
+        """Return the same query, because its rows are always distinct."""
         return self
 
     def only(self, *_: str) -> Self:
-        """The same query; its rows have all fields."""
+        """Return the same query. Its rows always have all fields."""
         return self
 
     def prefetch_related(self, *_: Any) -> Self:
-        """The same query."""
+        """Return the same query."""
         return self
 
     select_related = prefetch_related
     using_db = prefetch_related
 
     def first(self) -> "Query[M]":
-        """The first row, or None."""
+        """Select the first row. The result is the row, or None."""
         return Query(self._model, replace(self._parts, limit=1), _first)
 
     def last(self) -> "Query[M]":
-        """The last row, or None."""
+        """Select the last row. The result is the row, or None."""
         order = self._parts.order or ("id",)
         reversed_order = tuple(each[1:] if each.startswith("-") else f"-{each}" for each in order)
         return Query(self._model, replace(self._parts, order=reversed_order, limit=1), _first)
 
     def get_or_none(self, *args: Any, **kwargs: Any) -> "Query[M]":
-        """The first row that matches, or None."""
+        """Select the first row that matches. The result is the row, or None."""
         return self.filter(*args, **kwargs).first()
 
     def get(self, *args: Any, **kwargs: Any) -> "Query[M]":
-        """The one row that matches. Raises `DoesNotExist`, `MultipleObjectsReturned`."""
+        """Select the only row that matches. Awaiting the query raises `DoesNotExist` if no row
+        matches, and `MultipleObjectsReturned` if several rows match."""
         conditions = conditions_of(self._model.FIELDS, args, kwargs)
         all_of = (*self._parts.conditions, *conditions)
         return Query(self._model, replace(self._parts, conditions=all_of, limit=2), self._one)
 
     def values(self, *fields: str, **renamed: str) -> "Query[M]":
-        """Dicts with the named fields; with all fields if none is named."""
+        """Return dicts with the named fields instead of rows; with all fields if no field is
+        named."""
         names = {name: name for name in fields or (() if renamed else self._model.FIELDS)}
         names |= renamed
         self._check(names.values())
@@ -134,7 +137,8 @@ class Query(Generic[M]):
         )
 
     def values_list(self, *fields: str, flat: bool = False) -> "Query[M]":
-        """Tuples of the named fields; with ``flat`` the values of the one field."""
+        """Return tuples of the named fields instead of rows. With ``flat``, return the values of a
+        single field."""
         names = fields or tuple(self._model.FIELDS)
         self._check(names)
         if flat and len(names) != 1:
@@ -147,7 +151,7 @@ class Query(Generic[M]):
         return Query(self._model, self._parts, listed)
 
     async def count(self) -> int:
-        """How many rows match."""
+        """Count the rows that match."""
         source = await self._model.source()
         where = ConditionGroup(self._parts.conditions).where(source.columns)
         if where is None or self._parts.limit or self._parts.offset:
@@ -155,18 +159,18 @@ class Query(Generic[M]):
         return await source.count(_plain(where, self._parts.conditions))
 
     async def exists(self) -> bool:
-        """Whether a row matches."""
+        """Whether at least one row matches."""
         return bool(await self.first())
 
     async def delete(self) -> int:
-        """Delete each row and return how many there were. Raises `NotKept`."""
+        """Delete the rows and return their number. Raises `NotKept`."""
         rows = await self._rows()
         for row in rows:
             await row.delete()
         return len(rows)
 
     async def update(self, **changes: Any) -> int:
-        """Change each row and return how many there were. Raises `NotKept`, `QueryError`."""
+        """Change the rows and return their number. Raises `NotKept` and `QueryError`."""
         self._check(changes)
         rows = await self._rows()
         for row in rows:
@@ -225,7 +229,7 @@ class Query(Generic[M]):
         return matching
 
     def _order(self, source: RowSource) -> tuple[str, ...] | None:
-        """The columns to order by; None if a field of the order has no column."""
+        """The columns to order by; None if the query orders by a field without a column."""
         columns = []
         for field in self._parts.order:
             column = source.orders.get(self._named(field))
@@ -260,10 +264,11 @@ class Query(Generic[M]):
 
 
 class Row:
-    """One row, as an object with fields. `save` stores changes if the class allows it."""
+    """A row, as an object with fields. `save` stores changes if the class allows changes."""
 
     FIELDS: Mapping[str, Any] = {}
-    """The fields with their defaults: the annotated attributes of the class that are public."""
+    """The names of the fields with their defaults. The fields are the public annotated attributes
+    of the class."""
 
     def __init_subclass__(cls) -> None:
         own = (each for each in cls.__annotations__ if each in vars(cls) and each[0] != "_")
@@ -290,12 +295,12 @@ class Row:
 
     @classmethod
     async def source(cls) -> RowSource:
-        """Where rows of this class come from."""
-        raise NotKept(f"{cls.__name__} cannot be asked for")
+        """The source from which queries read rows of this class."""
+        raise NotKept(f"{cls.__name__} cannot be queried")
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        """Makes an object from a row of the source."""
+        """Make an object from a row of the source."""
         return cls(**row)
 
     @classmethod
@@ -310,12 +315,12 @@ class Row:
 
     @classmethod
     def all(cls, *_: Any) -> Query[Self]:
-        """Every row."""
+        """Select all rows."""
         return Query(cls)
 
     @classmethod
     def first(cls, *_: Any) -> Query[Self]:
-        """The first row, or None."""
+        """Select the first row. The result is the row, or None."""
         return Query(cls).first()
 
     @classmethod
@@ -330,12 +335,12 @@ class Row:
 
     @classmethod
     async def exists(cls, *args: Any, **kwargs: Any) -> bool:
-        """Whether a row matches."""
+        """Whether at least one row matches."""
         return await cls.filter(*args, **kwargs).exists()
 
     @classmethod
     async def create(cls, **fields: Any) -> Self:
-        """Make a row and store it. Raises `NotKept` for classes whose rows plugins only read."""
+        """Make a row and store it. Raises `NotKept` if plugins can only read rows of this class."""
         row = cls(**fields)
         await row.save()
         return row
@@ -344,7 +349,8 @@ class Row:
     async def get_or_create(
         cls, defaults: Mapping[str, Any] | None = None, **fields: Any
     ) -> tuple[Self, bool]:
-        """The row that matches, else a new one; and whether it is new."""
+        """Get the row that matches; if there is none, create a row. Returns the row and whether it
+        is new."""
         row: Self | None = await cls.get_or_none(**fields)
         if row is not None:
             return row, False
@@ -354,7 +360,8 @@ class Row:
     async def update_or_create(
         cls, defaults: Mapping[str, Any] | None = None, **fields: Any
     ) -> tuple[Self, bool]:
-        """The row with the changes of ``defaults``, else a new one; and whether it is new."""
+        """Apply ``defaults`` to the row that matches; if there is none, create a row. Returns the
+        row and whether it is new."""
         row, made = await cls.get_or_create(defaults, **fields)
         if not made:
             row.update_from_dict(defaults or {})
@@ -362,7 +369,7 @@ class Row:
         return row, made
 
     def update_from_dict(self, changes: Mapping[str, Any]) -> Self:
-        """Change fields; `save` stores them."""
+        """Change fields of this object. `save` stores the changes."""
         for name, value in changes.items():
             if name in self.FIELDS:
                 setattr(self, name, value)
@@ -370,20 +377,20 @@ class Row:
 
     async def save(self, *_: Any, **__: Any) -> None:
         """Store the row. Raises `NotKept`."""
-        raise NotKept(f"rows of {type(self).__name__} are the bot's own: a plugin reads them")
+        raise NotKept(f"a plugin can only read rows of {type(self).__name__}")
 
     async def delete(self, *_: Any, **__: Any) -> None:
         """Delete the row. Raises `NotKept`."""
-        raise NotKept(f"rows of {type(self).__name__} are the bot's own: a plugin reads them")
+        raise NotKept(f"a plugin can only read rows of {type(self).__name__}")
 
     async def refresh_from_db(self, *_: Any, **__: Any) -> None:
-        """Read the row again."""
+        """Read the row again from its source."""
         fresh = await type(self).get_or_none(id=self.pk)
         if fresh is not None:
             self.__dict__.update(fresh.__dict__)
 
     async def fetch_related(self, *_: Any, **__: Any) -> None:
-        """Does nothing: rows have no relations."""
+        """Do nothing, because rows have no relations."""
 
 
 def _first(rows: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Where a query's rows come from: a table of the store, or a list in memory."""
+"""The sources from which queries read rows: a table of the database, or a list in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from nekro_core.store.queries import ConditionQueries, WhereClause
 
 
 class RowSource(Protocol):
-    """Where the rows of one class come from."""
+    """The source of the rows of one class."""
 
     @property
     def columns(self) -> Mapping[str, ColumnCondition]:
@@ -17,24 +17,24 @@ class RowSource(Protocol):
 
     @property
     def orders(self) -> Mapping[str, str]:
-        """The fields that the database can order by, with their columns."""
+        """The fields by which the database can order, with their columns."""
 
     @property
     def default_order(self) -> str:
-        """The column that orders rows which are equal in the query's order."""
+        """The column that orders rows that are equal in the query's order."""
 
     async def rows(
         self, where: WhereClause, *, order: Sequence[str], limit: int, offset: int
     ) -> Sequence[Any]:
-        """Rows in an order; with ``limit`` 0 all of them."""
+        """Read rows in an order. A ``limit`` of 0 means no limit."""
 
     async def count(self, where: WhereClause) -> int:
-        """How many rows there are."""
+        """Count the rows for which ``where`` is true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSource:
-    """A table of the store. ``read`` converts a row of it to the argument of `Row.of`."""
+    """A table of the database. ``read`` converts a row of the table to the argument of `Row.of`."""
 
     queries: ConditionQueries
     table: str
@@ -59,7 +59,7 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class ListSource:
-    """Rows in memory."""
+    """A list of rows in memory."""
 
     items: Sequence[Any]
     columns: Mapping[str, ColumnCondition] = field(default_factory=dict)
@@ -69,7 +69,8 @@ class ListSource:
     async def rows(
         self, where: WhereClause, *, order: Sequence[str], limit: int, offset: int
     ) -> Sequence[Any]:
-        """See `RowSource`. `Query` applies conditions and order to the rows afterwards."""
+        """See `RowSource`. Conditions and order are ignored here; `Query` applies them
+        afterwards."""
         del where, order
         return self.items[offset : offset + limit if limit else None]
 

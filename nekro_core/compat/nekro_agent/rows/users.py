@@ -1,4 +1,4 @@
-"""``DBUser``: people."""
+"""``DBUser``: a row for each person."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.policy.permissions import CommandPermission, permission_of
 
 _IN_FILE = ("ban_until", "prevent_trigger_until", "ext_data")
-"""Fields without a column. They are in `NekroAgentHost.extra_users`."""
+"""Fields that have no column in the database. They are stored in `NekroAgentHost.extra_users`."""
 _COLUMNS: Mapping[str, ColumnCondition] = {
     "id": number_column("id"),
     "platform_userid": text_column("user_id"),
@@ -34,7 +34,8 @@ _LEVELS = {
 
 
 class DBUser(Row):
-    """One person, as one account of the bot knows them. A banned person gets no answer.
+    """A person. Someone who writes to two accounts of the bot has a row for each account. A banned
+    person gets no answer.
 
     ``perm_level`` is 1 for users, 2 for advanced users and 3 for super users. It comes from the
     operator's settings, and a plugin cannot raise it.
@@ -93,7 +94,7 @@ class DBUser(Row):
         row_id: int = 0,
         first_seen: float = 0.0,
     ) -> Self:
-        """The row of a person, also of one who has not written yet."""
+        """Make the row of a person. The person may not have written yet."""
         adapter = host.reach.adapter_of(instance)
         extra = host.extra_users.get(f"{instance}:{user_id}")
         level = permission_of(host.command, adapter=adapter, instance=instance, user_id=user_id)
@@ -115,7 +116,7 @@ class DBUser(Row):
 
     @classmethod
     async def get_by_union_id(cls, adapter_key: str, platform_userid: str) -> Self | None:
-        """The person with this id on this platform, or None."""
+        """Get the person with this id on a platform, or None."""
         row: Self | None = await cls.get_or_none(
             adapter_key=adapter_key, platform_userid=platform_userid
         )
@@ -123,16 +124,16 @@ class DBUser(Row):
 
     @property
     def is_banned(self) -> bool:
-        """Whether this person gets no answer now."""
+        """Whether the person is banned now."""
         return _is_future(self.ban_until)
 
     @property
     def is_prevent_trigger(self) -> bool:
-        """Whether this person cannot wake the bot now."""
+        """Whether the person's messages do not wake the bot now."""
         return self.is_banned or _is_future(self.prevent_trigger_until)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Store what plugins may change: the name and the fields without a column."""
+        """Store the fields that plugins may change: the name, and the fields without a column."""
         host = current_host()
         instance = self.instance or self.adapter_key
         facts = {name: getattr(self, name) for name in _IN_FILE}

@@ -1,1 +1,1 @@
-"""Functions of existing plugins' ``nekro_agent.tools``."""
+"""The functions of ``nekro_agent.tools``."""

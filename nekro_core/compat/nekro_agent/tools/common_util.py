@@ -1,4 +1,4 @@
-"""Downloads and small functions on texts and files."""
+"""Functions that download files, and small functions for texts and files."""
 
 import base64
 import difflib
@@ -53,7 +53,7 @@ async def download_file(
     """
     fetcher = current_host().reach.fetcher
     if fetcher is None:
-        raise InvalidValue("nothing can be fetched here")
+        raise InvalidValue("this bot cannot fetch files")
     for left in reversed(range(max(1, retry_count))):
         try:
             data = await fetcher.fetch(url)
@@ -74,7 +74,7 @@ async def download_file_from_bytes(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Store bytes as `download_file` does."""
+    """Store bytes in the same place as `download_file`. Returns the path and the name."""
     return await _kept(bytes_data, file_path, file_name, use_suffix, from_chat_key)
 
 
@@ -86,7 +86,8 @@ async def download_file_from_base64(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Store base64 as `download_file` does. It may begin with ``base64://`` or ``data:...,``."""
+    """Store a file that is given as base64 in the same place as `download_file`. The text may begin
+    with ``base64://`` or ``data:...,``. Returns the path and the name."""
     text = base64_str.removeprefix("base64://")
     text = text.partition(",")[2] if text.startswith("data:") else text
     return await _kept(base64.b64decode(text), file_path, file_name, use_suffix, from_chat_key)
@@ -106,12 +107,12 @@ async def copy_to_upload_dir(
 
 
 def get_downloaded_prompt_file_path(file_name: str) -> str:
-    """The path of a received file in the box."""
+    """The path in the box of a file that the chat received."""
     return f"/app/uploads/{PurePath(file_name).name}"
 
 
 def limited_text_output(text: str, limit: int = 600, placeholder: str = "...") -> str:
-    """The text. If it is longer than ``limit``, its beginning and its end."""
+    """Shorten a text that is longer than ``limit`` to its beginning and its end."""
     if len(text) <= limit:
         return text
     half = max(1, (limit - len(placeholder)) // 2)
@@ -124,25 +125,25 @@ async def calculate_file_md5(file_path: str | Path) -> str:
 
 
 def calculate_text_similarity(text1: str, text2: str, min_length: int = 0) -> float:
-    """How similar two texts are, from 0 to 1. If one is shorter than ``min_length``: 1 if they are
-    equal, else 0."""
+    """How similar two texts are, from 0 to 1. If a text is shorter than ``min_length``, the result
+    is 1 for equal texts and 0 for different texts."""
     if min(len(text1), len(text2)) < min_length:
         return float(text1 == text2)
     return difflib.SequenceMatcher(None, text1, text2).ratio()
 
 
 def random_chat_check(probability: float = 0.0) -> bool:
-    """True with this probability, from 0 to 1."""
-    return random.random() < probability  # noqa: S311 - chance for a chat, no secret
+    """Return True with a probability from 0 to 1."""
+    return random.random() < probability  # noqa: S311 - not used for secrets
 
 
 def random_str(length: int = 8) -> str:
-    """Random letters and digits. Not for secrets."""
+    """Random letters and digits. Do not use them as a secret."""
     return "".join(random.choices(string.ascii_letters + string.digits, k=length))  # noqa: S311
 
 
 def show_time(timestamp: float) -> str:
-    """A time as text, in the machine's time zone."""
+    """Format a time as text, in the machine's time zone."""
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -157,7 +158,7 @@ async def _kept(
         seed = hashlib.sha256(data).hexdigest()
         target, name = get_upload_file_path(chat_key, name, suffix or known, seed)
     else:
-        raise InvalidValue("expected file_path or from_chat_key: where is the file to go?")
+        raise InvalidValue("expected file_path or from_chat_key, where the file is stored")
     await to_thread.run_sync(_written, target, data)
     return str(target), target.name
 

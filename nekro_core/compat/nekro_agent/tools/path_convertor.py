@@ -1,4 +1,4 @@
-"""Paths of boxes and of the host, in the older style: functions instead of ``ctx.fs``."""
+"""Functions that convert paths between boxes and the host. In nekro-core, ``ctx.fs`` does this."""
 
 import hashlib
 import secrets
@@ -28,22 +28,25 @@ __all__ = [
 def convert_to_host_path(
     sandbox_path: Path | str, chat_key: str = "", container_key: str | None = None
 ) -> Path:
-    """The host's copy of a file in a chat's box. The chat is that of the calling code, if any.
+    """The path of the host's copy of a file in a chat's box. In a call of a plugin, it is the chat
+    of this call.
 
-    Raises `ValueError` for a path outside of the box's folders, `ToolFailure` for another chat.
+    Raises `ValueError` for a path outside of the box's folders, and `ToolFailure` if ``chat_key``
+    is another chat.
     """
     del container_key
     ctx = current_call()
     if ctx is not None:
         if chat_key and chat_key != ctx.chat_key:
-            raise ToolFailure(f"{chat_key} is another chat than {ctx.chat_key}: its files are its")
+            raise ToolFailure(f"{chat_key}: only files of this chat ({ctx.chat_key}) can be used")
         return ctx.fs.get_file(str(sandbox_path))
     copy, _ = _mirror(chat_key).host_path(str(sandbox_path))
     return copy
 
 
 def convert_to_container_path(host_path: Path | str, *_: object) -> str:
-    """Put a file of the host into the box of the calling code's chat. Returns its path there."""
+    """Copy a file of the host into the box of the call's chat. Returns the path in the box. Outside
+    of a call, nothing is copied."""
     ctx = current_call()
     if ctx is not None:
         return ctx.fs.forward_file(Path(host_path))
@@ -54,12 +57,12 @@ get_sandbox_path = convert_to_container_path
 
 
 def convert_filename_to_sandbox_upload_path(file_name: Path | str) -> Path:
-    """The path of a received file in the box."""
+    """The path in the box of a file that the chat received."""
     return Path(UPLOADS) / PurePath(file_name).name
 
 
 def convert_filename_to_sandbox_shared_path(file_name: Path | str) -> Path:
-    """The path in the box of a file of the shared folder."""
+    """The path in the box of a file in the shared folder."""
     return Path(SHARED) / PurePath(file_name).name
 
 
@@ -67,14 +70,15 @@ convert_filename_to_container_path = convert_filename_to_sandbox_upload_path
 
 
 def convert_filename_to_access_path(file_name: Path | str, chat_key: str) -> Path:
-    """The path of a received file on the host."""
+    """The path on the host of a file that the chat received."""
     return _mirror(chat_key).uploads / PurePath(file_name).name
 
 
 def get_upload_file_path(
     from_chat_key: str, file_name: str = "", use_suffix: str = "", seed: str = ""
 ) -> tuple[Path, str]:
-    """Where to store a new file of the chat: its path on the host, and its name."""
+    """Choose where to store a new file of the chat. Returns the path on the host and the file's
+    name."""
     folder = _mirror(from_chat_key).uploads
     folder.mkdir(parents=True, exist_ok=True)
     name = PurePath(file_name).name
@@ -87,7 +91,7 @@ def get_upload_file_path(
 
 
 def is_url_path(path: str | Path) -> bool:
-    """Whether it is a URL, not a path."""
+    """Whether a text is a URL and not a path."""
     return is_url(str(path))
 
 
