@@ -20,7 +20,7 @@ OPERATOR = CommandSettings(super_users=frozenset({"fake:boss"}))
 
 
 async def command(bot: Bot, text: str, chat: ChatKey = GROUP, **more: object) -> str:
-    """What a command answers."""
+    """Run a command. Returns its answer."""
     before = len(bot.said(chat))
     await bot.say(text, chat, **more)
     with anyio.fail_after(30):
