@@ -210,9 +210,8 @@ async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> 
         await watched.accept(watched.stamp(message(OTHER, "elsewhere")))
         for number in range(3):
             await watched.accept(watched.stamp(message(GROUP, str(number))))
-        seen = [
-            each.record.segments[0].text async for each in all_chats
-        ]  # The stream ended when its queue of 3 was full.
+        # The stream ends when more than 3 activities wait in it.
+        seen = [each.record.segments[0].text async for each in all_chats]
         assert seen == ["elsewhere", "0", "1"]
         assert [(await anext(here)).record.segments[0].text for _ in range(3)] == ["0", "1", "2"]
         assert activity.follower_count == 1
