@@ -31,7 +31,7 @@ class FakeAdapter:
     """A platform that answers as the test sets it.
 
     ``sent`` has the messages that people saw, in order. ``offline`` stands for a lost connection,
-        ``behaviour`` for anything else that a platform may do with a call.
+    ``behaviour`` for anything else that a platform may do with a call.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Several accounts of a real bot, with peers over loopback: two accounts in a group, an account that
-is offline, a peer that answers late, and a peer that sends every event twice."""
+"""Several accounts of a real bot, with peers over loopback: two accounts in a group, an account
+that is offline, a peer that answers late, and a peer that sends every event twice."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,8 +45,8 @@ class Company:
         return f"{instance}-group_{group}"
 
     async def relay(self, group: int) -> None:
-        """Act as the platform: pass each message of an account in the group to the other account. To
-        each text with "foreign", a foreign bot replies and mentions the sender."""
+        """Act as the platform: pass each message of an account in the group to the other account.
+        To each text with "foreign", a foreign bot replies and mentions the sender."""
         told = {FIRST: 0, SECOND: 0}
         while True:
             for peer, other in ((self.first, self.second), (self.second, self.first)):

@@ -108,7 +108,7 @@ async def bot_page(
     """A running bot's page, one process for all its tests.
 
     The bot answers requests for a greeting, a dice, a card and a voice. Asked to wait, it works
-        until it is stopped.
+    until it is stopped.
     """
     async with request.param(tmp_path_factory.mktemp("bot")) as running:
         yield running

@@ -61,7 +61,7 @@ async def test_a_call_into_a_dead_connection_may_have_an_unknown_outcome(
     tmp_path: Path, bots: Nursery, monkeypatch: pytest.MonkeyPatch, has_history: bool
 ) -> None:
     # The peer stops reading and closes the connection only one second later, so the bot makes calls
-    #     # that nobody reads. On a real line this gap is as short as one packet's way.
+    # that nobody reads. On a real line this gap is as short as one packet's way.
     real = OneBotPeer.abort
 
     def abort(peer: OneBotPeer) -> None:

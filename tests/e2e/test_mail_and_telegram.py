@@ -75,8 +75,8 @@ async def test_a_kill_loses_and_doubles_no_message_on_telegram(tmp_path: Path) -
             await peer.say(10009, 10009, "said while nobody listens")
             await bot.start()
             await peer.until(lambda: 10009 in _chats(peer), 60)
-            # A message that was being sent at the kill is not sent again, since Telegram cannot tell
-            #             # whether it arrived.
+            # A message that was being sent at the kill is not sent again, since Telegram cannot
+            # tell whether it arrived.
             with anyio.fail_after(60):
                 while {*_chats(peer)} | _in_doubt(bot) != {10001, 10002, 10003, 10009}:
                     await anyio.sleep(0.05)

@@ -61,7 +61,7 @@ async def test_the_bot_goes_on_after_a_kill_and_a_lost_homeserver(tmp_path: Path
             assert _heard(bot, stage.chat_key) == said
 
             # The server takes a message but does not answer the call. The bot finds the message on
-            #             # the server and does not send it again.
+            # the server and does not send it again.
             stage.proxy.disturb_once("/send/", Silence(done=True))
             said += [await stage.say("number 5", mention=True)]
             await until(lambda: _state(bot, "to 5") == "sent", 60)

@@ -34,7 +34,7 @@ def environment(wheel: Path) -> Path:
     _pip("--python", str(folder / "bin" / "python"), "install", "--no-deps", "--no-index", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
     # Python searches a folder named in a .pth file, but does not read that folder's .pth files. So
-    #     # the checkout, which is installed here in editable mode, is not found.
+    # the checkout, which is installed here in editable mode, is not found.
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 

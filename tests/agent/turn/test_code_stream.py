@@ -123,8 +123,8 @@ def decided_at(source: str) -> list[int]:
     """For each statement, how many characters must have been read before its end is certain.
 
     CPython's tokens decide. The end of a simple statement is certain at its NEWLINE. The end of a
-        compound statement is certain at the next token in column 0, as soon as its first characters
-        cannot begin one of the four keywords in `CONTINUING`.
+    compound statement is certain at the next token in column 0, as soon as its first characters
+    cannot begin one of the four keywords in `CONTINUING`.
     """
     starts = [0]
     for line in source.split("\n"):

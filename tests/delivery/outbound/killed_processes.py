@@ -53,7 +53,7 @@ async def watched(folder: Path, seen: Callable[[], int]) -> AsyncIterator[list[M
 
     def look() -> None:
         # A half-written frame fails its checksum, so SQLite ignores it. If the log changes while
-        #         # this reads, no moment is recorded; the next look records it.
+        # this reads, no moment is recorded; the next look records it.
         before, data, after = _read(folder / LOG), _read(folder / DATABASE), _read(folder / LOG)
         if before == after:
             moments[Moment((data, after), seen())] = None

@@ -39,7 +39,7 @@ class WireLine:
     """One thing that went over the platform's wire, for the page in ``docs/wire``.
 
     ``what`` names it in the same way in every run: an action, or a method and a path with ``{}``
-        for the parts that vary. ``body`` is the JSON that was sent.
+    for the parts that vary. ``body`` is the JSON that was sent.
     """
 
     to_bot: bool
@@ -67,8 +67,8 @@ class Stage(Protocol):
     wire: list[WireLine]
     cannot: Mapping[str, str]
     """The parts of the conversation that this stage cannot play, with the reason: ``mention``,
-        ``reply``, ``picture``, ``voice`` or ``file``, usually sent by the person. The page names
-        them."""
+    ``reply``, ``picture``, ``voice`` or ``file``, usually sent by the person. The page names
+    them."""
 
     def join(self, bot: BotProcess) -> AbstractAsyncContextManager[None]:
         """Connect the account and bring the bot and the person into the group."""
