@@ -1,6 +1,6 @@
 """What every `Backend` and every `Box` must do. A backend's tests subclass `BackendConformance`.
 
-Read `conformance_runs` first: what code in a box and the bot say to each other.
+Read `conformance_runs` first: it shows the calls between code in a box and the bot.
 """
 
 import anyio
@@ -51,7 +51,7 @@ class BackendConformance(
             await backend.create(BoxSpec(template="no/such:1"))
         assert refused.value.available == images
 
-    # Life
+    # Lifetime
 
     async def test_a_destroyed_box_is_lost_for_everyone(self, box: Box) -> None:
         run = await box.start_run([], Tools({}).handle, QUICK)

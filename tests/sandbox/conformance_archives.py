@@ -158,7 +158,7 @@ class ArchiveConformance:
             await box.write_file(name, name.encode())
         first = await box.export_changes()
         assert (first.whole, names(first.archive), first.removed) == (True, ["a", "b", "d/c"], ())
-        await anyio.sleep(0.1)  # what changed just now is sent twice: its times may stay the same
+        await anyio.sleep(0.1)  # a just changed file is exported twice: times are coarse
         settled = await box.export_changes(first.state)
         quiet = await box.export_changes(settled.state)
         assert (quiet.whole, quiet.entries, quiet.removed, quiet.archive) == (False, 0, (), b"")
@@ -176,7 +176,7 @@ class ArchiveConformance:
         assert not changed.whole
         assert names(changed.archive) == ["a", "e/c", "link"]
         assert sorted(changed.removed) == ["b", "d", "d/c"]
-        # Whoever could not store that one names the state before, and gets all.
+        # A caller that could not store that export passes the state before it, and gets all files.
         again = await box.export_changes(quiet.state)
         assert (again.whole, names(again.archive)) == (True, ["a", "e/c", "link"])
         other = await backend.create(box_spec(box))
@@ -227,5 +227,5 @@ class ArchiveConformance:
 
 
 def box_spec(box: Box):
-    """The sort of box that a box is, as its backend keeps it."""
+    """The spec with which the backend made a box."""
     return box.spec  # type: ignore[attr-defined]

@@ -38,12 +38,12 @@ while True:
 
 
 async def present(box: Box, mark: str) -> int:
-    """How many processes of the box have ``mark`` as one of their words."""
+    """The number of the box's processes that have ``mark`` as one of their arguments."""
     return int((await play(box, PRESENT.format(mark=mark))).output)
 
 
 async def gone(box: Box, mark: str) -> bool:
-    """Whether such processes end within some seconds."""
+    """Whether all such processes end within 5 seconds."""
     for _ in range(100):
         if not await present(box, mark):
             return True
@@ -54,7 +54,7 @@ async def gone(box: Box, mark: str) -> bool:
 class CommandConformance:
     """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
 
-    # Conversations
+    # Calls and results
 
     @pytest.mark.parametrize(
         ("command", "exit_code", "stdout", "stderr"),
@@ -151,7 +151,7 @@ class CommandConformance:
         with anyio.fail_after(30):
             result = await box.execute(command, timeout_s=2)
         assert (result.exit_code, result.timed_out, result.stdout.text) == (124, True, "x\n")
-        # Killed, they go when the kernel comes to it: 2 of 120 were still seen at load 28.
+        # Killed processes take a moment to disappear: 2 of 120 were still there at load 28.
         for mark in ("1004", "1005", "1006"):
             assert await gone(box, mark)
 
@@ -168,8 +168,8 @@ class CommandConformance:
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
     async def test_a_run_has_its_process_whatever_commands_left(self, box: Box) -> None:
-        # They sleep, so that the kernel wakes them at once: on a busy machine one that computes
-        # is never the first to take the place that a run leaves, and nobody need be ended.
+        # The processes sleep, so that the kernel wakes them at once and one of them takes the
+        # place that a run leaves. On a busy machine, computing processes would be too slow.
         full = 'import time; open("full", "w").close(); time.sleep(0.001)'
         code = BOMB.replace("pass", full)
         with anyio.fail_after(30):
@@ -200,7 +200,7 @@ class CommandConformance:
                 while await box.status("begun") is None:
                     await anyio.sleep(0.01)
                 result = await play(box, "import os\nos.kill(-1, 9)")
-        assert result.stop is StopReason.FINISHED  # the kernel spares whoever asks
+        assert result.stop is StopReason.FINISHED  # the kernel does not kill the calling process
         assert results[0].exit_code == 137
         assert (await box.execute("echo well")).stdout.text == "well\n"
         assert (await play(box, "print('well')")).output == "well\n"
@@ -241,7 +241,7 @@ class CommandConformance:
         with pytest.raises(BoxLost):
             await box.execute("true")
 
-    # Bounds
+    # Limits
 
     async def test_output_is_kept_at_both_ends_and_written_in_full_elsewhere(
         self, used_box: Box

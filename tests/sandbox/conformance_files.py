@@ -39,7 +39,7 @@ def entry(
     mode: int = 0o644,
     size: int | None = None,
 ) -> bytes:
-    """An entry of an archive, as `guest_pack` describes it."""
+    """An entry of an archive in the format of `guest_pack`."""
     size = len(data) if size is None else size
     return ENTRY.pack(kind, mode, 10**18, size, len(name), len(rest)) + name + rest + data
 
@@ -337,7 +337,7 @@ class FileConformance:
     async def test_an_archive_that_is_spoiled_is_refused_and_never_more(
         self, used_box: Box
     ) -> None:
-        """A fuzzer with a seed: bytes of a true archive changed, cut and doubled."""
+        """A seeded fuzzer that changes, removes and doubles bytes of a valid archive."""
         true = entry(FOLDER) + entry(FOLDER, b"a", mode=0o755) + entry(FILE, b"a/b", data=b"x" * 50)
         true += entry(LINK, b"l", b"a/b") + entry(SKIPPED, b"s", b"a FIFO") + entry(END)
         chance = random.Random(20261122)

@@ -1,4 +1,7 @@
-"""What every box must do where globals are kept. Part of `tests.sandbox.conformance`."""
+"""What every box must do with globals that are kept between runs.
+
+Part of `tests.sandbox.conformance`.
+"""
 
 from textwrap import dedent
 
@@ -22,7 +25,7 @@ from tests.sandbox.run_code import QUICK, Tools, play
 async def cell(
     box: Box, code: str, limits: RunLimits = QUICK, *, keep: bool = True, **answers: object
 ) -> RunResult:
-    """Run code as a notebook's next cell, or with ``keep`` false as a program of its own."""
+    """Run code as the next cell of a notebook, or, if ``keep`` is false, as a separate program."""
     tools = Tools(answers)
     functions = [GuestFunction(names=(name, f"room.{name}")) for name in answers]
     run = await box.start_run(functions, tools.handle, limits, keep_globals=keep)
@@ -62,7 +65,7 @@ _SPY = dedent(
         time.sleep(0.1)
     """
 ).encode()
-"""Tries to look into, and to change, every process of its box."""
+"""A program that tries to read and change the memory of every process of its box."""
 
 _LOOKED_AT = dedent(
     """
@@ -81,7 +84,7 @@ _LOOKED_AT = dedent(
     print(pid, y.decode())
     """
 )
-"""Goes on until the spy has tried all its ways on it several times."""
+"""Code that runs until the spy has tried each of its ways on it several times."""
 
 
 class GlobalsConformance:
@@ -118,7 +121,7 @@ class GlobalsConformance:
                 box, f"import room\nprint({name}(), room.{name}())\n{look}", keep=False, **{name: 7}
             )
             assert result.output == f"7 7\n{sorted((name, 'room'))}\n", result
-            await anyio.sleep(0.05)  # the next one is forked meanwhile
+            await anyio.sleep(0.05)  # meanwhile the next interpreter is forked
         result = await cell(box, f"{look}\nimport room", keep=False)
         assert result.output == "[]\n"
         assert "No module named 'room'" in result.error
@@ -221,8 +224,8 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (await cell(box, "print('well')")).output == "well\n"
 
     async def test_a_process_of_an_earlier_turn_does_not_reach_into_a_run(self, box: Box) -> None:
-        """A run calls functions with the rights of who asked; what somebody else's command left in
-        the background has none."""
+        """A run calls functions with the rights of the person who asked. A background process of
+        another person's command must not use them."""
         await box.write_file("/home/user/spy.py", _SPY)
         await box.execute("nohup python3 -IS spy.py >/dev/null 2>&1 &")
         box.drop_globals()

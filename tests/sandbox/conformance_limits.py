@@ -1,4 +1,4 @@
-"""What bounds the code of a run. Part of `tests.sandbox.conformance`."""
+"""The limits for the code of a run. Part of `tests.sandbox.conformance`."""
 
 import contextlib
 import textwrap
@@ -20,7 +20,7 @@ from tests.sandbox.run_code import Tools, play
 
 
 class LimitConformance:
-    """Needs the fixtures ``box``, a fresh one."""
+    """Needs the fixture ``box`` (fresh)."""
 
     async def test_a_loop_is_stopped_in_time(self, box: Box) -> None:
         began = time.monotonic()
@@ -99,7 +99,7 @@ class LimitConformance:
             while box.idle_bytes > with_file - 8_000_000:
                 await anyio.sleep(0.05)
         await box.execute("python3 -c 'import time; x = b\"x\" * 60_000_000; time.sleep(60)' &")
-        with anyio.fail_after(15):  # it is looked at every five seconds
+        with anyio.fail_after(15):  # it is measured every five seconds
             while box.idle_bytes < 60_000_000:
                 await anyio.sleep(0.05)
 
@@ -152,11 +152,11 @@ MAKES_FILES = """
         if time.monotonic() > until:
             break
 """
-"""Empty files without end, in every folder that can be written."""
+"""Code that makes empty files for so many seconds, in every writable folder."""
 
 
 async def there_are_few_files(box: Box) -> bool:
-    """Fewer than a box may ever keep; one that went over it is gone with all of them."""
+    """Whether the box has at most 100,000 files, or was destroyed because it had too many."""
     code = """
         import os
         print(sum(len(names) + len(folders) for root in ("/home/user", "/tmp", "/dev/shm")

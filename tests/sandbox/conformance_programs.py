@@ -1,4 +1,4 @@
-"""What programs are made of works in every box, whatever its filter of system calls lets through."""
+"""Common parts of programs work in every box in spite of its system call filter."""
 # ruff: noqa: E501 - code of a box reads best on one line
 
 import textwrap

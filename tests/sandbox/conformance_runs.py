@@ -1,4 +1,4 @@
-"""What code in a box and the bot say to each other, and how a run ends.
+"""The calls between code in a box and the bot, and the ends of runs.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -22,7 +22,7 @@ from tests.sandbox.run_code import QUICK, Tools, play
 class RunConformance:
     """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
 
-    # Conversations
+    # Calls and results
 
     async def test_code_calls_a_tool_and_goes_on_with_its_value(self, box: Box) -> None:
         tools = Tools({"roll": 17, "say": None})

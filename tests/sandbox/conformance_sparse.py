@@ -1,4 +1,4 @@
-"""Files with holes: a length that says nothing of what they hold.
+"""Files with holes, whose length is much larger than their data.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -66,7 +66,7 @@ class SparseConformance:
         assert (await play(box, MAKE)).stop is StopReason.FINISHED
         archive = await box.export_files()
         assert len(archive) < 100_000
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:  # other programs read it as well
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:  # other programs can read it too
             assert tar.getmember("./folder/holes").size == LONG
         other = await backend.create(box_spec(box))
         try:

@@ -1,4 +1,7 @@
-"""What every box must do with connections out of it. Part of `tests.sandbox.conformance`."""
+"""What every box must do with connections between it and the host.
+
+Part of `tests.sandbox.conformance`.
+"""
 
 import contextlib
 import errno
@@ -26,9 +29,9 @@ while True:
 
 
 async def serve_echo(box: Box, port: int) -> None:
-    """Start a server in the box that sends everything back, and ``|end`` at the end."""
+    """Start a server in the box that sends back what it gets, and ``|end`` when its input ends."""
     await box.write_file("echo.py", ECHO.encode())
-    await box.write_file(f"ready.{port}", b"")  # the shell may make it only after its command
+    await box.write_file(f"ready.{port}", b"")  # the shell may make it too late
     await box.execute(f"python3 -I -S echo.py {port} > ready.{port} 2>&1 &")
     while b"ready" not in await box.read_file(f"ready.{port}", limit=1000):
         await anyio.sleep(0.01)
@@ -51,11 +54,11 @@ except OSError as error:
     print(error.errno, flush=True)
 time.sleep(99)
 """
-"""Has as many descriptors wait in sockets as the kernel lets it."""
+"""A program that sends as many descriptors into sockets as the kernel allows."""
 
 
 async def fill_sockets(box: Box) -> None:
-    """Have a command in the background hold as many descriptors in sockets as it may."""
+    """Start that program in the background, and wait until the kernel's limit is reached."""
     await box.write_file("in_flight.py", IN_FLIGHT.encode())
     await box.write_file("full", b"")
     await box.execute("python3 -I -S in_flight.py >full 2>&1 &")
@@ -148,7 +151,7 @@ class StreamConformance:
         await (await used_box.listen(3128)).aclose()
 
     async def test_who_does_not_read_holds_up_nobody_else(self, used_box: Box) -> None:
-        """Neither tool calls nor other streams wait for one that is full both ways."""
+        """Tool calls and other streams do not wait for a stream that is full in both directions."""
         await serve_echo(used_box, 8001)
         full = await used_box.connect(8001)
         with anyio.move_on_after(1):
@@ -162,7 +165,8 @@ class StreamConformance:
         await full.aclose()
 
     async def test_descriptors_that_wait_in_sockets_keep_no_connection_away(self, box: Box) -> None:
-        """The kernel counts them for each user, so for the code and the supervisor together."""
+        """The kernel limits such descriptors for each user, so code could use up what the supervisor
+        needs."""
         await serve_echo(box, 8003)
         await box.execute("mkdir packed")
         with anyio.fail_after(30):

@@ -1,4 +1,7 @@
-"""What passes between code and tools, and what cannot. Part of `tests.sandbox.conformance`."""
+"""The values that can pass between code and tools, and those that cannot.
+
+Part of `tests.sandbox.conformance`.
+"""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Containers of a real Docker engine pass what every backend must pass."""
+"""Containers of a real Docker engine pass the suite for backends."""
 
 import io
 import os
@@ -81,7 +81,7 @@ class TestAttacks(AttackSuite):
     pass
 
 
-# Memory: what the kernel killed
+# Processes that the kernel killed for memory
 
 
 @pytest.mark.parametrize("then", ["run", "command"])
@@ -105,7 +105,7 @@ async def test_what_the_kernel_killed_for_one_run_ends_nothing_that_begins_later
         assert (await box.execute("sleep 1; echo well")).stdout.text == "well\n"
 
 
-# Life: what is left of containers
+# What containers leave behind
 
 
 def containers(host: str) -> list[dict[str, Any]]:
@@ -254,14 +254,14 @@ async def test_of_a_bot_that_is_killed_nothing_is_left(docker_host: str) -> None
             assert await anyio.to_thread.run_sync(bot.stdout.readline) == b"ready\n"
             async with anyio.create_task_group() as tasks:
                 beside = DockerBackend(SandboxSettings(docker_host=docker_host), tasks)
-                await beside.images()  # looks for orphans; who lives has none
+                await beside.images()  # looks for orphans; the containers of a living bot are none
                 await beside.aclose()
                 tasks.cancel_scope.cancel()
             left = [each for each in containers(docker_host) if each["Id"] not in known]
             assert sorted(each["State"] for each in left) == ["created", "running"]
         finally:
             bot.kill()
-    # Who is busy notices too that nobody is there any more.
+    # The supervisor of a busy container also notices that its bot has ended.
     with anyio.fail_after(30):
         while any(
             each["State"] == "running" and each["Id"] not in known
@@ -364,7 +364,7 @@ async def test_an_upload_passes_while_code_runs_and_takes_all_processes(box: Box
     assert (await play(box, look)).output == "100000\n"
 
 
-# Far away
+# Engines on other machines
 
 
 @asynccontextmanager
@@ -377,7 +377,8 @@ async def box_on(address: str) -> AsyncIterator[Box]:
 
 
 async def talk(box: Box) -> None:
-    """Everything that passes the stream: code, calls, files both ways, uploads, connections."""
+    """Send everything over the stream that it can carry: code, calls, files in both directions,
+    uploads, connections."""
     data = os.urandom(3_000_000)
     await box.write_file("data", data)
     assert await box.read_file("data", limit=len(data)) == data
@@ -442,7 +443,7 @@ async def test_an_engine_that_disappears_in_the_middle_of_a_call(docker_host: st
         tasks.cancel_scope.cancel()
 
 
-# Making the image
+# Making an image
 
 
 async def test_an_image_is_made_on_another_without_a_registry(docker_host: str) -> None:

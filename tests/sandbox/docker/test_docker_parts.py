@@ -1,4 +1,4 @@
-"""The docker backend's parts that need no engine."""
+"""The parts of the docker backend that need no engine."""
 
 import io
 import os
@@ -31,8 +31,8 @@ from nekro_core.sandbox.settings import BackendName, SandboxSettings
 
 
 class ChannelLike:
-    """As a channel of SSH: it says "not now" by `TimeoutError`, its descriptor tells of reading
-    alone, and it takes a little at a time."""
+    """It behaves like an SSH channel: it raises `TimeoutError` when it would block, its descriptor
+    signals only reading, and it takes a few bytes at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -108,7 +108,7 @@ def test_a_block_that_is_none_is_an_error(head: bytes) -> None:
         StreamDemultiplexer(lambda kind, data: None).feed(memoryview(head + b"\0\0\0\1x"))
 
 
-# Whose containers they are
+# Orphaned containers and user ids
 
 
 def test_what_a_living_process_made_is_nobody_s_orphan() -> None:
@@ -118,11 +118,11 @@ def test_what_a_living_process_made_is_nobody_s_orphan() -> None:
     process = mine["nekro.box.process"]
     pid, _, start = process.partition(".")
     table = [
-        ({"nekro.box.process": f"{pid}.1"}, "", True),  # the number was given again
-        ({"nekro.box.process": f"4194999.{start}"}, "", True),  # there is none
+        ({"nekro.box.process": f"{pid}.1"}, "", True),  # the pid was used again
+        ({"nekro.box.process": f"4194999.{start}"}, "", True),  # no such process
         ({"nekro.box.process": "nonsense"}, "", False),
         ({"nekro.box.place": "elsewhere"}, "", False),
-        ({"nekro.box.place": "elsewhere"}, "folder", True),  # whoever holds it is alone
+        ({"nekro.box.place": "elsewhere"}, "folder", True),  # no other bot has the folder
         ({"nekro.box.place": "elsewhere"}, "another", False),
         ({"nekro.box.place": "elsewhere", "nekro.box.owner": ""}, "", False),
     ]
@@ -140,7 +140,7 @@ def test_no_two_boxes_have_a_user_id_in_common() -> None:
         assert min(ids) >= 10_000
 
 
-# What a container is told to be
+# The configuration of a container
 
 
 def image(**changes: object) -> GuestImage:
@@ -229,7 +229,7 @@ def test_a_folder_without_a_python_is_refused(tmp_path: Path) -> None:
         root_files.pack_folder(tmp_path, io.BytesIO())
 
 
-# No engine
+# Without an engine
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ async def test_an_engine_that_is_not_there_is_told_with_what_to_do(
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("ldd") is None, reason="there is no ldd")
 def test_an_engine_is_told_of_every_folder_once() -> None:
-    """Those that it makes by itself may be closed to a box's user."""
+    """An engine makes missing folders itself, perhaps with a mode that locks out a box's user."""
     target = io.BytesIO()
     root_files.pack_this_machine("/usr/bin/python3", target)
     target.seek(0)

@@ -26,7 +26,7 @@ from tests.sandbox.preview.world import Recorder, says, status
 
 @pytest.fixture
 async def out() -> AsyncIterator[World]:
-    """A box that may reach index.example, which is there."""
+    """A box that may reach index.example, which has an address."""
     async with world(None, "index.example") as made:
         made.internet.names["index.example"] = [[PUBLIC]]
         yield made

@@ -1,4 +1,4 @@
-"""Row 5 of the attack table: every spelling of a name, every kind of address, changing answers."""
+"""Row 5 of the attack table: spellings of names, kinds of addresses, and changing DNS answers."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ OK = "HTTP/1.1 200 OK\nContent-Length: 2"
 
 @pytest.fixture(scope="module")
 async def out(anyio_backend: str) -> AsyncIterator[World]:
-    """A box that may reach allowed.tld and what is below sub.tld; the whole internet answers."""
+    """A box that may reach allowed.tld and the names below sub.tld. Every name has an address."""
     async with world(None, "allowed.tld", "*.sub.tld", "bücher.tld") as made:
         names = ("allowed.tld", "a.sub.tld", "evil.tld", "xn--bcher-kva.tld")
         made.internet.names |= {name: [[PUBLIC]] for name in names}
@@ -235,7 +235,7 @@ def test_what_is_no_rule_is_refused_in_words(text: str) -> None:
 
 @given(st.text(max_size=40), st.integers(1, 65535))
 def test_no_text_is_two_names(text: str, port: int) -> None:
-    """What is read as a destination is written exactly so, and reads again as the same."""
+    """A destination that can be parsed is written in the same way, and parses to the same value."""
     try:
         destination = Destination.parse(f"{text}:{port}")
     except EgressDenied:

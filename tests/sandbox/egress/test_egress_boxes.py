@@ -1,4 +1,4 @@
-"""The way out of real boxes: an index that the operator allows, into one box only."""
+"""Egress of real boxes: the operator allows one of two boxes to reach a package index."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.jail
 
 @pytest.fixture(scope="module")
 async def letting_out(anyio_backend: str) -> AsyncIterator[Backend]:
-    """A jail of an operator who lets boxes out."""
+    """A jail whose operator allows egress."""
     settings = SandboxSettings(backend=BackendName.JAIL, egress=("index.example",))
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)

@@ -1,4 +1,4 @@
-"""An operator changes what single chats and boxes may reach, and the bot goes on running."""
+"""An operator changes what single chats and boxes may reach, without a restart."""
 
 import logging
 import os

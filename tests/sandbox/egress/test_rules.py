@@ -1,4 +1,4 @@
-"""How a destination and a rule are read, and which rule allows which destination."""
+"""Parsing destinations and rules, and which rule allows which destination."""
 
 import ipaddress
 import re
