@@ -90,7 +90,7 @@ _LOOKED_AT = dedent(
 class GlobalsConformance:
     """Needs the fixture ``box`` (fresh)."""
 
-    async def test_a_cell_finds_what_the_last_one_left(self, box: Box) -> None:
+    async def test_a_cell_has_the_globals_of_the_last_one(self, box: Box) -> None:
         first = await cell(box, "import math\nx = 1\ndef half():\n    return x / 2")
         assert (first.stop, first.globals_kept) == (StopReason.FINISHED, True)
         assert (await cell(box, "x = 3\nprint(half(), math.pi > 3)")).output == "1.5 True\n"
@@ -135,7 +135,7 @@ class GlobalsConformance:
             ("for _ in range(100): tool()", StopReason.TOO_MANY_CALLS),
         ],
     )
-    async def test_an_end_that_loses_them_says_so(
+    async def test_an_end_that_loses_the_globals_says_so(
         self, box: Box, code: str, stop: StopReason
     ) -> None:
         await cell(box, "x = 1")
@@ -144,7 +144,7 @@ class GlobalsConformance:
         assert (result.stop, result.globals_kept) == (stop, False)
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
 
-    async def test_nothing_goes_on_between_two_cells(self, box: Box) -> None:
+    async def test_nothing_runs_between_two_cells(self, box: Box) -> None:
         code = """
 import subprocess, threading, time
 count = 0
@@ -214,7 +214,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, False)
         assert result.calls == 1
 
-    async def test_a_forked_child_ends_no_interpreter_that_goes_on(self, box: Box) -> None:
+    async def test_a_forked_child_gets_no_kept_interpreter(self, box: Box) -> None:
         code = "import os, time\nif os.fork():\n    time.sleep(20)\n"
         result = await cell(box, code)
         assert not result.globals_kept
@@ -223,7 +223,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert bomb.stop is not StopReason.FINISHED
         assert (await cell(box, "print('well')")).output == "well\n"
 
-    async def test_a_process_of_an_earlier_turn_does_not_reach_into_a_run(self, box: Box) -> None:
+    async def test_a_background_process_cannot_read_or_change_a_run(self, box: Box) -> None:
         """A run calls functions with the rights of the person who asked. A background process of
         another person's command must not use them."""
         await box.write_file("/home/user/spy.py", _SPY)
@@ -239,7 +239,7 @@ child = subprocess.Popen(["sleep", "1012"])
             refused = {f"{way}: PermissionError" for way in ("maps", "mem", "fd")}
             assert tried == refused, tried
 
-    async def test_globals_that_are_dropped_are_gone(self, box: Box) -> None:
+    async def test_drop_globals_removes_the_globals(self, box: Box) -> None:
         await cell(box, "x = 1")
         box.drop_globals()
         assert (await cell(box, "print('x' in globals())", one=1)).output == "False\n"
@@ -248,7 +248,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (await cell(box, "print(one())", one=1)).output == "1\n"
 
     @pytest.mark.parametrize("keep", [True, False])
-    async def test_what_was_printed_after_a_checkpoint_is_told_apart(
+    async def test_output_after_a_checkpoint_is_returned_separately(
         self, box: Box, keep: bool
     ) -> None:
         async def answer(call: GuestCall) -> Answer:

@@ -29,7 +29,9 @@ class LimitConformance:
         assert "1 s" in result.error
         assert 0.9 < result.seconds <= time.monotonic() - began < 30
 
-    async def test_waiting_for_source_and_for_tools_is_free(self, box: Box) -> None:
+    async def test_waiting_for_source_and_for_tools_does_not_count_as_run_time(
+        self, box: Box
+    ) -> None:
         async def slow(call: GuestCall) -> Answer:
             await anyio.sleep(1.1)
             return CallReturn(None)
@@ -87,7 +89,7 @@ class LimitConformance:
         assert result.stop is StopReason.OUT_OF_MEMORY, result
         assert (await play(box, "print('still here')")).output == "still here\n"
 
-    async def test_it_tells_what_it_uses_while_nobody_uses_it(self, box: Box) -> None:
+    async def test_an_idle_box_reports_its_memory(self, box: Box) -> None:
         await play(box, "open('kept', 'wb').write(b'x' * 12_000_000)")
         with anyio.fail_after(10):
             while box.idle_bytes < 17_000_000:
@@ -129,7 +131,7 @@ class LimitConformance:
             assert result.exit_code != 0, result
         assert await there_are_few_files(box)
 
-    async def test_files_are_bounded_for_what_a_command_left_behind(self, box: Box) -> None:
+    async def test_files_are_bounded_for_a_process_that_a_command_left(self, box: Box) -> None:
         code = textwrap.dedent(MAKES_FILES.format(seconds=20))
         await box.write_file("makes.py", code.encode())
         await box.execute("python3 makes.py >/dev/null 2>&1 & echo $! >number")

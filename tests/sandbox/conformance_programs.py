@@ -167,7 +167,7 @@ class ProgramConformance:
     """Needs the fixture ``box``."""
 
     @pytest.mark.parametrize("part", PARTS)
-    async def test_what_programs_are_made_of_works(self, box: Box, part: str) -> None:
+    async def test_common_parts_of_programs_work(self, box: Box, part: str) -> None:
         code = "import warnings\nwarnings.simplefilter('ignore')\n" + textwrap.dedent(PARTS[part])
         code += "\nNone"  # the value of a last expression is shown
         result = await play(box, code)

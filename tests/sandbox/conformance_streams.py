@@ -117,7 +117,9 @@ class StreamConformance:
             await box.connect(8000)
 
     @pytest.mark.parametrize("port", [9, 0, -1, 65536])
-    async def test_a_port_where_nobody_listens(self, used_box: Box, port: int) -> None:
+    async def test_a_connection_to_a_port_without_a_server_is_refused(
+        self, used_box: Box, port: int
+    ) -> None:
         with pytest.raises(BoxConnectionError) as caught, anyio.fail_after(30):
             await used_box.connect(port)
         assert isinstance(caught.value, ConnectionRefusedError)
@@ -150,7 +152,7 @@ class StreamConformance:
             await listener.accept()
         await (await used_box.listen(3128)).aclose()
 
-    async def test_who_does_not_read_holds_up_nobody_else(self, used_box: Box) -> None:
+    async def test_a_peer_that_does_not_read_blocks_no_other_stream(self, used_box: Box) -> None:
         """Tool calls and other streams do not wait for a stream that is full in both directions."""
         await serve_echo(used_box, 8001)
         full = await used_box.connect(8001)
@@ -164,9 +166,9 @@ class StreamConformance:
                 assert await other.receive() == b"quick"
         await full.aclose()
 
-    async def test_descriptors_that_wait_in_sockets_keep_no_connection_away(self, box: Box) -> None:
-        """The kernel limits such descriptors for each user, so code could use up what the supervisor
-        needs."""
+    async def test_connections_work_while_descriptors_fill_the_sockets(self, box: Box) -> None:
+        """The kernel limits such descriptors for each user, so code could use up those that the
+        supervisor needs."""
         await serve_echo(box, 8003)
         await box.execute("mkdir packed")
         with anyio.fail_after(30):
@@ -177,7 +179,7 @@ class StreamConformance:
             async with contextlib.aclosing(box.pack("packed")) as pieces:
                 assert (await box.unpack("again", pieces)).files == 0
 
-    async def test_an_archive_comes_with_a_stream_of_its_own(self, used_box: Box) -> None:
+    async def test_an_archive_is_sent_over_its_own_stream(self, used_box: Box) -> None:
         await used_box.execute("mkdir -p packed; head -c 3000000 /dev/urandom > packed/a")
         async with contextlib.aclosing(used_box.pack("packed")) as pieces:
             unpacked = await used_box.unpack("again", pieces)

@@ -17,9 +17,9 @@ SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, pro
 
 @pytest.fixture(scope="session")
 async def jail() -> AsyncIterator[Backend]:
-    """The jail, opened with a self-check as in the bot. There is practically no limit on the memory of
-    all boxes together: it counts socket memory, and would end a box that an attack test makes
-    without its own limit (see `tests.sandbox.test_memory_limit`)."""
+    """The jail, opened with a self-check as in the bot. The memory limit of all boxes together is
+    so high that it has no effect: it counts socket memory, and would end a box that an attack test
+    makes without its own limit (see `tests.sandbox.test_memory_limit`)."""
     settings = SandboxSettings(backend=BackendName.JAIL, total_memory_mb=1024 * 1024)
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)

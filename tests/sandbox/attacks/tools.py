@@ -166,8 +166,8 @@ for folder, names, files in os.walk("/home/user"):
 
 
 def beside_a_command(code: str, held: int) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """An attack by a run while a command runs: the run cannot look into the command's helper, and
-    killing the helper ends nothing else."""
+    """An attack by a run while a command runs: the run cannot look into the executor, and killing
+    the executor ends only its commands."""
 
     async def act(ground: Ground) -> GotThrough:
         got: GotThrough = []

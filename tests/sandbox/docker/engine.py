@@ -25,7 +25,7 @@ class NoEngine(Exception):
 
 @contextlib.contextmanager
 def running_engine(folder: Path) -> Iterator[str]:
-    """Start an engine that keeps its files below ``folder``. Yields its address. Raises `NoEngine`."""
+    """Start an engine with its files below ``folder``. Yields its address. Raises `NoEngine`."""
     program = shutil.which("dockerd", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         raise NoEngine("dockerd is not installed (Debian: docker.io)")

@@ -82,8 +82,8 @@ async def far_engine(host: str, tls: ssl.SSLContext | None = None) -> AsyncItera
         try:
             yield engine
         finally:
-            # anyio fails with InvalidStateError if it is cancelled just when bytes arrive from a Unix
-            # socket. So finished connections get time to end by themselves.
+            # anyio fails with InvalidStateError if it is cancelled just when bytes arrive from a
+            # Unix socket. So finished connections get time to end by themselves.
             with anyio.move_on_after(2, shield=True):
                 await engine.quiet()
             tasks.cancel_scope.cancel()

@@ -75,7 +75,7 @@ async def test_pip_installs_from_an_allowed_index_into_that_box_only(
         assert (await play(other, IMPORT)).output == "hello from a wheel\n", "kept over sleep"
 
 
-async def test_a_run_finds_its_way_out_and_no_other(boxes: tuple[Box, Box]) -> None:
+async def test_a_run_uses_its_egress_and_no_other_network(boxes: tuple[Box, Box]) -> None:
     box, _ = boxes
     with index() as (port, asked), socket.create_server(("127.0.0.1", 0)) as forbidden:
         forbidden.setblocking(False)
