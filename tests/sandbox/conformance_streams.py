@@ -117,9 +117,7 @@ class StreamConformance:
             await box.connect(8000)
 
     @pytest.mark.parametrize("port", [9, 0, -1, 65536])
-    async def test_a_connection_to_a_port_without_a_server_is_refused(
-        self, used_box: Box, port: int
-    ) -> None:
+    async def test_a_port_without_a_server_is_refused(self, used_box: Box, port: int) -> None:
         with pytest.raises(BoxConnectionError) as caught, anyio.fail_after(30):
             await used_box.connect(port)
         assert isinstance(caught.value, ConnectionRefusedError)

@@ -55,7 +55,7 @@ async def test_a_waiting_run_ends_when_its_children_are_killed_for_memory(box: B
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
 async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
-    """At a start of the bot, the supervisor is ready long before the event loop reads its message."""
+    """When the bot starts, the supervisor is ready long before the event loop notices it."""
 
     async def keep_busy() -> None:
         while True:
