@@ -16,8 +16,8 @@ from tests.e2e.forked_bots import Forked, Nursery
 
 ROOT = Path(__file__).parents[2]
 START_S = 90.0
-"""The longest time for a start. It usually takes two seconds, on a busy machine several times
-that."""
+"""The longest time for a start. A start usually takes two seconds, but much longer on a busy
+machine."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class BotProcess:
             )
 
     async def stop(self, how: signal.Signals = signal.SIGTERM, within: float = 60.0) -> float:
-        """End it; returns the seconds that it took."""
+        """End it with a signal. Returns the seconds that this took."""
         assert self.process is not None
         began = time.monotonic()
         if self.process.returncode is None:
@@ -104,7 +104,8 @@ async def running_bot(
     nursery: Nursery | None = None,
     **settings: str,
 ) -> AsyncIterator[BotProcess]:
-    """A bot on a free port with its data under ``folder``; settings by their names in ``.env``."""
+    """A bot on a free port, with its data under ``folder``. ``settings`` are named as in
+    ``.env``."""
     environment = {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings}
     bot = BotProcess(folder / "data", environment, command, nursery)
     try:

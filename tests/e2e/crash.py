@@ -6,7 +6,7 @@ killed: while it starts, as soon as a call has started, or at any moment. Two of
 an implementation with a history that the bot can read; the third has none. `crash_judge` says what
 must hold.
 
-500 kills on SQLite, then on PostgreSQL; each seed is a fresh database and 50 kills::
+These commands make 500 kills on SQLite and on PostgreSQL: ten rounds with a new database each::
 
     make crash ARGS="--rounds 10 --kills 50"
     make crash ARGS="--rounds 10 --kills 50 --database postgres"
@@ -55,7 +55,7 @@ TOKEN = "crash-test-token"
 CALL_S = 0.2
 """How long the platform takes for a call. It is so long that a kill usually hits some calls."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
-"""The beginnings of prompt lines about calls and messages that people have not seen."""
+"""Lines of a prompt with these beginnings are about calls and messages that nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Load:
     """How often a connection is cut."""
     longest_life_s: float = 1.5
     histories: tuple[bool, ...] = (True, True, False)
-    """For each account, whether its implementation keeps a history that can be asked."""
+    """For each account, whether its implementation has a history that the bot can read."""
     seed: int = 1
     mode: str = "code"
 
@@ -237,7 +237,7 @@ class _Round:
         self._cuts.clear()
 
     async def _live(self, chance: random.Random) -> str:
-        """Wait until the next blow. Returns the kind of moment at which the blow falls."""
+        """Wait for the moment of the next kill or cut. Returns a name for this moment."""
         if chance.random() >= 0.3:
             await anyio.sleep(chance.uniform(0.0, self._load.longest_life_s))
             return "at any moment"

@@ -61,9 +61,9 @@ class Cut:
     def explains(
         self, rows: Iterable[Sequence[Any]], peer_of: Mapping[int, OneBotPeer]
     ) -> set[str]:
-        """The rows of `UNKNOWN` that the cut can explain: calls of this account that were created
-        before the bot first wrote to the next connection. From then on the bot knows that the old
-        connection is closed, and later calls use the new one."""
+        """The calls in these rows of `UNKNOWN` that the cut can explain: calls of this account that
+        were created before the bot first wrote to the next connection. Later calls use that
+        connection."""
         later = (at for number, at in self.peer.spoken_to.items() if number > self.connection)
         until = min(later, default=math.inf)
         return {
@@ -77,7 +77,7 @@ class Cut:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the wire and the store show at the end. ``faults`` is empty if the bot did all right."""
+    """What the wire and the store show at the end. ``faults`` is empty if all is correct."""
 
     asked: int = 0
     heard: int = 0

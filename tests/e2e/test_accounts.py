@@ -105,7 +105,7 @@ async def test_two_accounts_in_one_group(two: Company) -> None:
         tasks.start_soon(two.relay, group)
         await two.say(group, f" say hello to {SECOND}", to=FIRST)
         await until(lambda: len(two.said(two.first, group)) == 1)
-        # The first account has mentioned the second one, by the name to which that one answers.
+        # The first account has mentioned the second one by its name.
         await until(lambda: ("bot", FIRST) in two.records(two.second, group))
         await two.say(group, "Mei, and you?")
         await until(lambda: len(two.said(two.second, group)) == 1)

@@ -30,7 +30,7 @@ NO_MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": 
 
 @pytest.fixture(scope="module")
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
-    # The retry timer does not fire here: a waiting message is sent because its account is back.
+    # No retry by time within a test: a waiting message is sent because its account is back.
     never = {"NEKRO_DELIVERY__RETRY_S": "3600"}
     async with whole_bot(tmp_path_factory.mktemp("machine"), **never) as whole:
         yield whole

@@ -60,8 +60,8 @@ async def test_ten_kills_on_postgresql(
 async def test_a_call_into_a_dead_connection_may_have_an_unknown_outcome(
     tmp_path: Path, bots: Nursery, monkeypatch: pytest.MonkeyPatch, has_history: bool
 ) -> None:
-    # The peer stops reading and closes the connection only one second later, so the bot makes calls
-    # that nobody reads. On a real line this gap is as short as one packet's way.
+    # The peer stops reading, and closes the connection one second later. So the bot makes calls
+    # that nobody reads. On a real network this gap lasts only as long as a packet travels.
     real = OneBotPeer.abort
 
     def abort(peer: OneBotPeer) -> None:

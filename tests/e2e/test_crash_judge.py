@@ -43,7 +43,7 @@ class _Rows(StoreLook):
     """A store with one answer whose outcome is unknown."""
 
     def __init__(self) -> None:
-        """Nothing to open."""
+        """Open no database."""
 
     async def rows(self, query: str) -> Sequence[Sequence[Any]]:
         key = row("d1", 0.0)[1]

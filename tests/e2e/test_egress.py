@@ -1,5 +1,5 @@
-"""The operator allows boxes to reach a package index. The model installs from it, until the
-operator forbids it in a file."""
+"""The operator allows boxes to reach a package index, and the model installs a package from it.
+After the operator has forbidden it in a file, this fails."""
 
 from pathlib import Path
 

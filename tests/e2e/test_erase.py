@@ -25,9 +25,9 @@ pytestmark = pytest.mark.long
 
 LEAVER, STAYER = 1717077, 2828088
 WORDS = ("vermilion-otter", "ultramarine-heron", "saffron-newt", "cerise-gecko", "indigo-vole")
-"""Words of the leaver, each in another place."""
+"""Words of the member who leaves, each stored in another place."""
 KEPT = ("turquoise-badger", "ochre-falcon")
-"""Words of the other member, and of the bot to that member."""
+"""Words of the member who stays, and of the bot's answer to that member."""
 
 PLUGIN = '''
 import json

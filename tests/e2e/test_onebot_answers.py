@@ -55,7 +55,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
         yield whole
 
 
-async def test_a_mention_brings_text_picture_and_voice_to_the_same_group(whole: WholeBot) -> None:
+async def test_a_mention_is_answered_with_text_picture_and_voice(whole: WholeBot) -> None:
     group = whole.group(EVERYTHING)
     await whole.peer.say_in_group(group, 10001, " good evening, all three please", at_me=True)
 
@@ -76,7 +76,7 @@ async def test_a_mention_brings_text_picture_and_voice_to_the_same_group(whole: 
     assert "def send_tts_voice" in prompt
 
 
-async def test_a_send_is_on_the_wire_while_the_model_still_writes(whole: WholeBot) -> None:
+async def test_a_message_is_sent_while_the_model_still_writes(whole: WholeBot) -> None:
     code = ["```python\n", 'send_channel_message("first")\n', 3.0, "x = 1\n", "```"]
     group = whole.group(Answer(chunks=code))
     assert await whole.ask(group) == ["first"]

@@ -96,7 +96,7 @@ async def join_halves(_ctx: AgentCtx, left: str, right: str) -> str:
     return note(_ctx, "map", f"island {secrets.token_hex(4)}")
 '''
 TASKS = {"vault": "gold ", "book": "due in ", "map": "island "}
-"""For each task, the beginning of the answer. The task's name is also the plugin's last event."""
+"""Each task, and the beginning of its answer. The plugin's last event has the name of the task."""
 
 Results = list[str]
 

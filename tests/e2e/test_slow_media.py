@@ -12,7 +12,7 @@ from tests.peers.silent_files import SilentFiles
 pytestmark = pytest.mark.long
 
 SILENT_S = 5.0
-"""The bot's own limit for a server that sends nothing."""
+"""The bot waits this long for a server that sends nothing."""
 
 
 async def test_only_the_chat_with_slow_media_waits_and_only_once(tmp_path: Path) -> None:
@@ -47,8 +47,7 @@ async def test_only_the_chat_with_slow_media_waits_and_only_once(tmp_path: Path)
             assert places == sorted(places)
             assert f"the server said nothing for {SILENT_S:g} s" in prompt
 
-            # The platform's messages may have media from this server, but code may not fetch from
-            # it.
+            # Messages may have media from this server, but code may not fetch from it.
             await whole.peer.say_in_group(curious, 10001, "go", at_me=True)
             await whole.answers(curious, 1)
             assert "no network" in whole.prompts(curious)[1].last_user_text

@@ -33,8 +33,8 @@ def environment(wheel: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     _pip("--python", str(folder / "bin" / "python"), "install", "--no-deps", "--no-index", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
-    # Python searches a folder named in a .pth file, but does not read that folder's .pth files. So
-    # the checkout, which is installed here in editable mode, is not found.
+    # Python imports from a folder named in a .pth file, but ignores .pth files in that folder. So
+    # it does not find the checkout, which a .pth file of this environment names.
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 

@@ -29,7 +29,7 @@ from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 OPERATOR = 10009
 DUE_S = 12.0
-"""Seconds until the timer is due: after the old bot's end, and soon after the new bot's start."""
+"""Seconds until the timer is due, which is after the old bot's end and soon after the new start."""
 SILENT_S = 3.0
 """How long the test watches the chat in which the new bot must send nothing."""
 PLUGIN = '''

@@ -49,7 +49,7 @@ class WholeBot:
         self._groups = itertools.count(40001)
 
     def group(self, *replies: Reply) -> int:
-        """The key number of a new group. The model gives these replies there; then it sends
+        """The number of a new group. In it the model gives these replies, and then always sends
         `WELL`."""
         group = next(self._groups)
         self.model.replies[f"onebot_v11-group_{group}"] += replies
@@ -144,7 +144,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 @asynccontextmanager
 async def whole_bot(folder: Path, **settings: str) -> AsyncIterator[WholeBot]:
-    """A running bot with an OneBot account connected; settings by their names in ``.env``."""
+    """A running bot with a connected OneBot account. ``settings`` are named as in ``.env``."""
     script = ModelByChat()
     async with (
         ScriptedModelServer(script) as model,

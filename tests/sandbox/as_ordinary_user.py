@@ -1,8 +1,9 @@
 """Becomes an ordinary user who can reach this interpreter and this checkout, and runs a command.
 
 Root starts this program with the arguments of `become`, followed by the command. If the interpreter
-or the checkout is below a folder that only root may enter, the program mounts another folder over
-that one, in its own mount namespace. Users may enter it, and it contains only the two.
+or the checkout is below a folder that only root may enter, the program mounts an open folder over
+that one. This folder contains only the interpreter and the checkout. The mounts are in a mount
+namespace of this program.
 """
 
 import os

@@ -160,7 +160,7 @@ class ArchiveConformance:
             await box.write_file(name, name.encode())
         first = await box.export_changes()
         assert (first.whole, names(first.archive), first.removed) == (True, ["a", "b", "d/c"], ())
-        await anyio.sleep(0.1)  # a just changed file is exported twice: times are coarse
+        await anyio.sleep(0.1)  # files changed just before an export are exported again
         settled = await box.export_changes(first.state)
         quiet = await box.export_changes(settled.state)
         assert (quiet.whole, quiet.entries, quiet.removed, quiet.archive) == (False, 0, (), b"")

@@ -168,8 +168,8 @@ class CommandConformance:
     async def test_a_run_gets_its_process_although_background_processes_fill_the_box(
         self, box: Box
     ) -> None:
-        # The processes sleep, so that the kernel wakes them at once and one of them takes the
-        # place that a run leaves. On a busy machine, computing processes would be too slow.
+        # When a run ends, one of these processes must fork into the free place at once. Sleeping
+        # processes do so, but computing ones would be too slow on a busy machine.
         full = 'import time; open("full", "w").close(); time.sleep(0.001)'
         code = BOMB.replace("pass", full)
         with anyio.fail_after(30):

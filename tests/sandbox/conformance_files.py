@@ -97,7 +97,7 @@ class FileConformance:
             (0, 0, b""),
         ],
     )
-    async def test_a_piece_of_a_file(
+    async def test_a_piece_of_a_file_is_read(
         self, used_box: Box, offset: int, limit: int, data: bytes
     ) -> None:
         await used_box.write_file("digits", b"0123456789")

@@ -84,7 +84,7 @@ _LOOKED_AT = dedent(
     print(pid, y.decode())
     """
 )
-"""Code that runs until the spy has tried each of its ways on it several times."""
+"""Code that runs until the spy has tried each of its ways on this code several times."""
 
 
 class GlobalsConformance:
@@ -162,7 +162,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert int((await cell(box, "print(count)")).output) < counted + 500
         assert (await cell(box, "print(child.wait())")).output == "-9\n"
 
-    async def test_a_kept_interpreter_that_is_killed_is_replaced(self, box: Box) -> None:
+    async def test_a_killed_interpreter_is_replaced(self, box: Box) -> None:
         await cell(box, "import os\nx = os.getpid()\nopen('pid', 'w').write(str(x))")
         await box.execute("kill -9 $(cat pid); sleep 0.1")
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
@@ -173,7 +173,7 @@ child = subprocess.Popen(["sleep", "1012"])
         await play(box, f"import os, signal\nos.kill({pid}, signal.SIGCONT)")
         assert (await cell(box, "print(x)")).output == "5\n"
 
-    async def test_a_call_that_ends_the_run_leaves_its_globals(self, box: Box) -> None:
+    async def test_globals_survive_a_call_that_ends_the_run(self, box: Box) -> None:
         async def end(_call: GuestCall) -> Answer:
             return EndRun()
 
@@ -196,7 +196,9 @@ child = subprocess.Popen(["sleep", "1012"])
             assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, True), result
             assert (await cell(box, "print(x)")).output == "1\n"
 
-    async def test_code_that_goes_on_after_such_a_call_is_killed(self, box: Box) -> None:
+    async def test_code_that_goes_on_after_a_call_that_ends_the_run_is_killed(
+        self, box: Box
+    ) -> None:
         async def end(_call: GuestCall) -> Answer:
             return EndRun()
 

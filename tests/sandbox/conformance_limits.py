@@ -154,7 +154,7 @@ MAKES_FILES = """
         if time.monotonic() > until:
             break
 """
-"""Code that makes empty files for so many seconds, in every writable folder."""
+"""Code that makes empty files in every writable folder for ``seconds``."""
 
 
 async def there_are_few_files(box: Box) -> bool:

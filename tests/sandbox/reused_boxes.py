@@ -1,8 +1,8 @@
 """Boxes that are emptied and used again, since this is much faster than making new ones.
 
-Making a box may take half a second, so that a suite of hundreds of tests would take minutes. If an
-attack changes its box in a way that emptying does not undo, the next test fails. That is a finding
-too.
+Making a box may take half a second, so a suite of hundreds of tests would take minutes. If an
+attack changes its box in a way that emptying does not undo, the next test fails. That is useful to
+know too.
 """
 
 from collections.abc import AsyncIterator
@@ -26,8 +26,8 @@ for folder in ("/home/user", "/tmp", "/dev/shm"):
 print(sum(len(os.listdir(folder)) for folder in ("/home/user", "/tmp", "/dev/shm")))
 """
 _SORT = replace(SMALL, processes=SMALL.processes + 2)
-"""A used box may still have a stopped interpreter with globals. So these boxes may have two
-processes more, and the next test can start as many as in a new box."""
+"""A used box may still have a stopped interpreter with globals. Two more processes are allowed, so
+that the next test can start as many as in a new box."""
 _PATIENCE_S = 5.0
 _KEPT = 4
 

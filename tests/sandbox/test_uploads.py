@@ -75,7 +75,8 @@ async def test_boxes_of_the_jail_share_the_upload_quota_and_free_it() -> None:
 
 
 async def fill(backend: Backend) -> None:
-    """Use up the 2 MB of all boxes with one box; after its end another one may use them."""
+    """Check the limit of 2 MB for the uploads of all boxes: one box uses most of it, so another box
+    is refused until the first one is destroyed."""
     one, other = await backend.create(SMALL), await backend.create(SMALL)
     await one.write_file("/app/uploads/a", b"x" * (3 << 19))
     with pytest.raises(BoxFileError, match="the uploads of all boxes together hold 2097152"):

@@ -53,7 +53,7 @@ async def test_a_member_erases_themselves(folder: Path, boxes: Shelf) -> None:
 
 
 async def test_a_member_waits_before_the_next_erasure(folder: Path, boxes: Shelf) -> None:
-    """Each erasure rewrites the database file, and nobody can write meanwhile."""
+    """Each erasure rewrites the database file, and meanwhile nothing else can be stored."""
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         for said in (
             "Forgotten",

@@ -59,7 +59,9 @@ async def test_an_observed_chat_stays_observed_after_a_restart(folder: Path, box
         assert await bot.store.turns.unanswered(since=0) == [], "nothing is looked at again"
 
 
-async def test_the_file_is_read_while_the_bot_runs(folder: Path, boxes: Shelf) -> None:
+async def test_a_changed_conduct_file_takes_effect_while_the_bot_runs(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel([answer("meow"), answer("woof")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("hello")
@@ -185,7 +187,7 @@ async def test_another_model_answers_for_one_account(folder: Path, boxes: Shelf)
         assert await bot.ask("hi") == ["from the other"]
 
 
-async def test_the_commands_are_spoken_in_three_languages(folder: Path, boxes: Shelf) -> None:
+async def test_commands_answer_in_three_languages(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         assert (await command(bot, "/状态", LIN)).splitlines()[1] == "我在这里会回答。"
         assert (await command(bot, "/オフ", LIN)).startswith("ここではオフ")

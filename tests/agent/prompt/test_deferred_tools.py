@@ -192,8 +192,7 @@ async def test_other_programs_can_search_for_tools(folder: Path, boxes: Shelf) -
         assert "tool_search" not in [tool.name for tool in await service.tools(None)]
 
 
-# --- a sleeping plugin
-# -----------------------------------------------------------------------------
+# --- a sleeping plugin ----------------------------------------------------------------------------
 
 
 def sleeping(owner: str = "ann.tarot", count: int = 2) -> list[Tool]:
@@ -234,8 +233,7 @@ async def test_a_plugin_sleeps_until_one_of_its_tools_is_found(folder: Path, box
     assert "def draw_tarot_1" in later
 
 
-# --- limits on what was found
-# ----------------------------------------------------------------------
+# --- limits on what was found ---------------------------------------------------------------------
 
 
 def deferred(names: Iterable[str]) -> ToolSet:
@@ -334,8 +332,7 @@ def _plain() -> Tool:
     return replace(tools_of([weather_forecast]).tools[0], visibility=Visibility.VISIBLE)
 
 
-# --- what deferred tools cost
-# ----------------------------------------------------------------------
+# --- what deferred tools cost ---------------------------------------------------------------------
 
 
 def three_hundred() -> ToolSet:

@@ -112,7 +112,7 @@ NUMBERS = "".join(f"{number:06d}" for number in range(4000))
 
 
 def where_the_end_begins(prompt: str) -> str:
-    """`NUMBERS`, with a forged line at the place where the prompt goes on after its cut."""
+    """`NUMBERS` with a forged line: exactly where the given prompt goes on after its cut."""
     found = re.search(r"left out \.\.\.\]\n(?:> )?(\d{12})", prompt)
     assert found is not None
     begins = NUMBERS.index(found[1])

@@ -37,7 +37,7 @@ def asked_in(request: ChatRequest) -> list[str]:
 
 
 class Wishes:
-    """A model that calls the tool `carry_out` for each message marked as unanswered, and the
+    """A model that calls `carry_out` for each message marked as unanswered. It also has this
     tool."""
 
     def __init__(self) -> None:
@@ -143,9 +143,7 @@ async def test_a_system_line_has_no_requester_and_gets_a_turn_of_its_own(
         assert "asks you" not in bot.prompt(1)
 
 
-async def test_a_model_that_calls_functions_is_asked_by_one_person_too(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_in_tool_mode_a_turn_answers_one_person_too(folder: Path, boxes: Shelf) -> None:
     wishes = Wishes()
 
     def script(request: ChatRequest) -> ScriptedReply:
@@ -223,7 +221,7 @@ async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: S
             assert (used.turns, used.steps) == (1, 1), user
 
 
-async def test_erasing_a_person_removes_the_runs_of_their_own_turns_alone(
+async def test_erasing_a_person_removes_only_the_runs_of_their_own_turns(
     folder: Path, boxes: Shelf
 ) -> None:
     wishes = Wishes()
@@ -251,7 +249,7 @@ async def test_erasing_a_person_removes_the_runs_of_their_own_turns_alone(
         assert await bot.store.runs.get(runs["10001"][0].run_id) is None
 
 
-async def test_a_timer_belongs_to_who_asked_for_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_timer_belongs_to_the_person_who_asked_for_it(folder: Path, boxes: Shelf) -> None:
     async def set_a_timer(_ctx: AgentCtx, what: str) -> str:
         """Set a timer.
 
@@ -289,7 +287,9 @@ async def test_a_timer_belongs_to_who_asked_for_it(folder: Path, boxes: Shelf) -
             assert traces.timers == ((GROUP, theirs),)
 
 
-async def test_the_cooldown_of_a_bot_holds_no_other_sender_back(folder: Path, boxes: Shelf) -> None:
+async def test_the_cooldown_of_one_sender_delays_no_other_sender(
+    folder: Path, boxes: Shelf
+) -> None:
     trigger = TriggerSettings(debounce_s=30, burst_turns=2, burst_s=60)
     async with running_bot(
         folder, boxes, ScriptedModel(lambda _: answer("yes")), trigger=trigger
@@ -338,7 +338,7 @@ async def test_stop_in_the_chat_drops_all_that_was_asked_before_it(
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_a_turn_stopped_from_the_page_leaves_what_others_asked(
+async def test_stopping_a_turn_from_the_page_keeps_what_others_asked(
     folder: Path, boxes: Shelf
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:

@@ -105,8 +105,7 @@ async def test_a_turn_that_keeps_crashing_is_given_up(
             await until(lambda: len(model.requests) == 1)  # noqa: B023
             while not await bot.turns():  # its row may be stored after the request
                 await anyio.sleep(0.005)
-            # As if the process had crashed again and again, before the turn's first run or after
-            # it.
+            # As if the process had crashed many times, before the turn's first run or after it.
             for number in range(5 if acts else 18) if recover else ():
                 turn = await bot.last_turn()
                 if acts:

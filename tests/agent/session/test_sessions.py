@@ -29,7 +29,7 @@ async def test_messages_that_a_person_types_in_pieces_get_one_turn(
         assert "Answer 2 messages marked as unanswered." in bot.prompt()
 
 
-async def test_a_request_is_made_ready_while_the_person_may_still_type(
+async def test_a_request_is_prepared_while_the_person_may_still_type(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([answer("yes")])
@@ -63,7 +63,7 @@ async def test_prepare_waits_until_the_model_is_ready(folder: Path, boxes: Shelf
         assert model.prepared
 
 
-async def test_a_model_that_cannot_be_made_ready_does_not_end_the_bot(
+async def test_a_model_that_cannot_be_prepared_does_not_end_the_bot(
     folder: Path, boxes: Shelf
 ) -> None:
     class Unready(ScriptedModel):
@@ -130,9 +130,7 @@ async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_never(
         assert len(model.requests) == 1
 
 
-async def test_messages_during_a_turn_are_all_kept_and_reach_its_next_step(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_all_messages_during_a_turn_reach_its_next_step(folder: Path, boxes: Shelf) -> None:
     async def first() -> AsyncIterator[str]:
         yield "```python\n"
         await bot.say("make it two")
@@ -283,7 +281,7 @@ async def test_stop_drops_a_question_whose_author_still_types(folder: Path, boxe
         assert bot.said() == ["Stopped."]
 
 
-async def test_stop_drops_a_question_that_plugins_still_look_at(folder: Path, boxes: Shelf) -> None:
+async def test_stop_drops_a_question_that_a_hook_still_checks(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("too late")])
     async with running_bot(folder, boxes, model) as bot:
         looked = bot.plugins.looked = anyio.Event()
@@ -388,7 +386,7 @@ async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: Shelf) -> 
         assert await bot.ask("hello") == ["hi again"]
 
 
-async def test_followers_see_that_the_bot_works(folder: Path, boxes: Shelf) -> None:
+async def test_watchers_see_when_the_bot_is_working(folder: Path, boxes: Shelf) -> None:
     async with (
         running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot,
         bot.activity.watch() as activities,
@@ -403,7 +401,7 @@ async def test_followers_see_that_the_bot_works(folder: Path, boxes: Shelf) -> N
         assert seen == [True, False]
 
 
-async def test_notices_speak_the_language_of_the_chat(folder: Path, boxes: Shelf) -> None:
+async def test_notices_are_in_the_language_of_the_chat(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(["", "", "", ""])) as bot:
         assert (await bot.ask("こんにちは"))[0].startswith("答え")
         segments = (Text("你好"),)

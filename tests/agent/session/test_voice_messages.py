@@ -79,7 +79,9 @@ async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxe
         assert len(await bot.turns(GROUP)) == 1
 
 
-async def test_a_slow_transcriber_is_waited_for_up_to_its_limit(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_waits_for_a_slow_transcriber_up_to_a_limit(
+    folder: Path, boxes: Shelf
+) -> None:
     transcriber = FakeTranscriber("too late", go=anyio.Event())
     model = ScriptedModel(["What did you say?", "Ah."])
     async with running_bot(folder, boxes, model, transcriber=transcriber, wait_s=0.05) as bot:
@@ -136,7 +138,7 @@ async def test_a_voice_that_cannot_be_transcribed_is_answered_without_words(
         assert (kept.media.mime, kept.text) == ("audio/silk", "")
 
 
-async def test_a_voice_from_while_the_bot_was_away_is_not_transcribed(
+async def test_a_voice_sent_while_the_bot_was_offline_is_not_transcribed(
     folder: Path, boxes: Shelf
 ) -> None:
     transcriber = FakeTranscriber("said long ago")

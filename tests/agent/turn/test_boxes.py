@@ -45,7 +45,7 @@ async def note(boxes: ChatBoxes, chat: ChatKey) -> str:
     return text.decode()
 
 
-async def test_a_box_is_kept_and_its_files_outlive_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_box_is_used_again_and_its_files_outlive_it(folder: Path, boxes: Shelf) -> None:
     clock = Clock()
     made = ChatBoxes(boxes, folder, AgentSettings(box_idle_s=10), clock=clock)
     await keep(made, LIN, "milk")
@@ -104,7 +104,7 @@ async def test_an_unchanged_box_leaves_no_saved_file(folder: Path, boxes: Shelf)
     await made.aclose()
 
 
-async def test_files_that_cannot_be_read_are_set_aside_not_overwritten(
+async def test_an_unreadable_archive_is_renamed_and_not_overwritten(
     folder: Path, boxes: Shelf
 ) -> None:
     saved = folder / LIN.file_name / "default.tar"
@@ -117,7 +117,7 @@ async def test_files_that_cannot_be_read_are_set_aside_not_overwritten(
 
 
 class TakenOver:
-    """A box whose supervisor is controlled by the code in it. Its answer is the given archive."""
+    """A box whose supervisor is controlled by the code in it. It exports the given archive."""
 
     def __init__(self, box: Box, archive: bytes) -> None:
         self._box = box

@@ -69,7 +69,7 @@ def places(tree: ast.Module, first_line: int = 1) -> list[tuple[str, int, int, i
 
 
 def line_ranges(tree: ast.Module) -> list[tuple[int, int]]:
-    """First and last line of each top-level statement; those that share a line are one."""
+    """First and last line of each top-level statement. Statements on the same line count as one."""
     found: list[tuple[int, int]] = []
     for node in tree.body:
         decorators = getattr(node, "decorator_list", [])
@@ -292,7 +292,7 @@ def test_a_line_that_can_never_be_python_is_yielded_at_its_end(wrong: str) -> No
         ("```\n```\n", [], ""),
     ],
 )
-def test_fenced_code_is_told_from_prose(
+def test_fenced_code_is_separated_from_prose(
     reply: str, statements: list[tuple[int, str]], said: str
 ) -> None:
     assert code(reply) == statements

@@ -60,7 +60,7 @@ async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: She
         ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
     ],
 )
-async def test_a_reply_is_code_or_words(
+async def test_a_reply_is_run_as_code_or_sent_as_text(
     folder: Path, boxes: Shelf, reply: str, said: list[str]
 ) -> None:
     model = ScriptedModel([reply])
@@ -69,7 +69,7 @@ async def test_a_reply_is_code_or_words(
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_long_reply_in_words_goes_in_parts(folder: Path, boxes: Shelf) -> None:
+async def test_a_long_text_reply_is_sent_in_parts(folder: Path, boxes: Shelf) -> None:
     words = " ".join(f"word{number}" for number in range(1500))
     async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
         said = await bot.ask("hi")
@@ -77,7 +77,7 @@ async def test_a_long_reply_in_words_goes_in_parts(folder: Path, boxes: Shelf) -
         assert " ".join(said).split() == words.split()
 
 
-async def test_a_huge_reply_in_words_is_a_file_with_all_of_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_huge_text_reply_is_sent_as_a_file(folder: Path, boxes: Shelf) -> None:
     words = "word " * 39_000
     async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
         beginning, file = await bot.ask("hi")
@@ -96,7 +96,7 @@ async def test_a_huge_reply_on_a_platform_without_files_loses_its_middle(
         assert "characters left out" in "".join(said)
 
 
-async def test_an_empty_reply_is_asked_again_and_garbage_is_shown_as_words(
+async def test_an_empty_reply_is_requested_again_and_garbage_is_sent_as_text(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(["", " \n ", "\x00\x1b\ud800 ???", ""])
@@ -145,7 +145,7 @@ async def test_after_too_many_failing_repairs_the_chat_gets_a_sentence(
         assert await bot.ask("?") == ["I tried 2 more times and could not get this to work."]
         assert len(model.requests) == 3
         assert (await bot.last_turn()).stop == "limit_repairs"
-        # The operator finds the failed runs beside the run of this sentence.
+        # From the run that sent the sentence, the operator finds the failed runs of the turn.
         (line,) = [r for r in await bot.store.messages.newest(LIN, 9) if r.author is Author.BOT]
         runs = await bot.store.runs.beside(line.run_id)
         assert [bool(run.error) for run in runs] == [True, True, True, False]

@@ -93,7 +93,7 @@ async def test_calls_of_one_reply_run_at_one_time(folder: Path, boxes: Shelf) ->
     assert results_of(model.requests[1]) == {"id_wait": "met", "id_come": "came"}
 
 
-async def test_no_more_than_allowed_run_at_one_time(folder: Path, boxes: Shelf) -> None:
+async def test_the_number_of_calls_at_one_time_is_limited(folder: Path, boxes: Shelf) -> None:
     running, most = 0, 0
 
     async def work(_ctx: AgentCtx) -> str:
@@ -160,7 +160,7 @@ async def test_each_kind_of_tool_gives_its_result(folder: Path, boxes: Shelf) ->
     assert "there is no function 'nowhere'" in results["id_nowhere"]
     assert "not carried out: no JSON" in results["garbled"]
     assert len(results) == len(made)
-    # A tool message cannot hold a picture, so a user message after it does.
+    # A tool message cannot contain a picture, so a user message after it contains the picture.
     last = request.messages[-1]
     assert last.role == "user"
     assert any(isinstance(part, ImagePart) for part in last.parts)
@@ -430,7 +430,7 @@ async def test_of_a_reply_that_breaks_off_the_complete_calls_run(
     assert "broke off" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_an_empty_reply_before_any_answer_is_asked_again_once(
+async def test_an_empty_reply_before_any_answer_is_requested_again_once(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([NOTHING, "Here."])

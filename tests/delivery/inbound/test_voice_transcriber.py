@@ -176,7 +176,7 @@ async def test_files_that_no_record_names_are_deleted(slow: Chat, tmp_path: Path
     (original,) = erased.segments
     assert isinstance(original, Voice)
     files = {str(path) for path in (tmp_path / "uploads").rglob("*") if path.is_file()}
-    # An erasure also deletes the record's own file. This test did not, so the original is there.
+    # A real erasure also deletes the record's file. Here the record was only reworded.
     assert files == kept | {original.media.path}
 
 

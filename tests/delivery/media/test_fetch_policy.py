@@ -63,7 +63,7 @@ async def test_an_entry_without_a_port_opens_only_web_ports_and_old_onebot_ports
 @pytest.mark.parametrize("host", ["127.0.0.1", "own"])
 async def test_the_bots_own_ports_are_never_reached(served: Visited, host: str) -> None:
     host = own_address() if host == "own" else host
-    # Nobody names the bot's ports: a port on which this process listens counts as the bot's.
+    # The policy gets no list of the bot's ports: any port on which this process listens is one.
     for entry in (f"{host}:{served.port}", host):
         reach = PlatformFetchPolicy((entry,), old_ports=frozenset({served.port}))
         with pytest.raises(NotFetched, match="the bot itself listens"):

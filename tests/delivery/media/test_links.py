@@ -67,7 +67,7 @@ async def test_a_link_expires(links: MediaLinks, kept: Media, clock: Clock) -> N
         ("ja", "このリンクは無効か、有効期限が切れています。\n"),
     ],
 )
-async def test_an_expired_link_answers_in_the_language_of_its_visitor(
+async def test_an_invalid_link_answers_in_the_language_of_its_visitor(
     links: MediaLinks, accepted: str, sentence: str
 ) -> None:
     answer = await get(links, "/media/none", **{"accept-language": accepted})

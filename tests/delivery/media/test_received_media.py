@@ -79,7 +79,7 @@ def media(tmp_path: Path, converter: MediaConverter) -> MediaStore:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
-async def test_a_picture_is_stored_under_a_random_name(
+async def test_a_picture_is_stored_under_its_digest(
     media: MediaStore, tmp_path: Path, kind: str
 ) -> None:
     data = picture(kind)

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 DATABASE, LOG = "nekro.sqlite3", "nekro.sqlite3-wal"
-"""The third file, shared memory, belongs to the process: SQLite makes it again."""
+"""A copy of the third file, the shared memory, is not needed: the next process makes it again."""
 
 
 @dataclass(frozen=True)

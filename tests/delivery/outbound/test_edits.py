@@ -27,7 +27,7 @@ HI = (Text("hi"),)
 
 
 class EditingAdapter(FakeAdapter):
-    """A platform on which a sent message can be edited without a limit of rate."""
+    """A platform on which a sent message can be edited as often as wanted."""
 
     def __init__(self) -> None:
         super().__init__()

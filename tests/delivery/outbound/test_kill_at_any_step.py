@@ -34,7 +34,8 @@ class DeafAdapter(AskedAdapter):
 
 
 class Life:
-    """One process. The platform shows what it showed when the process before was killed."""
+    """One process. At its start the platform shows what it showed when the previous one was
+    killed."""
 
     def __init__(self, folder: Path, shows: list[PlatformMessage], *, asked: bool) -> None:
         self.url = f"sqlite://{folder}/nekro.sqlite3"

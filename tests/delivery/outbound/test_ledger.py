@@ -31,7 +31,7 @@ def ledger(store: Store, activity: Broadcast, clock: Clock) -> DeliveryLedger:
 
 @asynccontextmanager
 async def watched(activity: Broadcast) -> AsyncIterator[list[Record]]:
-    """The records that watchers got, complete when the block has ended."""
+    """Collect the records that watchers get. The list is complete when the block has ended."""
     shown: list[Record] = []
     async with activity.watch() as stream:
         yield shown
@@ -44,7 +44,7 @@ async def watched(activity: Broadcast) -> AsyncIterator[list[Record]]:
 async def opened(
     ledger: DeliveryLedger, *pieces: Segment | Piece, chat: ChatKey = GROUP, **more: Any
 ) -> list[OutgoingCall]:
-    """Open calls. Their rows are stored when this returns."""
+    """Open the calls of a send. Their rows are stored when this returns."""
     wanted = [each if isinstance(each, Piece) else Piece((each,)) for each in pieces]
     entries, written = ledger.open(chat, wanted, **({"run_id": "r1", "record": True} | more))
     await written

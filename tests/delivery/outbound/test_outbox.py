@@ -74,7 +74,7 @@ async def test_the_state_is_committed_before_the_call(
     assert seen == [SENDING]
 
 
-async def test_an_echo_of_our_own_message_is_a_duplicate(outbox: Outbox, inbox: Inbox) -> None:
+async def test_an_echo_of_the_bots_own_message_is_a_duplicate(outbox: Outbox, inbox: Inbox) -> None:
     (receipt,) = await outbox.send(GROUP, HI)
     echo = message(GROUP, "hi", message_id=receipt.message_id, user="bot")
     assert await inbox.accept(inbox.stamp(echo)) is None

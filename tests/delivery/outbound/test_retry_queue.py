@@ -23,8 +23,8 @@ DROPPED, REJECTED = DeliveryState.DROPPED, DeliveryState.REJECTED
 async def away(
     store: Store, adapter: FakeAdapter, clock: Clock, *texts: str, **limits: float
 ) -> AsyncIterator[Outbox]:
-    """An outbox in which these messages wait, since the account was offline. It retries only when
-    a test asks for it."""
+    """An outbox in which these messages wait, since the account was offline. It starts no retries
+    by time."""
     settings = ONLY_WHEN_NUDGED.model_copy(update=limits)
     async with Outbox(store, {"fake": adapter}, Broadcast(), settings, clock=clock) as outbox:
         adapter.offline = True

@@ -200,7 +200,8 @@ async def test_the_platform_is_asked_when_the_account_is_back(at_work: Bench) ->
 async def test_a_delivery_stays_unknown_if_the_platform_cannot_tell(
     store: Store, clock: Clock
 ) -> None:
-    """The history has never shown a message of this bot. Perhaps it shows no bots' messages."""
+    """The history has never shown a message of this bot: perhaps it never shows messages of
+    bots."""
     async with bench(store, clock) as fresh:
         await fresh.receive("hello")
         fresh.platform.fate = "loses"
@@ -262,7 +263,8 @@ async def test_a_send_of_a_stopped_turn_is_not_sent_later(url: str, clock: Clock
 
 
 async def test_an_unknown_delivery_is_not_sent_after_later_messages(url: str, clock: Clock) -> None:
-    """When the history can tell at last, it is too late to send. Seen in ``make crash``, seed 8."""
+    """The history could now show that it never arrived, but it is too late to send it. Seen in
+    ``make crash``, seed 8."""
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")

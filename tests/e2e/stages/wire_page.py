@@ -14,7 +14,7 @@ from tests.e2e.stages.stage import Stage, WireLine
 
 FOLDER = Path(__file__).parents[3] / "docs" / "wire"
 _LONGEST = 100
-"""A longer text is cut to half of this many characters."""
+"""A text with more characters than this is cut to its first half of this number."""
 _WIDTH = 120
 _ENTRY = re.compile(
     r"^(?P<arrow>[⬅➡]) `(?P<what>[^`\n]+)`\n\n```json\n(?P<body>.+?)\n```$",

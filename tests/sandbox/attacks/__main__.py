@@ -1,8 +1,8 @@
 """``python -m tests.sandbox.attacks`` carries out all attacks on every available backend.
 
-It prints a report, or writes it to the documentation with ``--write FILE``. ``--backend NAME``
-chooses one backend. Started by root, it also starts itself as an ordinary user; ``--json`` passes
-the outcomes back. It exits with 1 if an attack got through or a row proved nothing.
+It prints a report. ``--write FILE`` writes the report to the documentation. ``--backend NAME``
+chooses one backend. If root starts it, it also starts itself as an ordinary user; that process
+prints its outcomes with ``--json``. The exit code is 1 if an attack got through or proved nothing.
 """
 
 import argparse

@@ -31,9 +31,9 @@ class Without:
     limits: tuple[tuple[str, Any], ...] = ()
     """Limits of the run, which replace those of the row."""
     naive: bool = False
-    """Whether a naive implementation replaces the host's operation, which is the defence. Naive is,
-    for example, a program in the box that gets the path, a shell command made of text, `tarfile`,
-    or a result made by joining strings."""
+    """Whether a naive implementation replaces the host's operation, which is the defence. Examples:
+    a program in the box gets the path; a shell gets a command made of strings; `tarfile` unpacks an
+    archive; a result is made of strings."""
     hosts: frozenset[str] = frozenset({"root", "user"})
     """The hosts on which the attack then succeeds. A box of an ordinary user often cannot do what a
     box of root can."""
@@ -141,8 +141,8 @@ def call(number, *arguments):
 
 
 def guest(code: str, held: int = 1) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """An attack by code that prints a line for each step: "held" if the step failed. ``held`` is
-    the number of steps."""
+    """An attack by code with ``held`` steps. The code prints "held" for each step that failed, and
+    another line for each step that worked."""
 
     async def act(ground: Ground) -> GotThrough:
         return judge(await ground.play(PRELUDE + textwrap.dedent(code)), held)

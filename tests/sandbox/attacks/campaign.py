@@ -13,8 +13,8 @@ from tests.sandbox.attacks.attack import Attack, GotThrough, Ground, Without, ma
 from tests.sandbox.reused_boxes import Shelf
 
 _AT_ONCE = 4
-"""How many rows run at once. Half of the rows wait for a time limit, so these are a few more than
-the processors."""
+"""How many rows run at once. It may be more than the number of processors, since half of the rows
+only wait for a time limit."""
 _ROW_TIMEOUT_S = 60.0
 
 
@@ -72,7 +72,8 @@ async def carry_out(
             jobs.append((attack, None))
             if without := wanted_without(attack, backend):
                 jobs.append((attack, without))
-    # Rows that spoil their box come first: they often wait for a time limit, so the last are short.
+    # Rows that spoil their box come first: they often wait for a time limit. So the last rows are
+    # short.
     jobs.sort(key=lambda job: not job[0].spoils)
     found: dict[tuple[Attack, bool], GotThrough] = {}
     troubles: dict[Attack, str] = {}

@@ -75,8 +75,8 @@ async def canary(ground: Ground) -> GotThrough:
 def host_reads_and_writes(
     prepare: str, *paths: str, read_only: tuple[str, ...] = ()
 ) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """An attack with paths that lead out of the box's files. The host's reads and writes must fail,
-    and within 20 s."""
+    """An attack with paths that lead out of the box's files. The host's reads and writes must fail
+    within 20 s."""
 
     async def act(ground: Ground) -> GotThrough:
         await ground.play(PRELUDE + prepare)
@@ -310,8 +310,8 @@ os.symlink("/dev/zero", "zero")
             "a/" * 3000,
             "n" * 300,
         ),
-        # The kernel refuses most of these paths; system folders are refused since the root is
-        # read-only.
+        # The kernel refuses most of these paths. Writes to system folders fail on the read-only
+        # root.
         without=Without(naive=True, defences=JailDefences(read_only=False)),
         spoils=True,
     ),

@@ -50,7 +50,7 @@ ATTACKS = [
             8,
         ),
         without=Without(defences=JailDefences(proc_covered=False)),
-        backends=frozenset({"jail"}),  # an engine leaves harmless ones open
+        backends=frozenset({"jail"}),  # an engine hides only some of them
     ),
     Attack(
         number=29,

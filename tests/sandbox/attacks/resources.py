@@ -77,8 +77,7 @@ def ends(code: str, *stops: StopReason) -> Callable[[Ground], Awaitable[GotThrou
     """An attack by code that ends by itself, but must be stopped before it reports success."""
 
     async def act(ground: Ground) -> GotThrough:
-        # The limit is high: on a busy machine the kernel takes long to notice that memory is used
-        # up.
+        # A high limit, since the kernel of a busy machine is slow to notice that memory is used up.
         result = await ground.play(PRELUDE + code, RunLimits(seconds=30))
         if result is not None and result.stop in stops and "NOT HELD" not in result.output:
             return []
@@ -167,8 +166,8 @@ for turn in itertools.count():
 
 
 async def files_of_commands(ground: Ground) -> GotThrough:
-    """A command, and a process that it leaves behind, make files. No run is there whose end would
-    delete them."""
+    """A command, and a process that it leaves behind, make files. There is no run at whose end they
+    would be deleted."""
     count = "import os\nprint(sum(len(f) for r in ('/home/user', '/tmp', '/dev/shm') for _, _, f in os.walk(r)))"
     try:
         await ground.box.write_file("makes.py", MAKES_FILES.encode())
@@ -382,8 +381,8 @@ ATTACKS = [
         number=22,
         name="all of a user's inotify",
         act=all_watches,
-        # Only as an ordinary user: as root, every box has its own user id, so the host's is not
-        # used.
+        # Only as an ordinary user. Under root every box has its own user id, so its limit is its
+        # own.
         without=Without(defences=JailDefences(calls_filtered=False), hosts=frozenset({"user"})),
         spoils=True,
         alone=True,

@@ -36,8 +36,7 @@ def running_engine(folder: Path) -> Iterator[str]:
         *(program, "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
         *("--host", address, "--pidfile", f"{folder}/engine.pid"),
         *("--iptables=false", "--bridge=none"),
-        # If the system's containerd runs, these namespaces separate the tests' containers from
-        # others.
+        # These namespaces separate the tests' containers from others of the same containerd.
         *("--containerd-namespace", "nekro-tests"),
         *("--containerd-plugins-namespace", "nekro-tests-plugins"),
     ]

@@ -205,7 +205,7 @@ def names(archive: io.BytesIO) -> dict[str, tarfile.TarInfo]:
     return {member.name: member for member in members}
 
 
-def test_a_folder_becomes_an_image_s_root(tmp_path: Path) -> None:
+def test_a_folder_becomes_the_root_of_an_image(tmp_path: Path) -> None:
     for folder in ("usr/bin", "etc", "proc/1", "dev", "home/someone"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "usr/bin/python3").write_bytes(b"x")

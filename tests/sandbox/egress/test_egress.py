@@ -123,7 +123,9 @@ async def test_a_name_that_is_removed_ends_its_open_tunnels(out: World) -> None:
         other.close()
 
 
-async def test_a_redirect_to_an_inner_address_is_passed_and_its_target_refused(out: World) -> None:
+async def test_a_redirect_to_a_private_address_is_passed_on_and_its_target_refused(
+    out: World,
+) -> None:
     moved = "HTTP/1.1 302 Found\nLocation: http://169.254.169.254/latest\nContent-Length: 0"
     async with out.internet.serving(PUBLIC, 80, says(moved)):
         answer = await out.get("http://index.example/")

@@ -136,7 +136,7 @@ async def test_names_with_odd_bytes_are_refused(out: World, byte: int) -> None:
         "SSH-2.0-OpenSSH",
     ],
 )
-async def test_a_request_that_no_proxy_gets_is_refused(out: World, request_line: str) -> None:
+async def test_an_invalid_proxy_request_is_refused(out: World, request_line: str) -> None:
     connected = len(out.internet.connected)
     answer = await out.ask(f"{request_line}\r\nHost: allowed.tld\r\n\r\n".encode())
     assert status(answer) in {400, 403}
@@ -162,7 +162,7 @@ INSIDE = [
 
 
 @pytest.mark.parametrize("addresses", INSIDE)
-async def test_an_allowed_name_at_an_inner_address_is_refused(addresses: list[str]) -> None:
+async def test_an_allowed_name_at_a_private_address_is_refused(addresses: list[str]) -> None:
     async with world(None, "allowed.tld") as out:
         out.internet.names["allowed.tld"] = [addresses]
         answer = await out.get("http://allowed.tld/")
@@ -181,7 +181,7 @@ async def test_each_request_looks_a_name_up_once_and_uses_that_address() -> None
         assert out.internet.connected == [(PUBLIC, 443)]
 
 
-async def test_an_operator_may_allow_one_inner_server_and_no_other() -> None:
+async def test_an_operator_may_allow_a_single_private_server() -> None:
     async with world() as out:
         await out.allow("allowed.tld", private=("127.0.0.1:8081", "index.lan"))
         out.internet.names["index.lan"] = [["192.168.1.5"]]

@@ -94,7 +94,7 @@ WEB = frozenset({80, 443})
         ("[2606:4700::1]:53", EgressRule("[2606:4700::1]", frozenset({53}))),
     ],
 )
-def test_rules_as_an_operator_writes_them(text: str, rule: EgressRule) -> None:
+def test_rules_of_an_operator_are_parsed(text: str, rule: EgressRule) -> None:
     assert EgressRule.parse(text) == rule
     assert EgressRule.parse(text).private is False
     if rule.host != "*":

@@ -35,7 +35,7 @@ async def until_at_rest(jail: Backend, box: Box) -> int:
     return supervisor
 
 
-async def test_after_a_run_only_the_supervisor_is_left_at_under_8_mb(
+async def test_after_a_run_only_the_supervisor_is_left_with_under_7_mb(
     jail: Backend, box: Box
 ) -> None:
     await anyio.sleep(1)  # it makes the interpreter that it keeps ready

@@ -92,7 +92,8 @@ class Play:
     outcomes: list[object] = field(default_factory=list)
 
     async def ask(self) -> None:
-        """Call all methods of the box at once, and collect their results and errors."""
+        """Call every method of the box that asks the supervisor, all at once. Collects the results and
+        errors."""
         box = self.box
 
         async def run() -> None:

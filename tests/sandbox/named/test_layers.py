@@ -1,4 +1,4 @@
-"""Saves store only changed files, as layers. All layers together give the box's files."""
+"""A save stores only the changed files, as a layer. All layers together give the box's files."""
 
 import errno
 import io

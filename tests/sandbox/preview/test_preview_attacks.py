@@ -290,7 +290,7 @@ async def test_limits_of_size_and_time() -> None:
             assert (await here.get(name)).endswith(b"half")
 
 
-async def test_a_server_that_floods_waits_for_its_reader(here: World) -> None:
+async def test_a_fast_server_waits_for_a_slow_reader(here: World) -> None:
     sent = 0
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -316,12 +316,12 @@ async def test_a_server_that_floods_waits_for_its_reader(here: World) -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, 3128])
-def test_some_ports_are_never_shown(port: int) -> None:
+def test_invalid_and_reserved_ports_get_no_preview(port: int) -> None:
     with pytest.raises(PreviewRefused, match=str(port)):
         PreviewRegistry(PreviewSettings(), 8080).open(LoopbackBox(), port)
 
 
-def test_a_loop_over_all_ports_is_stopped() -> None:
+def test_the_number_of_previews_of_a_box_is_limited() -> None:
     preview, box = PreviewRegistry(PreviewSettings(), 8080), LoopbackBox()
     for port in range(1, MOST_PORTS + 1):
         preview.open(box, port)
@@ -345,7 +345,7 @@ def test_the_registry_keeps_no_destroyed_boxes() -> None:
 
 
 @pytest.mark.parametrize("domain", ["localhost", "127.0.0.1", "", "a b.c", "x..y", "[::1]", "-a.b"])
-def test_a_domain_that_cannot_carry_names_is_refused(domain: str) -> None:
+def test_an_invalid_preview_domain_is_refused(domain: str) -> None:
     with pytest.raises(ValueError, match="expected a domain"):
         PreviewSettings(domain=domain)
 
