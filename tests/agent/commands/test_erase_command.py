@@ -26,7 +26,7 @@ async def texts(bot: Bot, chat: ChatKey = GROUP) -> str:
     return str([each.segments for each in await bot.store.messages.newest(chat, 100)])
 
 
-async def test_a_member_erases_themselves(folder: Path, boxes: Shelf) -> None:
+async def test_a_member_erases_their_own_data(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("vermilion, yes"), answer("hello")])
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")

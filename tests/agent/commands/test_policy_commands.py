@@ -111,7 +111,7 @@ async def test_a_command_is_permitted_in_one_chat(folder: Path, boxes: Shelf) ->
         assert await command(bot, "/observe") == "You may not use /observe."
 
 
-async def test_quotas_of_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None:
+async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(lambda _: _said("yes"))
     settings = AgentSettings(turn=TurnSettings(user_turns_a_day=2))
     async with running_bot(folder, boxes, model, command=OPERATOR, settings=settings) as bot:

@@ -203,7 +203,7 @@ async def test_the_newest_name_of_a_person_is_stored(inbox: Inbox, store: Store)
 # ---- watchers
 
 
-async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> None:
+async def test_watchers_see_their_chat_and_slow_watchers_are_ended(inbox: Inbox) -> None:
     activity = Broadcast(queue=3)
     watched = Inbox(inbox._store, activity)
     async with activity.watch(GROUP) as here, activity.watch() as all_chats:

@@ -120,7 +120,7 @@ x = 1
 
 
 async def test_a_run_that_stops_slowly_keeps_its_globals(box: Box) -> None:
-    """On a busy machine, a run takes as long to stop, since it waits for a processor."""
+    """On a busy machine a run may stop as slowly, since it waits for a processor."""
     await box.execute("mkfifo fifo; (sleep 0.4; echo > fifo) >/dev/null 2>&1 &")
     result = await cell(box, STOPS_LATE)
     assert (result.stop, result.globals_kept) == (StopReason.FINISHED, True), result
@@ -164,7 +164,7 @@ anyio.run(main)
 
 
 def test_a_supervisor_that_cannot_pass_a_descriptor_reports_it_and_lives() -> None:
-    """The bot may open no more descriptors than code in a box: both share the kernel's limit."""
+    """Here the bot's limit of open descriptors is as low as that of code in a box."""
     script = [sys.executable, "-c", NO_MORE_DESCRIPTORS]
     done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""

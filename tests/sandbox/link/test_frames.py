@@ -74,13 +74,13 @@ class Nobody:
     """The processes and uploads of a box that has neither."""
 
     def kill(self) -> None:
-        """There is nobody."""
+        """Do nothing: there is no process."""
 
     async def gone(self) -> None:
-        """There is nobody."""
+        """Return at once: there is no process."""
 
     async def write(self, path: str, data: bytes) -> None:
-        """There is no place."""
+        """Do nothing: there are no uploads."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Play:
     outcomes: list[object] = field(default_factory=list)
 
     async def ask(self) -> None:
-        """Call every method of the box that asks the supervisor, all at once. Collects the results and
+        """Call all methods that send a request to the supervisor, at once. Collects results and
         errors."""
         box = self.box
 

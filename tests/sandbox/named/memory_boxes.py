@@ -105,7 +105,7 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 
 class MemorySource:
-    """Makes such boxes. Each call of `take` first raises one of the errors in ``failing``."""
+    """Makes such boxes. As long as ``failing`` has errors, `take` raises the next of them."""
 
     images = ("node:22", "python")
     unavailable = ""

@@ -388,7 +388,7 @@ async def test_a_changed_box_is_saved_soon_and_an_unchanged_one_is_not(world: Wo
     await world.read()
     await world.keeper.look()
     assert box.exports == 1
-    world.begin()  # it was killed
+    world.begin()  # as after a kill
     assert await world.read() == "milk"
 
 
@@ -442,7 +442,7 @@ async def test_a_save_that_was_cancelled_is_done_again(world: World) -> None:
         tasks.cancel_scope.cancel()
     assert named.changed
     await world.lin.save()
-    world.begin()  # it was killed
+    world.begin()  # as after a kill
     assert await world.read() == "milk"
 
 

@@ -90,7 +90,7 @@ async def test_the_bots_names_never_reach_a_box(here: World, host: str) -> None:
     assert here.box.connections == connections
 
 
-async def test_neither_an_absolute_target_nor_a_second_host_moves_a_request(here: World) -> None:
+async def test_an_absolute_target_or_a_second_host_changes_no_destination(here: World) -> None:
     name, bot = here.name(), f"127.0.0.1:{here.port}"
     recorder = Recorder()
     async with here.box.serving(8000, recorder):
