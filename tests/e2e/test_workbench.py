@@ -1,4 +1,5 @@
-"""The workbench in a running bot: several boxes in one turn, over turns, a kill and a restart."""
+"""The workbench in a running bot: a chat uses several boxes in one turn, in later turns and after a
+kill."""
 
 import re
 from pathlib import Path

@@ -261,7 +261,7 @@ async def test_boxes_with_runs_or_files_of_the_person_are_destroyed(
         assert running == {str(third)}
 
 
-# ---- what is left for the operator
+# ---- what the operator must do by hand
 
 
 async def test_a_failing_step_is_reported_and_the_other_steps_are_done(
@@ -361,7 +361,7 @@ async def test_an_unreadable_file_is_reported(
         assert told == f"{folder / 'plugin_data' / 'a'}: cannot be read: Permission denied"
 
 
-# ---- what comes before and after
+# ---- files of dropped messages, and the end of an erasure
 
 
 async def test_files_of_a_dropped_message_are_deleted_unless_others_use_them(

@@ -1,4 +1,4 @@
-"""Many messages, many chats, stops and restarts."""
+"""Sessions with many messages and many chats, and with stopped turns."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Simulates a ``kill -9`` at any moment: it records, at each turn of the event loop, what is on the
-disk and what the platform shows."""
+"""Simulates a ``kill -9`` at any moment: it records, at each iteration of the event loop, what is
+on the disk and what the platform shows."""
 
 import asyncio
 import sqlite3

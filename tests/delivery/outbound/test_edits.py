@@ -1,4 +1,4 @@
-"""Messages that change after they were sent."""
+"""Edits of messages that were sent already."""
 
 from dataclasses import replace
 
