@@ -1,4 +1,4 @@
-"""A small bot for conversations: everything real but the platform and the model."""
+"""A small bot for tests. Only the platform and the model are fakes."""
 
 import time
 import uuid
@@ -68,12 +68,12 @@ async def send_channel_message(_ctx: AgentCtx, text: str) -> str:
 
 
 def fence(code: str) -> str:
-    """A reply of code alone."""
+    """A reply that consists of this code in a fence."""
     return f"```python\n{code}\n```"
 
 
 def text_of(request: ChatRequest, *, from_message: int = 0) -> str:
-    """All words of a prompt."""
+    """The text of all messages of a request, from number ``from_message`` on."""
     return "\n".join(
         part.text
         for message in request.messages[from_message:]
@@ -83,7 +83,7 @@ def text_of(request: ChatRequest, *, from_message: int = 0) -> str:
 
 
 def kind_of(kind: str, name: str = "", **options: Any) -> Callable[[Any], tuple[Any, Any]]:
-    """Mark a handler of a test with its kind."""
+    """A decorator that gives a test's handler its tool kind and options."""
 
     def mark(handler: Any) -> tuple[Any, Any]:
         return handler, (ToolKind(kind), name or handler.__name__, options)
@@ -102,7 +102,7 @@ class NoBoxes:
 
 
 class FakePlugins:
-    """Tools of one plugin, and hooks where a test wants them."""
+    """One plugin's tools, and hooks that a test can set."""
 
     def __init__(self, services: Services, tools: ToolSet) -> None:
         self.services = services
@@ -170,7 +170,7 @@ class AheadClock:
 
 @dataclass
 class Bot:
-    """What a test talks to."""
+    """A running bot, and what a test does with it."""
 
     store: Store
     inbox: Inbox
@@ -189,21 +189,21 @@ class Bot:
     clock: AheadClock
 
     def typed(self, chat: ChatKey = LIN) -> None:
-        """End the wait for more text in the chat, so that what was said until now is answered. With
-        `LONG`, none of it is answered before, even on a slow machine."""
+        """End the wait for more text in the chat, so that the bot answers the messages so far. With
+        `LONG`, the bot answers none of them earlier, even on a slow machine."""
         self.clock.ahead_s += self.services.trigger.debounce_s
         self.sessions._sessions[chat]._news.set()
 
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
-        """Somebody writes."""
+        """Send the bot a message from a person. Returns the stored record."""
         known = {"message_id": uuid.uuid4().hex[:8], "time": time.time()} | more
         record = await self.accept(message(chat, text, **known))
         assert record is not None
         return record
 
     async def accept(self, said: ChatMessage) -> Record | None:
-        """Bring a message as an adapter does, and wait until the sessions have got it. Returns the
-        stored record, or None if the message was not kept."""
+        """Hand over a message as an adapter does, and wait until the sessions have received it.
+        Returns the stored record, or None if the message was dropped."""
         await self.host.accept(said)
         await self.fed()
         if said.message_id:
@@ -212,12 +212,12 @@ class Bot:
         return newest[0] if newest and newest[0].segments == said.segments else None
 
     async def fed(self) -> None:
-        """Wait until the sessions have got everything that is stored."""
+        """Wait until the sessions have received every stored record."""
         while self.inbox.queued:
             await anyio.sleep(0)
 
     async def ask(self, text: str, chat: ChatKey = LIN, **more: Any) -> list[str]:
-        """Write as somebody, and wait for the end of the turn. Returns what the chat got."""
+        """Send a message and wait for the end of the turn. Returns what the bot sent meanwhile."""
         before = len(self.adapter.said(chat))
         async with self.turn(chat):
             await self.say(text, chat, **more)
@@ -225,7 +225,7 @@ class Bot:
 
     @asynccontextmanager
     async def turn(self, chat: ChatKey = LIN) -> AsyncIterator[None]:
-        """What is inside wakes a turn; leaving waits for its end."""
+        """The block starts a turn. Leaving the block waits for the end of the turn."""
         async with self.activity.watch(chat) as activities:
             yield
             with anyio.fail_after(30):
@@ -235,12 +235,12 @@ class Bot:
                 await self.settled(chat)
 
     async def settled(self, chat: ChatKey = LIN) -> None:
-        """Wait until no turn of the chat is running, as far as the store says."""
+        """Wait until no turn of the chat is marked as running in the store."""
         while any(turn.running for turn in await self.turns(chat)):
             await anyio.sleep(0.005)
 
     def said(self, chat: ChatKey = LIN) -> list[str]:
-        """What the chat saw of the bot."""
+        """The texts that the bot has sent to the chat."""
         return [plain_text(segments) for segments in self.adapter.said(chat)]
 
     async def turns(self, chat: ChatKey = LIN) -> list[StoredTurn]:
@@ -252,7 +252,7 @@ class Bot:
         return (await self.turns(chat))[-1]
 
     def prompt(self, index: int = -1) -> str:
-        """What the model was shown after the system text."""
+        """The text of a request without the system message."""
         return text_of(self.model.requests[index], from_message=1)
 
 

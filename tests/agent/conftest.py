@@ -1,4 +1,5 @@
-"""One jail for all conversations, and few boxes: making one takes longer than most of them."""
+"""One jail backend for all tests, whose boxes are used again: making a box takes longer than most
+of these tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,7 +21,7 @@ for name in os.listdir("/home/user"):
 
 
 class LentBox:
-    """A box that is emptied and lent again where a bot would end it."""
+    """A box from `Shelf`. Instead of being destroyed, it is emptied and used by a later bot."""
 
     def __init__(self, inner: Box, shelf: "Shelf") -> None:
         self.inner = inner
@@ -41,7 +42,7 @@ class LentBox:
 
 
 class Shelf:
-    """Where the bots of all tests get their boxes."""
+    """The source from which the bots of all tests take their boxes."""
 
     unavailable = ""
     pool_bytes = 0

@@ -11,7 +11,7 @@ TOOLS_MODE = AgentSettings(mode="tools")
 
 
 def call(name: str, call_id: str = "", **arguments: Any) -> FunctionCall:
-    """One call."""
+    """One call of a function with these arguments."""
     return FunctionCall(
         call_id=call_id or f"id_{name}",
         name=name,
@@ -21,22 +21,22 @@ def call(name: str, call_id: str = "", **arguments: Any) -> FunctionCall:
 
 
 def calls(*made: FunctionCall, prose: str = "") -> ScriptedAnswer:
-    """A reply of calls, with words before them."""
+    """A reply that makes these calls. ``prose`` is text before them."""
     return ScriptedAnswer(chunks=[prose] if prose else [], calls=made)
 
 
 def say(text: str) -> ScriptedAnswer:
-    """A reply that sends a message by a call."""
+    """A reply that calls `send_channel_message`."""
     return calls(call("send_channel_message", text=text))
 
 
 NOTHING = ScriptedAnswer(chunks=[])
-"""A reply without anything: all has been said."""
+"""An empty reply: the model has no more to say."""
 
 
 def results_of(request: ChatRequest) -> dict[str, str]:
-    """What each call so far was answered, by the call's id, without the mark of what is not ours,
-    which every line must have but that of an error."""
+    """The result of each call in the request, by the call's id, without the ``> `` before its
+    lines. Each line must have it, except the line of an error."""
     return {
         message.answers: unmarked(
             "".join(part.text for part in message.parts if isinstance(part, TextPart))
@@ -47,7 +47,7 @@ def results_of(request: ChatRequest) -> dict[str, str]:
 
 
 def unmarked(answer: str) -> str:
-    """An answer to a call as the function gave it."""
+    """The result of a call as the function returned it."""
     head, *rest = answer.split("\n")
     if not head.startswith("[error] "):
         head, rest = "", [head, *rest]

@@ -1,4 +1,4 @@
-"""A wrong setting is named with what was expected."""
+"""Settings of the agent: which values are valid."""
 
 import pytest
 from pydantic import ValidationError

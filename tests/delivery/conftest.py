@@ -1,4 +1,4 @@
-"""The way in and the way out on a store in a temporary folder."""
+"""Fixtures: an inbox and an outbox on a store in a temporary folder."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,11 +20,12 @@ OTHER = ChatKey.parse("fake-group_2")
 
 QUICK = DeliverySettings(retry_s=0.01, call_s=30.0)
 ONLY_WHEN_NUDGED = DeliverySettings(retry_s=3600.0, call_s=30.0)
-"""For who looks at what waits: a row that is being tried again says "sending" for a moment."""
+"""The outbox retries only when a test asks for it. A retry sets the row to `sending` for a moment,
+which would disturb a test that looks at pending rows."""
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock whose time changes only when a test sets it."""
 
     def __init__(self, now: float = 1_000.0) -> None:
         self.now = now
@@ -35,7 +36,7 @@ class Clock:
 
 @pytest.fixture(scope="session")
 async def converter() -> AsyncIterator[MediaConverter]:
-    """One for all: its process starts with the first picture."""
+    """One converter for all tests. Its process starts with the first picture."""
     async with MediaConverter() as opened:
         yield opened
 
@@ -47,7 +48,7 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 async def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A migrated file, made once: migrating costs more than most tests here."""
+    """A migrated database file, made once: a migration takes longer than most of these tests."""
     path = tmp_path_factory.mktemp("database") / "empty.sqlite3"
     async with Store.open(f"sqlite://{path}"):
         pass
@@ -95,7 +96,7 @@ async def outbox(
 
 @pytest.fixture
 def disk(store: Store) -> FullDisk:
-    """The store's deliveries, whose states cannot be written while it is full."""
+    """The store's deliveries. As long as ``full`` is set, no state can be written."""
     disk = FullDisk(store)
     store.deliveries = disk  # type: ignore[assignment]
     return disk

@@ -1,4 +1,4 @@
-"""An adapter in memory, for tests of whatever sends. It passes the conformance suite."""
+"""An adapter in memory for tests that send messages. It passes the suite for adapters."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -28,9 +28,9 @@ Behaviour = Callable[[Delivery], Awaitable[Receipt]]
 
 
 class FakeAdapter:
-    """A platform that answers as it is told.
+    """A platform that answers as the test sets it.
 
-    ``sent`` holds what people saw, in order. ``offline`` stands for a lost connection,
+    ``sent`` has the messages that people saw, in order. ``offline`` stands for a lost connection,
     ``behaviour`` for anything else that a platform may do with a call.
     """
 
@@ -83,7 +83,7 @@ class FakeAdapter:
         self.started = False
 
     def said(self, chat_key: ChatKey | None = None) -> list[Segments]:
-        """The segments that arrived, in order."""
+        """The segments of the sent messages, in order."""
         return [d.segments for d in self.sent if chat_key is None or d.chat_key == chat_key]
 
 
@@ -101,7 +101,7 @@ def message(
     answered_elsewhere: bool = False,
     role: Role = Role.MEMBER,
 ) -> ChatMessage:
-    """A message from a person, with as little said as a test needs."""
+    """A message from a person, with defaults for everything that a test does not set."""
     return ChatMessage(
         chat_key=chat_key,
         message_id=message_id,
@@ -116,7 +116,7 @@ def message(
 
 
 class FullDisk:
-    """The store's deliveries, which take no state for a while."""
+    """The store's deliveries. As long as ``full`` is set, no state can be written."""
 
     def __init__(self, store: Store) -> None:
         self._deliveries = store.deliveries

@@ -1,4 +1,4 @@
-"""Which account speaks for which chats: named by the operator, and bound once."""
+"""The account of each chat: the operator may name it, and its instance is bound once."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.delivery.fakes import message
 
 
 async def hear(store: Store, instance: str) -> None:
-    """Somebody writes to an account."""
+    """Store a message that a person sent to an account."""
     inbox, chat = Inbox(store, Broadcast()), ChatKey.parse(f"{instance}-private_lin")
     await inbox.accept(inbox.stamp(message(chat)))
 
@@ -22,7 +22,7 @@ def listed(data: Path) -> dict[str, str]:
     return {each.account: each.instance for each in read_list(data) if each.adapter != "fake"}
 
 
-async def test_accounts_are_named_and_keep_their_names(store: Store, tmp_path: Path) -> None:
+async def test_an_account_keeps_its_name_once_it_has_chats(store: Store, tmp_path: Path) -> None:
     write_name(tmp_path, "onebot_v11", "20003", "mei")
     async with AccountDirectory(store, tmp_path) as book:
         assert await book.instance_of("onebot_v11", "20002") == "onebot_v11"
@@ -41,7 +41,7 @@ async def test_accounts_are_named_and_keep_their_names(store: Store, tmp_path: P
     assert store.accounts.own("mei") == {"20002", "20003"}
 
 
-async def test_another_account_takes_an_instance_over(store: Store, tmp_path: Path) -> None:
+async def test_another_account_can_take_over_an_instance(store: Store, tmp_path: Path) -> None:
     async with AccountDirectory(store, tmp_path) as book:
         assert await book.instance_of("onebot_v11", "20002") == "onebot_v11"
         await hear(store, "onebot_v11")
@@ -73,7 +73,7 @@ async def test_an_invalid_or_taken_name_of_an_account_is_refused(
         assert await book.instance_of("onebot_v11", "20002") == "onebot_v11", "nothing is taken"
 
 
-def test_a_name_is_written_beside_what_stands_there(tmp_path: Path) -> None:
+def test_writing_a_name_keeps_the_other_lines_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "accounts.toml"
     path.write_text('# ours\n[telegram]\n7 = "tele" # the old one\n')
     write_name(tmp_path, "telegram", "8", "tele")

@@ -1,4 +1,5 @@
-"""Patience with a store that fails: a full disk loses nothing, a bad message silences no chat."""
+"""An adapter retries when the store fails: a full disk loses no message, and a message that the
+store always refuses is given up."""
 
 import pytest
 
@@ -24,7 +25,7 @@ class Store:
         self.stored.append(said)
 
 
-async def test_a_disk_that_is_full_for_long_costs_no_message() -> None:
+async def test_a_disk_that_is_full_for_long_loses_no_message() -> None:
     store, said = Store(StoreUnavailable("full"), 20), message(GROUP)
     await accept_patiently(store.accept, said, pauses=PAUSES)
     assert store.stored == [said]

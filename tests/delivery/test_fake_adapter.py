@@ -1,4 +1,4 @@
-"""The fake passes what every adapter must pass, so a test that uses it is worth something."""
+"""`FakeAdapter` passes the suite for adapters, so that it behaves like a real adapter in tests."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""kill -9 in the middle: what was said to be stored is, what was sent is never sent again."""
+"""``kill -9`` under load: every message reported as stored is stored, and none is sent twice."""
 
 import signal
 import subprocess

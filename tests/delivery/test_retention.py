@@ -1,4 +1,4 @@
-"""What is old goes, and nothing else."""
+"""Retention deletes old data, and nothing else."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ async def seqs(store: Store, key: ChatKey = GROUP) -> list[int]:
     return [record.seq for record in await store.messages.newest(key, 100_000)]
 
 
-async def test_old_messages_go_but_the_newest_of_each_chat(
+async def test_old_messages_are_deleted_except_the_newest_of_each_chat(
     store: Store, inbox: Inbox, clock: Clock
 ) -> None:
     await say(inbox, 450, clock)
@@ -56,7 +56,7 @@ async def test_old_messages_go_but_the_newest_of_each_chat(
     assert (await seqs(store))[-1] > left[-1]
 
 
-async def test_turns_go_with_all_that_belongs_to_them(
+async def test_old_turns_are_deleted_with_all_their_rows(
     store: Store, inbox: Inbox, clock: Clock, adapter: FakeAdapter
 ) -> None:
     async def turn(number: int, *, over: bool = True) -> None:
@@ -116,7 +116,7 @@ async def test_zero_days_deletes_nothing(store: Store, inbox: Inbox, clock: Cloc
     assert len(await seqs(store)) == 251
 
 
-async def test_a_line_that_tells_of_a_timer_stays(store: Store, clock: Clock) -> None:
+async def test_a_line_that_a_timer_refers_to_stays(store: Store, clock: Clock) -> None:
     def line(seq: int) -> Record:
         return Record(
             seq=seq, chat_key=GROUP, author=Author.SYSTEM, segments=(Text("x"),), time=clock()
@@ -140,7 +140,7 @@ async def test_a_line_that_tells_of_a_timer_stays(store: Store, clock: Clock) ->
 
 
 @pytest.mark.parametrize(("total", "left"), [(10_000, 6), (400, 3), (350, 3), (150, 1)])
-async def test_old_media_go_and_the_oldest_where_there_is_no_room(
+async def test_old_media_are_deleted_and_the_oldest_over_the_size_limit(
     tmp_path: Path, total: int, left: int
 ) -> None:
     settings = MediaSettings(keep_days=10, total_bytes=total)

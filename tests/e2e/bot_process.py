@@ -1,4 +1,4 @@
-"""The whole bot as a process of its own, as a user starts it, in a folder of the test's."""
+"""Runs the whole bot as a separate process, as a user starts it, in a folder of the test."""
 
 import asyncio
 import json
@@ -16,25 +16,26 @@ from tests.e2e.forked_bots import Forked, Nursery
 
 ROOT = Path(__file__).parents[2]
 START_S = 90.0
-"""Longest start; a busy machine takes several times the usual two seconds."""
+"""The longest time for a start. A start usually takes two seconds, but much longer on a busy
+machine."""
 
 
 @dataclass
 class BotProcess:
-    """A bot that runs. ``port`` is free and chosen by the system."""
+    """A bot in its own process. The system chooses a free port."""
 
     data: Path
     environment: Mapping[str, str]
     command: Sequence[str] = (sys.executable, str(ROOT / "bot.py"))
     nursery: Nursery | None = None
-    """Where it is forked; without, it is a process from its first line on."""
+    """If set, this process forks the bot. If None, the bot starts as a new interpreter."""
     process: asyncio.subprocess.Process | Forked | None = None
     running: dict[str, Any] = field(default_factory=dict)
     started_in: float = 0.0
 
     @property
     def address(self) -> str:
-        """Where its web server answers."""
+        """The URL of its web server."""
         return str(self.running["address"])
 
     @property
@@ -44,7 +45,7 @@ class BotProcess:
 
     @property
     def onebot_url(self) -> str:
-        """Where an OneBot implementation connects."""
+        """The URL to which an OneBot implementation connects."""
         return self.address.replace("http", "ws", 1) + "/onebot/v11/ws"
 
     @property
@@ -53,7 +54,7 @@ class BotProcess:
         return (self.data.parent / "bot.log").read_text(errors="replace")
 
     async def start(self) -> None:
-        """Start it, and wait until it says that it is ready."""
+        """Start it, and wait until it has written `running.json`."""
         began = time.monotonic()
         await self.begin()
         note = self.data / "running.json"
@@ -78,7 +79,7 @@ class BotProcess:
             )
 
     async def stop(self, how: signal.Signals = signal.SIGTERM, within: float = 60.0) -> float:
-        """End it; returns the seconds that it took."""
+        """End it with a signal. Returns the seconds that this took."""
         assert self.process is not None
         began = time.monotonic()
         if self.process.returncode is None:
@@ -92,7 +93,7 @@ class BotProcess:
         return time.monotonic() - began
 
     async def kill(self) -> None:
-        """As a power cut would: nothing of it runs another line."""
+        """End it with SIGKILL, so that no line of it runs any more, as after a power cut."""
         await self.stop(signal.SIGKILL)
 
 
@@ -103,12 +104,13 @@ async def running_bot(
     nursery: Nursery | None = None,
     **settings: str,
 ) -> AsyncIterator[BotProcess]:
-    """A bot on a free port with its data under ``folder``; settings by their names in ``.env``."""
+    """A bot on a free port, with its data under ``folder``. ``settings`` are named as in
+    ``.env``."""
     environment = {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings}
     bot = BotProcess(folder / "data", environment, command, nursery)
     try:
         await bot.start()
         yield bot
     finally:
-        if bot.process is not None:  # One that was too slow to start runs too.
+        if bot.process is not None:  # A bot that was too slow to start runs too.
             await bot.stop()

@@ -1,11 +1,12 @@
-"""A bot under load that is killed again and again, judged on what its platform saw: ``make crash``.
+"""Kills a bot under load again and again and judges what its platform saw: ``make crash``.
 
-People in many groups ask numbered questions through several accounts; the scripted model answers
-each once. Events come twice, connections are cut, and the whole process is killed: while it starts,
-as soon as a call is on its way, or at any moment. Two of the accounts' implementations keep a
-history that can be asked, one keeps none. `crash_judge` says what must hold.
+People in many groups ask numbered questions through several accounts, and the scripted model
+answers each question once. Some events arrive twice, connections are cut, and the whole process is
+killed: while it starts, as soon as a call has started, or at any moment. Two of the accounts have
+an implementation with a history that the bot can read; the third has none. `crash_judge` says what
+must hold.
 
-500 kills on SQLite, then on PostgreSQL; each seed is a fresh database and 50 kills::
+These commands make 500 kills on SQLite and on PostgreSQL: ten rounds with a new database each::
 
     make crash ARGS="--rounds 10 --kills 50"
     make crash ARGS="--rounds 10 --kills 50 --database postgres"
@@ -49,22 +50,22 @@ from tests.peers.postgres import PostgresServer
 from tests.peers.scripted_model import Answer, Asked, Call, ScriptedModelServer
 
 MOST_A_REPLY = 8
-"""What one run may send (`DeliverySettings.sends_per_run`)."""
+"""How many messages one run may send (`DeliverySettings.sends_per_run`)."""
 TOKEN = "crash-test-token"
 CALL_S = 0.2
-"""What the platform takes for a call, so that some are on their way whenever we strike."""
+"""How long the platform takes for a call. It is so long that a kill usually hits some calls."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
-"""How lines of a prompt begin that tell of calls and sends which people have not seen."""
+"""Lines of a prompt with these beginnings are about calls and messages that nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How much, how fast, and what goes wrong. People ask ``messages`` questions, or, where that
-    is 0, until a second after the last kill."""
+    """The questions of one round, and the kills and cuts in it. People ask ``messages`` questions;
+    if that is 0, they ask until a second after the last kill."""
 
     messages: int = 0
     chats: int = 24
-    """Each needs a box of its own again after a restart, which is what a restart costs most."""
+    """Each chat needs a new box after a restart. The boxes take most of the time of a restart."""
     per_second: float = 12.0
     duplicates: float = 0.1
     kills: int = 20
@@ -72,14 +73,14 @@ class Load:
     """How often a connection is cut."""
     longest_life_s: float = 1.5
     histories: tuple[bool, ...] = (True, True, False)
-    """For each account, whether its implementation keeps a history that can be asked."""
+    """For each account, whether its implementation has a history that the bot can read."""
     seed: int = 1
     mode: str = "code"
 
 
 def reply(asked: Asked) -> Answer:
-    """What the model says: one send for each question of the prompt that has no answer there; of
-    more than a run may send, several answers share a message."""
+    """The model's reply: it answers each question of the prompt that has no answer there. If these
+    are more answers than a run may send, several answers share a message."""
     asking: dict[Question, None] = {}
     answered: set[Question] = set()
     for line in _told(asked):
@@ -96,10 +97,10 @@ def reply(asked: Asked) -> Answer:
 
 
 def _told(asked: Asked) -> Iterator[str]:
-    """What a prompt says was said, line by line: neither code that was to be run nor calls that
-    were to be made, since a restart may have been faster than they."""
+    """The lines of a prompt that show messages which people have seen. Code and calls from before a
+    restart are left out, since the restart may have stopped them."""
     for message in asked.messages:
-        if message["role"] == "assistant":  # Of this attempt: it was run as it stands.
+        if message["role"] == "assistant":  # A reply of this attempt: all of it has run.
             yield json.dumps(message)
         if message["role"] != "user":
             continue
@@ -125,7 +126,7 @@ async def crash(
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_AGENT__MODE": load.mode,
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
-            # One person asks more in a chat than a person does.
+            # Each person asks more often than the cooldown allows, so it is switched off.
             "NEKRO_TRIGGER__BURST_TURNS": "0",
             "NEKRO_TRIGGER__HOUR_TURNS": "0",
             "ONEBOT_ACCESS_TOKEN": TOKEN,
@@ -155,7 +156,7 @@ async def crash(
 
 
 class _Round:
-    """One load, its kills, and what is known of them."""
+    """One load, its kills and cuts, and their outcome."""
 
     def __init__(
         self, load: Load, bot: BotProcess, peers: Sequence[OneBotPeer], look: StoreLook
@@ -169,7 +170,7 @@ class _Round:
         self._asked: Counter[int] = Counter()
         self._killed = anyio.Event()
         self._cuts: list[Cut] = []
-        """Those since the last kill."""
+        """The cuts since the last kill."""
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -182,7 +183,8 @@ class _Round:
         await judge(self._asked, self._peer_of, self._look, self.outcome)
 
     async def _ask(self) -> None:
-        """People talk on, whatever happens to the bot, and for a moment after the last kill."""
+        """Ask questions all the time, whatever happens to the bot, and for a second after the last
+        kill."""
         chance = random.Random(self._load.seed)
         began = anyio.current_time()
         end = float("inf")
@@ -222,7 +224,7 @@ class _Round:
         self._killed.set()
 
     async def _kill(self) -> None:
-        """Kill it, and note what nobody can know the outcome of then."""
+        """Kill the bot, and record the calls whose outcome may be unknown after it."""
         await self._bot.kill()
         await self._look.settled()
         self.outcome.in_flight |= {each for each, _ in await self._look.rows(ON_THEIR_WAY)}
@@ -235,7 +237,7 @@ class _Round:
         self._cuts.clear()
 
     async def _live(self, chance: random.Random) -> str:
-        """Let it run for as long as it may; the moment at which that ends."""
+        """Wait for the moment of the next kill or cut. Returns a name for this moment."""
         if chance.random() >= 0.3:
             await anyio.sleep(chance.uniform(0.0, self._load.longest_life_s))
             return "at any moment"
@@ -245,7 +247,7 @@ class _Round:
         return "while sending"
 
     async def _cut(self, peer: OneBotPeer) -> None:
-        """Cut a connection, and note what was on its way on it."""
+        """Cut a connection, and record the calls that were under way on it."""
         before = await self._on_their_way(peer)
         doubted = frozenset(row[0] for row in await self._look.rows(UNKNOWN))
         if peer.connected:
@@ -259,8 +261,8 @@ class _Round:
         return {each for each, key in rows if self._peer_of[chat_of(key)] is peer}
 
     async def _quiet(self, within: float = 240.0) -> None:
-        """Wait until everything is answered or known not to be, or nothing has been for a minute;
-        then a moment more, in which nothing may come twice."""
+        """Wait until each question is answered or known to be unanswered, or until no answer came
+        for a minute. Then wait 2 seconds more, in which no answer may arrive twice."""
         with anyio.move_on_after(within):
             before, still = -1, 0
             while still < 120:
@@ -284,13 +286,13 @@ class _Round:
 
 
 def _worst(log: str) -> str:
-    """Its warnings and errors, the first and the last of them."""
+    """The warnings and errors of a log: all, or the first 20 and the last 20."""
     lines = [line for line in log.splitlines() if "[WARNING]" in line or "[ERROR]" in line]
     return "\n".join(lines if len(lines) < 40 else [*lines[:20], "...", *lines[-20:]])
 
 
 async def main() -> int:
-    """Run loads of growing seeds and print each outcome; 0 where all promises held."""
+    """Run loads with increasing seeds and print each outcome. Returns 0 if no fault was found."""
     parser = argparse.ArgumentParser(
         prog="make crash", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

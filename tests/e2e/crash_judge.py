@@ -1,15 +1,16 @@
-"""What a killed bot promised, judged on its platform's wire and on its store.
+"""Judges a bot that was killed: compares the platform's wire with the bot's store.
 
-Every question that the store has must have exactly one answer on the wire, but
+Every question in the store must have exactly one answer on the wire, with two exceptions:
 
-* where the answer's row is ``unknown``: none or one. Only calls can be that were on their way at a
-  kill, or on a connection that was cut, begun until the bot knew of the cut; and, where the
-  platform can be asked, none that it could have settled;
-* where its turn was killed each time that it was begun: it is closed with a reason and a word.
+* The answer's row is ``unknown``. Then there is no answer or one. A row may be ``unknown`` only if
+  its call was under way at a kill or at a cut of its connection, or began before the bot noticed
+  the cut.
+* The question's turn was killed each time that it was started. Then the turn is closed with a
+  reason, and the chat gets a message.
 
-A platform with a history brings every question into the store, in the order in which it was asked.
-One without brings those that were heard. Inside a chat, answers keep the questions' order, and
-nothing that was said for one chat is said in another.
+With a platform that has a history, every question must be in the store, in the order in which it
+was asked. With any other platform, only the questions that the bot received must be there. Within a
+chat, the answers must be in the order of the questions, and no answer may go to another chat.
 """
 
 import math
@@ -27,11 +28,11 @@ ANSWERED = re.compile(r"ans(\d+)x(\d+)y")
 FIRST_GROUP = 30000
 
 Question = tuple[int, int]
-"""Group and number."""
+"""The number of the chat and the number of the question in it."""
 
 
 def questions(pattern: re.Pattern[str], text: str) -> list[Question]:
-    """The questions, or the answers, that a text has."""
+    """The questions or answers in a text."""
     return [(int(chat), int(number)) for chat, number in pattern.findall(text)]
 
 
@@ -40,17 +41,17 @@ UNKNOWN = "SELECT delivery_id, chat_key, created FROM deliveries WHERE state = '
 
 
 def chat_of(chat_key: str) -> int:
-    """Our number of a chat."""
+    """The number of a chat in this test."""
     return int(chat_key.rpartition("_")[2]) - FIRST_GROUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A connection that died under the bot.
+    """A connection that the test has cut.
 
-    A bot learns of it a moment later, and a call that it begins in this moment, into a socket at
-    whose other end is nobody, is of unknown outcome by right: nothing was on its way when we cut.
-    ``connection`` is its number, ``doubted`` are the calls that were of unknown outcome before.
+    The bot notices the cut a moment later. A call that it starts in that moment goes into a dead
+    socket and may end as `unknown`, although it was not under way at the cut. ``connection`` is the
+    number of the connection, ``doubted`` are the calls that were `unknown` before the cut.
     """
 
     peer: OneBotPeer
@@ -60,9 +61,9 @@ class Cut:
     def explains(
         self, rows: Iterable[Sequence[Any]], peer_of: Mapping[int, OneBotPeer]
     ) -> set[str]:
-        """Which of these rows of `UNKNOWN` can be so because of it: calls of this account that were
-        asked for until the bot spoke on the next connection. By then it knows that this one is
-        over, and what it asks for later is another connection's."""
+        """The calls in these rows of `UNKNOWN` that the cut can explain: calls of this account that
+        were created before the bot first wrote to the next connection. Later calls use that
+        connection."""
         later = (at for number, at in self.peer.spoken_to.items() if number > self.connection)
         until = min(later, default=math.inf)
         return {
@@ -76,7 +77,7 @@ class Cut:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the wire and the store say at the end. ``faults`` is empty where all promises held."""
+    """What the wire and the store show at the end. ``faults`` is empty if all is correct."""
 
     asked: int = 0
     heard: int = 0
@@ -84,20 +85,21 @@ class Outcome:
     kills: Counter[str] = field(default_factory=Counter)
     cuts: int = 0
     in_flight: set[str] = field(default_factory=set)
-    """Calls that were on their way at a kill, or that a cut explains."""
+    """Calls that were under way at a kill, or that a cut explains."""
     settled: int = 0
     unknown: set[Question] = field(default_factory=set)
     askable: list[str] = field(default_factory=list)
-    """Why those of them are, whose platform has a history."""
+    """The reasons of the unknown answers whose platform has a history."""
     given_up: set[Question] = field(default_factory=set)
     unanswered: int = 0
     restarts_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    """Of which ``quiet_s`` after the last kill, until everything was answered."""
+    """The whole time. ``quiet_s`` of it passed after the last kill until everything was
+    answered."""
     quiet_s: float = 0.0
     faults: list[str] = field(default_factory=list)
     evidence: str = ""
-    """What the store has of the first chat at fault."""
+    """The store's rows of the first chat with a fault."""
 
     def __str__(self) -> str:
         restarts = sorted(self.restarts_s) or [0.0]
@@ -122,7 +124,7 @@ async def unknown(look: StoreLook) -> set[Question]:
 
 
 async def given_up(look: StoreLook) -> set[Question]:
-    """Questions of turns that were killed as often as they were begun."""
+    """Questions of turns that the bot has given up, since each attempt was killed."""
     rows = await look.column(
         "SELECT m.segments FROM messages m JOIN turns t ON t.chat_key = m.chat_key "
         "WHERE t.stop = 'given_up' AND m.author = 'person' AND m.seq <= t.through_seq "
@@ -133,7 +135,7 @@ async def given_up(look: StoreLook) -> set[Question]:
 
 
 def on_the_wire(peers: Sequence[OneBotPeer]) -> list[Question]:
-    """All answers that the platform has got."""
+    """All answers that the platform received."""
     return [q for peer in peers for call in peer.sends for q in questions(ANSWERED, call.text)]
 
 
@@ -143,7 +145,8 @@ async def judge(
     look: StoreLook,
     outcome: Outcome,
 ) -> None:
-    """Compare, for each chat and the number of questions asked there, and write the faults down."""
+    """Compare the store with the wire, and add the faults to ``outcome``. ``asked`` has the number
+    of questions of each chat."""
     stored: defaultdict[int, list[int]] = defaultdict(list)
     for segments in await look.column(
         "SELECT segments FROM messages WHERE author = 'person' ORDER BY seq"

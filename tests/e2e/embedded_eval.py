@@ -1,4 +1,5 @@
-"""How well the embedded model answers: 60 prompts, the built-in plugins' tools, a table.
+"""Measures how well the embedded model answers 60 prompts with the built-in plugins' tools, and
+prints a table.
 
 Run by hand: ``python -m tests.e2e.embedded_eval [--half held_out] [--file MODEL.gguf]``.
 """
@@ -55,7 +56,7 @@ def read_prompts(half: str) -> list[Prompt]:
 
 
 def builtin_tools() -> ToolSet:
-    """The tools of the built-in plugins as a chat has them, without a bot around them."""
+    """The tools of the built-in plugins as a chat has them, made without a bot."""
     package = namespace(f"{NAMESPACE}.plugins", builtin_folder("plugins"))
     found = []
     for name in items_in(builtin_folder("plugins")):
@@ -93,10 +94,10 @@ async def answer(model: ChatModel, tools: ToolSet, text: str) -> str:
 
 
 def judge(tools: ToolSet, prompt: Prompt, code: str) -> tuple[bool, bool]:
-    """Whether a right tool is called, and whether one such call has what was asked for."""
+    """Whether a right tool is called, and whether such a call has the right arguments."""
     try:
         body = ast.parse(code).body
-    except SyntaxError:  # cut by the limit of tokens
+    except SyntaxError:  # cut off at the token limit
         return False, False
     calls = [node.value for node in body if isinstance(node, ast.Expr)]
     right = [

@@ -1,8 +1,8 @@
-"""Bots that start without importing: a process that has imported everything, and forks.
+"""Starts bots quickly: a process imports all libraries once and forks a bot for each request.
 
-Most of a bot's start is the import of its libraries. A crash test that kills hundreds of times
-starts its bots from here; what runs after the fork is `bot.py` as it stands. Read from stdin, one
-JSON object a line, is what to start; written to stdout is what became of it.
+Importing its libraries takes most of a bot's start. A crash test with hundreds of kills forks its
+bots here; after the fork, the unchanged `bot.py` runs. The process reads requests from stdin and
+writes starts and ends of bots to stdout, each as one line of JSON.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ IMPORTED = (
     "nicegui.ui",
     "tortoise.backends.asyncpg",
 )
-"""What a bot imports by name as it starts and with its first messages."""
+"""Modules that a bot imports at its start and with its first messages."""
 
 
 FORK_S = 60.0
-"""Longest that the first bot may wait for the imports."""
+"""The longest time that the first bot may wait for the imports."""
 
 
 class Forked:
-    """A bot that was forked; what `asyncio.subprocess.Process` is for one that was not."""
+    """A forked bot. It has the methods of `asyncio.subprocess.Process` that the tests use."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -60,7 +60,7 @@ class Forked:
 
 
 class Nursery:
-    """The harness' end of the process that forks."""
+    """The test's connection to the process that forks."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -76,7 +76,7 @@ class Nursery:
         return self._living[await asyncio.wait_for(self._born.get(), FORK_S)]
 
     async def listen(self) -> None:
-        """Hear of births and deaths until the process ends."""
+        """Read the starts and ends of bots until the process ends."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             said: dict[str, Any] = json.loads(line)
@@ -91,7 +91,7 @@ class Nursery:
 
 @asynccontextmanager
 async def nursery() -> AsyncIterator[Nursery]:
-    """A process that forks bots, while the context lasts; they end with it."""
+    """A process that forks bots. It and its bots end with the context."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -112,7 +112,7 @@ async def nursery() -> AsyncIterator[Nursery]:
 
 
 def main() -> None:
-    """Fork what is asked for, say what died, until nobody asks any more."""
+    """Fork a bot for each request and report ended bots, until stdin is closed."""
     living: set[int] = set()
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writer)

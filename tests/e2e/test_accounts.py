@@ -1,5 +1,5 @@
-"""Several accounts, and what goes wrong with one: two in a group, one that is away, a peer that
-answers late, a peer that says everything twice. The real bot, peers over loopback."""
+"""Several accounts of a real bot, with peers over loopback: two accounts in a group, an account
+that is offline, a peer that answers late, and a peer that sends every event twice."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,30 +23,30 @@ TIMEOUT_S = 1
 
 
 class Company:
-    """A bot with two accounts. What one of them says in a group, the other one hears."""
+    """A bot with two accounts in the same groups, where each receives the other's messages."""
 
     def __init__(self, whole: WholeBot, second: OneBotPeer) -> None:
         self.whole, self.first, self.second = whole, whole.peer, second
         self.model = whole.model
 
     async def say(self, group: int, text: str, *, to: str = "", by: int = 10001) -> None:
-        """Somebody writes where both accounts are; ``to`` is whom they mention."""
+        """A person writes in a group of both accounts. ``to`` is the account that they mention."""
         for peer in (self.first, self.second):
             what = [{"type": "at", "data": {"qq": to}}] if to else []
             await peer.say_in_group(group, by, [*what, {"type": "text", "data": {"text": text}}])
 
     def said(self, peer: OneBotPeer, group: int) -> list[str]:
-        """What an account said in a group."""
+        """The texts that an account has sent to a group."""
         return [call.text for call in peer.sends if call.params.get("group_id") == group]
 
     def key(self, peer: OneBotPeer, group: int) -> str:
-        """The chat, as the bot calls it on the side of an account."""
+        """The chat key of a group for an account."""
         instance = "onebot_v11" if peer is self.first else "mei"
         return f"{instance}-group_{group}"
 
     async def relay(self, group: int) -> None:
-        """The platform: whatever an account says in the group, the other account is told of, and a
-        foreign bot answers each with a mention of who spoke."""
+        """Act as the platform: pass each message of an account in the group to the other account.
+        To each text with "foreign", a foreign bot replies and mentions the sender."""
         told = {FIRST: 0, SECOND: 0}
         while True:
             for peer, other in ((self.first, self.second), (self.second, self.first)):
@@ -59,14 +59,15 @@ class Company:
             await anyio.sleep(0.01)
 
     def records(self, peer: OneBotPeer, group: int) -> list[tuple[str, str]]:
-        """Author and user of what the bot has on the side of an account."""
+        """Author and user of each record of a group that the bot has stored for an account."""
         query = "SELECT author, user_id FROM messages WHERE chat_key = ? ORDER BY seq"
         return [(a, u) for a, u in self.whole.rows(query, self.key(peer, group))]
 
 
 @asynccontextmanager
 async def company(folder: Path) -> AsyncIterator[Company]:
-    """The bot and its peers. The second account has a name and is called by another one."""
+    """The bot and its peers. The operator named the second account "mei", and people call it
+    "Mei"."""
     (folder / "data").mkdir()
     (folder / "data" / "accounts.toml").write_text(f'[onebot_v11]\n{SECOND} = "mei"\n')
     (folder / "data" / "conduct.toml").write_text('[accounts.mei]\nnames = ["Mei"]\n')
@@ -104,7 +105,7 @@ async def test_two_accounts_in_one_group(two: Company) -> None:
         tasks.start_soon(two.relay, group)
         await two.say(group, f" say hello to {SECOND}", to=FIRST)
         await until(lambda: len(two.said(two.first, group)) == 1)
-        # It has mentioned the other account of ours, by the name that it listens to.
+        # The first account has mentioned the second one by its name.
         await until(lambda: ("bot", FIRST) in two.records(two.second, group))
         await two.say(group, "Mei, and you?")
         await until(lambda: len(two.said(two.second, group)) == 1)
@@ -132,7 +133,7 @@ async def test_accounts_are_named_while_the_bot_runs(two: Company) -> None:
         refused = await nekro_meanwhile(folder, "accounts", "name", "onebot_v11", "20004", "lin")
         assert refused.status == 1
         assert "a name never moves" in refused.err
-    # The account is lost; another one takes its chats over.
+    # The account is lost, and the operator gives its chats to another account.
     bound = await nekro_meanwhile(folder, "accounts", "bind", "rin", "20005")
     assert bound.out == "account 20005 of onebot_v11 is 'rin' now\n", bound.err
     async with OneBotPeer("20005", TOKEN, two.whole.bot.onebot_url) as fourth:
@@ -143,7 +144,7 @@ async def test_accounts_are_named_while_the_bot_runs(two: Company) -> None:
         assert "> hello\n" in str(two.model.asked["rin-private_10001"][-1].messages[-1]["content"])
 
 
-async def test_a_foreign_bot_that_answers_is_no_storm(two: Company) -> None:
+async def test_the_cooldown_ends_an_exchange_with_a_foreign_bot(two: Company) -> None:
     group = two.whole.group()
     key = two.key(two.first, group)
     two.model.replies[key] = [fence(f'send_channel_message("foreign {n}")') for n in range(20)]
@@ -163,10 +164,10 @@ async def test_a_foreign_bot_that_answers_is_no_storm(two: Company) -> None:
 
 
 async def _away(two: Company, seconds: float) -> None:
-    """The first account's connection dies, and it is back after so many seconds."""
+    """The first account's connection breaks and comes back after ``seconds``."""
     group, other = two.whole.group(), two.whole.group()
     key = two.key(two.first, group)
-    # What is written while the account is away: the model takes its time until then.
+    # The model takes so long that its first send comes while the account is offline.
     slow = ["```python\n", min(seconds / 2, 1.0), "send_channel_message('kept')\n", "```"]
     two.model.replies[key] = [Answer(chunks=slow), fence("send_channel_message('both')")]
     await two.first.say_in_group(group, 10001, " before", at_me=True)
@@ -190,11 +191,11 @@ async def _away(two: Company, seconds: float) -> None:
     assert two.said(two.first, group) == ["kept", "both"]
 
 
-async def test_an_account_is_away_for_a_moment(two: Company) -> None:
+async def test_an_account_is_offline_for_a_moment(two: Company) -> None:
     await _away(two, 1.5)
 
 
-async def test_an_account_is_away_for_a_minute(two: Company) -> None:
+async def test_an_account_is_offline_for_a_minute(two: Company) -> None:
     await _away(two, 60.0)
 
 
@@ -207,13 +208,13 @@ async def test_a_peer_that_answers_after_the_time_out(two: Company) -> None:
     def states() -> list[Any]:
         return [state for (state,) in two.whole.rows(query, two.key(two.first, group))]
 
-    # The call gave nothing in time; then the group's history is asked, and has the message.
+    # The call got no answer in time. Then the bot reads the group's history and finds the message.
     await until(lambda: states() == ["sent"])
     await two.whole.others_are_served()
     assert two.said(two.first, group) == ["once"], "never sent again"
 
 
-async def test_a_peer_that_says_everything_twice(two: Company) -> None:
+async def test_a_peer_that_sends_every_event_twice(two: Company) -> None:
     group = two.whole.group()
     await two.first.say_in_group(group, 10001, " hello", at_me=True)
     await two.first.emit(two.first.account.history["group", str(group)][-1])

@@ -1,6 +1,7 @@
-"""What strangers, chat members, the model's code and other users of the machine try, whole way.
+"""Attacks on a whole bot by strangers on the network, by chat members, by the model's code and by
+other users of the machine.
 
-Each row is an attack that must fail; the bot goes on serving everybody else.
+Each attack must fail, and the bot must go on serving everybody else.
 """
 
 import http.server
@@ -24,7 +25,7 @@ SECRET = "canary-5d1f"
 @pytest.fixture(scope="module")
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
     folder = tmp_path_factory.mktemp("attacks")
-    # As git leaves it: others may look into the folder itself.
+    # The mode that git gives the folder: other users may list it.
     (folder / "data").mkdir(mode=0o755)
     (folder / "canary").write_text(SECRET)
     async with whole_bot(folder) as whole:
@@ -32,7 +33,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
 
 
 class _Service(http.server.BaseHTTPRequestHandler):
-    """A service of the host's that answers whoever reaches it."""
+    """A service on the host that answers every request that reaches it."""
 
     def do_GET(self) -> None:
         self.server.visits.append(self.path)  # type: ignore[attr-defined]
@@ -55,11 +56,12 @@ def service() -> Iterator[http.server.ThreadingHTTPServer]:
     server.server_close()
 
 
-# The model's code
+# ---- the model's code
 
 
 async def told(whole: WholeBot, code: str) -> str:
-    """What the code's last value was: an error opens a step, whatever was sent."""
+    """Run code and return the value of its variable ``told``. The code raises it as an error, which
+    always opens a step with the error in the prompt."""
     group = whole.group(fence(f"{code}\nraise RuntimeError(told)"))
     await whole.peer.say_in_group(group, 10001, "go", at_me=True)
     with anyio.fail_after(30):
@@ -68,7 +70,7 @@ async def told(whole: WholeBot, code: str) -> str:
     return whole.prompts(group)[1].last_user_text
 
 
-async def test_no_path_and_no_address_leads_to_the_host(
+async def test_no_path_and_no_address_reaches_the_host(
     whole: WholeBot, service: http.server.ThreadingHTTPServer
 ) -> None:
     port = service.server_address[1]
@@ -111,7 +113,9 @@ told = f"came back: {{came_back}}"
         "send_image('http://127.0.0.1/', ctx={})",
     ],
 )
-async def test_no_argument_says_where_it_goes_or_who_asks(whole: WholeBot, call: str) -> None:
+async def test_no_argument_chooses_the_chat_or_the_asking_person(
+    whole: WholeBot, call: str
+) -> None:
     code = f"""
 open("/home/user/note.txt", "w").write("note")
 try:
@@ -122,7 +126,7 @@ except ToolError as error:
     assert "RuntimeError: refused" in await told(whole, code)
 
 
-async def test_arguments_by_the_hundred_megabytes_are_not_kept(whole: WholeBot) -> None:
+async def test_hundreds_of_megabytes_of_arguments_do_not_stay_in_memory(whole: WholeBot) -> None:
     code = """
 large = "A" * (15 * 2**20)
 for _ in range(20):
@@ -139,13 +143,13 @@ told = "done"
 
 
 def peak_mb(whole: WholeBot) -> int:
-    """The most memory that the bot ever had."""
+    """The bot's peak memory in MB."""
     assert whole.bot.process is not None
     status = Path(f"/proc/{whole.bot.process.pid}/status").read_text()
     return next(int(line.split()[1]) // 1024 for line in status.splitlines() if "VmHWM" in line)
 
 
-# Strangers on the network
+# ---- strangers on the network
 
 
 @pytest.fixture
@@ -227,7 +231,7 @@ async def test_no_socket_opens_without_the_token(whole: WholeBot, path: str, hea
             assert (await stream.receive()).startswith(b"HTTP/1.1 403")
 
 
-async def test_a_header_without_end_costs_nothing(whole: WholeBot) -> None:
+async def test_an_endless_header_costs_little_memory(whole: WholeBot) -> None:
     before = peak_mb(whole)
     async with await anyio.connect_tcp("127.0.0.1", whole.bot.running["port"]) as stream:
         await stream.send(b"GET /login HTTP/1.1\r\nHost: localhost\r\nX: ")
@@ -237,10 +241,10 @@ async def test_a_header_without_end_costs_nothing(whole: WholeBot) -> None:
     await whole.others_are_served()
 
 
-# Other users of the machine
+# ---- other users of the machine
 
 
-async def test_what_the_bot_keeps_is_its_own(whole: WholeBot) -> None:
+async def test_other_users_cannot_read_the_bots_files(whole: WholeBot) -> None:
     group = whole.group(
         fence('open("/home/user/diary", "w").write("dear")\nsend_channel_message("kept")')
     )
@@ -259,8 +263,8 @@ async def test_what_the_bot_keeps_is_its_own(whole: WholeBot) -> None:
 
 
 def kept_files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Everything below a folder but links, with its mode. The bot works on meanwhile: what it
-    renames or takes away between the listing and the look is passed over."""
+    """All files and folders below a folder with their modes, without symbolic links. The bot runs
+    meanwhile: a file that it renames or deletes after the listing is skipped."""
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent, name) for name in folders + files):
             try:

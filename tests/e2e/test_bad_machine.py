@@ -1,7 +1,7 @@
-"""What the machine does to a bot: no room, a taken port, a folder in use, a database from later.
+"""A bot on a bad machine: a full disk, a folder in use, a file that is no database, a wrong token.
 
-Each start that cannot be ends with one sentence that says what to do, and touches nothing; more of
-them in ``tests/cli/test_run_refused.py``.
+A start that cannot succeed ends with one sentence that says what to do, and changes nothing.
+``tests/cli/test_run_refused.py`` has more such starts.
 """
 
 import asyncio
@@ -30,13 +30,14 @@ NO_MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": 
 
 @pytest.fixture(scope="module")
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
-    never = {"NEKRO_DELIVERY__RETRY_S": "3600"}  # What waits is sent because its account is back.
+    # No retry by time within a test: a waiting message is sent because its account is back.
+    never = {"NEKRO_DELIVERY__RETRY_S": "3600"}
     async with whole_bot(tmp_path_factory.mktemp("machine"), **never) as whole:
         yield whole
 
 
 async def vain_start(folder: Path, data: Path, **settings: str) -> str:
-    """Start a bot that cannot run; what it says at its end."""
+    """Start a bot that cannot run. Returns what it printed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(ROOT / "bot.py"),
@@ -75,7 +76,7 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert "the file is no SQLite database" in said
 
 
-async def test_a_data_folder_that_cannot_be(tmp_path: Path) -> None:
+async def test_a_data_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     said = await vain_start(tmp_path, tmp_path / "file" / "data")
     assert str(tmp_path / "file") in said
@@ -103,7 +104,7 @@ async def test_a_wrong_token(whole: WholeBot) -> None:
     assert whole.bot.token not in whole.bot.log
 
 
-async def test_what_waited_for_an_account_goes_out_as_it_connects(whole: WholeBot) -> None:
+async def test_waiting_messages_are_sent_when_the_account_connects(whole: WholeBot) -> None:
     thinking = Answer(chunks=["```python\n", 1.0, "send_channel_message('late')\n", "```"])
     chat = "onebot_v11.20009-group_49001"
     whole.model.replies[chat].append(thinking)
@@ -117,7 +118,7 @@ async def test_what_waited_for_an_account_goes_out_as_it_connects(whole: WholeBo
         assert (await peer.next_send(timeout=30)).text == "late"
 
 
-async def test_sigterm_ends_it_in_three_seconds_with_streams_open(tmp_path: Path) -> None:
+async def test_sigterm_ends_the_bot_while_streams_are_open(tmp_path: Path) -> None:
     async with whole_bot(tmp_path) as whole:
         await whole.ask(whole.group())
         streams = 0
@@ -144,7 +145,7 @@ async def test_sigterm_ends_it_in_three_seconds_with_streams_open(tmp_path: Path
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of its own under ``folder``."""
+    """A separate file system of this size at ``folder``."""
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
@@ -161,7 +162,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Take every byte that is left."""
+    """Fill the disk to its last byte. Returns the file that fills it."""
     path = disk / "ballast"
     with path.open("wb", buffering=0) as file:
         for size in (65_536, 1):
@@ -173,7 +174,7 @@ def fill(disk: Path) -> Path:
     return path
 
 
-async def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_no_message_is_lost(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "24m") as disk:
         async with whole_bot(disk) as whole:
             await whole.others_are_served()

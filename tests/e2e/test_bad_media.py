@@ -1,6 +1,8 @@
-"""Pictures that are bombs, lies or torsos, addresses that lead inside, and events of no known kind.
+"""Pictures that are bombs, of another type or cut off, private addresses, and events of no known
+kind.
 
-What cannot be kept is said in the history, in the prompt and to who uploads; the message counts.
+If a medium cannot be stored, the history, the prompt and the uploader get the reason. The message
+itself is stored and answered.
 """
 
 import base64
@@ -28,7 +30,7 @@ def png(width: int = 8, height: int = 8) -> bytes:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A picture whose head tells of more pixels than there are, as a flat bomb has them."""
+    """A picture whose header claims more pixels than its data has, like a decompression bomb."""
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -40,7 +42,7 @@ def bomb(width: int, height: int) -> bytes:
 
 
 def text_bomb() -> bytes:
-    """A small picture with a comment that unfolds to 100 MB."""
+    """A small picture with a compressed comment that unpacks to 100 MB."""
     whole = png()
     body = b"zTXtcomment\0\0" + zlib.compress(bytes(100_000_000), 9)
     chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
@@ -90,7 +92,7 @@ def inline(data: bytes) -> str:
 
 
 async def problem_of(whole: WholeBot, group: int, picture: dict[str, Any]) -> str:
-    """Send a picture; what the store and the prompt say of it."""
+    """Send a picture. Returns the problem that the store has for it, and checks the prompt."""
     assert await whole.ask(group, [picture, text("look")]) == [WELL]
     (found,) = [segment for segment in whole.stored(group)[-1] if segment["type"] == "image"]
     media = found["media"]
@@ -104,7 +106,7 @@ async def problem_of(whole: WholeBot, group: int, picture: dict[str, Any]) -> st
     return str(media["problem"])
 
 
-async def test_pictures_that_are_none(whole: WholeBot) -> None:
+async def test_invalid_pictures_are_refused_with_a_reason(whole: WholeBot) -> None:
     group = whole.group()
     for name, (data, problem) in PICTURES.items():
         picture = {**image(inline(data)), "data": {"file": inline(data), "name": "cat.png"}}
@@ -115,7 +117,7 @@ async def test_pictures_that_are_none(whole: WholeBot) -> None:
     await whole.others_are_served()
 
 
-async def test_addresses_that_lead_nowhere_or_inside(whole: WholeBot) -> None:
+async def test_missing_and_private_addresses_are_refused(whole: WholeBot) -> None:
     group = whole.group()
     for name, (address, problem) in ADDRESSES.items():
         said = await problem_of(whole, group, image("x.png", address))
@@ -127,7 +129,9 @@ async def test_addresses_that_lead_nowhere_or_inside(whole: WholeBot) -> None:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-async def test_the_web_refuses_them_with_a_reason(whole: WholeBot, name: str) -> None:
+async def test_the_web_api_refuses_invalid_pictures_with_a_reason(
+    whole: WholeBot, name: str
+) -> None:
     data, problem = PICTURES[name]
     post = {
         "speaker": "lin",
@@ -141,7 +145,7 @@ async def test_the_web_refuses_them_with_a_reason(whole: WholeBot, name: str) ->
     assert "cat.png" in error["message"] or not data
 
 
-async def test_what_the_code_of_a_box_sends_is_looked_at_too(whole: WholeBot) -> None:
+async def test_media_from_code_in_a_box_are_checked_too(whole: WholeBot) -> None:
     tries = [
         "open('cat.png', 'w').write('<!DOCTYPE html><p>no</p>')\nsend_image('cat.png')",
         f"open('bomb.png', 'wb').write({bomb(60_000, 60_000)[:200]!r})\nsend_image('bomb.png')",
@@ -213,7 +217,7 @@ async def test_segments_of_no_known_kind(whole: WholeBot) -> None:
     await whole.others_are_served()
 
 
-async def test_events_of_no_known_kind_cost_nothing(whole: WholeBot) -> None:
+async def test_events_of_no_known_kind_do_no_harm(whole: WholeBot) -> None:
     group = whole.group()
     connects = whole.bot.log.count("account 20002 is connected")
     good = {"post_type": "message", "message_type": "group", "group_id": group, "user_id": 10001}
@@ -250,6 +254,6 @@ async def test_events_of_no_known_kind_cost_nothing(whole: WholeBot) -> None:
     assert whole.bot.log.count("account 20002 is connected") == connects
     assert whole.peer.connected
     assert len(whole.stored(group)) == 7
-    # An answer is heard before its turn is closed.
+    # The peer gets an answer before the turn is closed.
     await until(lambda: set(whole.stops(group)) == {"finished"})
     await whole.logged("which is no JSON")

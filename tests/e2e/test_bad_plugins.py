@@ -1,4 +1,4 @@
-"""Plugins that are broken in every way: the bot starts, says where and what to do, and the others
+"""Broken plugins: the bot starts, says where the fault is and what to do, and the other plugins
 work."""
 
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ BROKEN = {
     "twin.py": (HEAD.format(name="good"), "its key ann.good is that of local/good"),
     "slow.py": ("import time\ntime.sleep(60)\n", "its import took over 1 s"),
 }
-"""Files that cannot be loaded, and words that the log has of them."""
+"""Files that cannot be loaded, and words that the log has about them."""
 
 GOOD = (
     HEAD.format(name="good")
@@ -95,7 +95,7 @@ CALLS = {
     "enormous": "enormous",
     "endless": "",
 }
-"""What the code that calls them is told."""
+"""The calls, and a part of the error that the calling code gets."""
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ async def test_the_log_names_file_line_and_remedy(whole: WholeBot) -> None:
     assert "tool name 'shared' is wanted by ann.good" in whole.bot.log
 
 
-async def test_the_list_of_plugins_has_them_too(whole: WholeBot) -> None:
+async def test_the_list_of_plugins_names_broken_plugins(whole: WholeBot) -> None:
     listed = (whole.bot.data / "plugins.list.json").read_text()
     for name in BROKEN:
         assert f"local/{Path(name).stem}" in listed
@@ -136,7 +136,7 @@ async def test_the_list_of_plugins_has_them_too(whole: WholeBot) -> None:
     assert states.count("broken") == len(BROKEN)
 
 
-async def test_the_others_work(whole: WholeBot) -> None:
+async def test_the_other_plugins_work(whole: WholeBot) -> None:
     group = whole.group(fence("send_channel_message(fine())"))
     assert await whole.ask(group) == ["fine"]
     await whole.logged("slow")
@@ -144,7 +144,9 @@ async def test_the_others_work(whole: WholeBot) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_handler_that_fails_is_an_error_of_the_call(whole: WholeBot, name: str) -> None:
+async def test_a_failing_handler_raises_an_error_in_the_calling_code(
+    whole: WholeBot, name: str
+) -> None:
     code = f"try:\n    print({name}())\nexcept ToolError as error:\n    print(error)"
     group = whole.group(fence(code))
     await whole.peer.say_in_group(group, 10001, "hello", at_me=True)
@@ -166,7 +168,7 @@ async def test_an_observation_of_the_wrong_type(whole: WholeBot, name: str) -> N
     assert name in told
 
 
-async def test_a_handler_that_holds_every_chat_up_is_named(whole: WholeBot) -> None:
+async def test_the_log_names_a_handler_that_blocks_the_event_loop(whole: WholeBot) -> None:
     group = whole.group(fence("send_channel_message(blocks())"))
     assert await whole.ask(group) == ["at last"]
     await whole.logged(f"called for onebot_v11-group_{group}, has blocked the event loop for")

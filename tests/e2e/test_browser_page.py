@@ -1,6 +1,6 @@
 """A person opens the chat page in a real browser, and everything on it works.
 
-``SCREENSHOT=docs/images/chat.png`` keeps a picture of the conversation.
+``SCREENSHOT=docs/images/chat.png`` saves a picture of the conversation.
 """
 
 import os
@@ -28,11 +28,11 @@ ARGUMENTS = [
     "--autoplay-policy=no-user-gesture-required",
 ]
 SLOW_MS = 30_000
-"""How long anything may take on a busy machine."""
+"""The longest time that a step may take on a busy machine, in milliseconds."""
 
 
 def python(code: str) -> str:
-    """A reply of a model that is nothing but code."""
+    """A reply of a model that consists of code."""
     return f"```python\n{code}\n```"
 
 
@@ -60,12 +60,12 @@ REPLIES = [
     python('send_channel_message("Hello to you too.")'),
     python('send_channel_message("Hello in private.")'),
 ]
-"""What a model would write, in the order in which the visit below asks."""
+"""The model's replies, in the order of the questions in the visit below."""
 
 
 @dataclass(frozen=True)
 class BotPage:
-    """Where a bot's page is, and the token of its API."""
+    """The URL of a bot's page, and the token of its API."""
 
     url: str
     token: str
@@ -107,7 +107,7 @@ async def bot_page(
 ) -> AsyncIterator[BotPage]:
     """A running bot's page, one process for all its tests.
 
-    Asked for a greeting, a dice, a card, a voice it answers with each; asked to wait, it works
+    The bot answers requests for a greeting, a dice, a card and a voice. Asked to wait, it works
     until it is stopped.
     """
     async with request.param(tmp_path_factory.mktemp("bot")) as running:
@@ -124,7 +124,7 @@ async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def visitor(browser: Browser, url: str) -> AsyncIterator[BrowserContext]:
-    """A fresh browser profile whose pages must be quiet and ask nobody but the bot."""
+    """A new browser profile. Its pages must log no errors and send requests only to the bot."""
     context = await browser.new_context(
         viewport={"width": 1280, "height": 860}, locale="en-US", timezone_id="Europe/Berlin"
     )
@@ -170,7 +170,7 @@ async def test_a_first_visit(bot_page: BotPage, browser: Browser) -> None:
         await _fits_a_phone(page)
 
 
-async def test_a_stranger_stays_outside(bot_page: BotPage, browser: Browser) -> None:
+async def test_a_visitor_without_the_token_is_refused(bot_page: BotPage, browser: Browser) -> None:
     url, link = bot_page.url, await bot_page.link()
     async with await browser.new_context() as context:
         page = await context.new_page()
@@ -199,7 +199,7 @@ async def _rolls_and_shows_its_code(page: Page) -> None:
     await say(page, "roll a 20-sided dice")
     await expect(answers(page)).to_have_count(2)
     await answers(page).last.get_by_role("button", name="Show the code").click()
-    # Every run of the turn is there, the one that failed too.
+    # Every run of the turn is shown, the failed one too.
     runs = page.locator(".nk-run")
     await expect(runs).to_have_count(2)
     await expect(runs.first.locator(".nk-code")).to_contain_text("rol")
@@ -272,7 +272,7 @@ async def _lets_a_second_person_speak_in_both_tabs(context: BrowserContext, page
     await expect(seen.locator(".nk-who b")).to_have_text("Mika")
     await expect(page.locator(".nk-title small")).to_have_text("2 people and Nekro")
     await other.close()
-    # An answer to the bot means the bot, also where nobody is mentioned.
+    # A reply to the bot's message wakes the bot without a mention.
     before = await answers(page).count()
     last = answers(page).last
     await last.hover()

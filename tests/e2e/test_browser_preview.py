@@ -1,4 +1,5 @@
-"""The model starts a server in the chat's box and shows it: a person opens it in a real browser."""
+"""The model starts a server in the chat's box and shares its preview, and a person opens it in a
+real browser."""
 
 import re
 from pathlib import Path
@@ -26,7 +27,7 @@ send_channel_message("Here it is: " + workbench.browse(8000)["url"])
 
 
 async def said(bot: BotProcess, pattern: str) -> str:
-    """What the bot says in the lobby once it says something like this."""
+    """Ask the bot in the lobby. Returns the first match of ``pattern`` in its messages."""
     headers = {"Authorization": f"Bearer {bot.token}"}
     async with httpx.AsyncClient(
         base_url=bot.address, headers=headers, trust_env=False, timeout=60
@@ -44,7 +45,7 @@ async def said(bot: BotProcess, pattern: str) -> str:
                 await anyio.sleep(0.05)
 
 
-async def test_a_page_of_a_box_opens_beside_the_bots_own(tmp_path: Path) -> None:
+async def test_a_preview_of_a_box_opens_in_a_browser(tmp_path: Path) -> None:
     async with ScriptedModelServer([python(SHOW)]) as model:
         settings = {
             "NEKRO_LLM__BASE_URL": model.base_url,
@@ -62,7 +63,7 @@ async def test_a_page_of_a_box_opens_beside_the_bots_own(tmp_path: Path) -> None
             await page.goto(url)
             await expect(page).to_have_title("In a box", timeout=SLOW_MS)
             await expect(page.locator("#said")).to_have_text("the box says hello", timeout=SLOW_MS)
-            # Its cookie is its own; the bot's page sets one of its own and is another origin.
+            # The preview gets only its own cookie, not that of the bot's page.
             assert await page.evaluate("fetch('/cookies').then(a => a.text())") == "mine=1"
             reached = await page.evaluate(
                 f"fetch('{bot.address}/api/v1/rooms').then(a => 'read', () => 'refused')"
@@ -78,7 +79,7 @@ async def test_a_page_of_a_box_opens_beside_the_bots_own(tmp_path: Path) -> None
             await page.reload()
             assert await page.evaluate("fetch('/cookies').then(a => a.text())") == "mine=1"
 
-            # A name that was never given says nothing, and is no way to the bot's page.
+            # A host name that no preview has gives 404, and does not lead to the bot's page.
             never = await own.goto(url.replace(url[7:39], "a" * 32) + "ui")
             assert never is not None
             assert never.status == 404

@@ -1,4 +1,5 @@
-"""Questions, cut connections, kill -9: nothing lost, nothing twice. More of it: ``make crash``."""
+"""Kills and cut connections while people ask: no answer is lost or doubled. ``make crash`` runs
+longer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -56,11 +57,11 @@ async def test_ten_kills_on_postgresql(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("has_history", [False, True])
-async def test_a_call_into_a_connection_that_is_dead_already_may_have_an_unknown_end(
+async def test_a_call_into_a_dead_connection_may_have_an_unknown_outcome(
     tmp_path: Path, bots: Nursery, monkeypatch: pytest.MonkeyPatch, has_history: bool
 ) -> None:
-    # Who cuts sees nothing on its way; what the bot then begins, nobody reads. On a real line the
-    # time until the bot learns of it is one way of a packet, here it is made long.
+    # The peer stops reading, and closes the connection one second later. So the bot makes calls
+    # that nobody reads. On a real network this gap lasts only as long as a packet travels.
     real = OneBotPeer.abort
 
     def abort(peer: OneBotPeer) -> None:

@@ -1,4 +1,4 @@
-"""The judge of the crash test: what excuses a call of unknown outcome, and what does not."""
+"""The judge of the crash test: which calls may have an unknown outcome, and which may not."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.peers.postgres import PostgresServer
 
 
 def cut_peer() -> OneBotPeer:
-    """One whose second connection was cut at 100, and to whom the bot spoke again at 103."""
+    """A peer whose second connection was cut at 100, and to which the bot wrote again at 103."""
     peer = OneBotPeer("20002")
     peer.connections = 2
     peer.spoken_to = {1: 50.0, 2: 90.0, 3: 103.0}
@@ -26,7 +26,7 @@ def row(delivery: str, created: float, chat: int = 0) -> tuple[str, str, float]:
     return delivery, f"onebot_v11-group_{FIRST_GROUP + chat}", created
 
 
-def test_a_cut_explains_what_was_begun_before_the_bot_knew_of_it() -> None:
+def test_a_cut_explains_calls_that_began_before_the_bot_noticed_it() -> None:
     peer, other = cut_peer(), OneBotPeer("20003")
     cut = Cut(peer=peer, connection=2, doubted=frozenset({"before"}))
     rows = [
@@ -40,10 +40,10 @@ def test_a_cut_explains_what_was_begun_before_the_bot_knew_of_it() -> None:
 
 
 class _Rows(StoreLook):
-    """A store in which one answer is of unknown outcome."""
+    """A store with one answer whose outcome is unknown."""
 
     def __init__(self) -> None:
-        """Nothing to open."""
+        """Open no database."""
 
     async def rows(self, query: str) -> Sequence[Sequence[Any]]:
         key = row("d1", 0.0)[1]
@@ -63,7 +63,7 @@ async def test_an_unknown_outcome_that_nothing_explains_is_a_fault(in_flight: se
     assert bool(outcome.faults) is ("d1" not in in_flight), outcome.faults
 
 
-async def test_a_server_ends_the_writes_of_a_killed_process_before_anybody_looks(
+async def test_settled_waits_for_the_last_write_of_a_killed_process(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
     url = (await postgres.empty_database()).replace("asyncpg", "postgresql", 1)

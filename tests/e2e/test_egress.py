@@ -1,5 +1,5 @@
-"""The operator lets boxes out to an index: the model installs from it, until the operator changes
-their mind in a file."""
+"""The operator allows boxes to reach a package index, and the model installs a package from it.
+After the operator has forbidden it in a file, this fails."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ for _ in range(300):
 
 
 async def say(bot: BotProcess, text: str, expected: str) -> None:
-    """Say something in private and wait until the bot says this."""
+    """Write to the bot in private and wait until the room has the expected text."""
     headers = {"Authorization": f"Bearer {bot.token}"}
     room = "/api/v1/rooms/private_lin/messages"
     async with httpx.AsyncClient(
@@ -46,7 +46,7 @@ async def say(bot: BotProcess, text: str, expected: str) -> None:
                 await anyio.sleep(0.05)
 
 
-async def test_what_boxes_reach_is_the_operators_to_say(tmp_path: Path) -> None:
+async def test_boxes_reach_only_what_the_operator_allows(tmp_path: Path) -> None:
     with index() as (port, asked):
         async with ScriptedModelServer([INSTALL, TRY]) as model:
             settings = {

@@ -1,4 +1,4 @@
-"""The 60 prompts are what they claim to be, and their judge tells right from wrong."""
+"""The 60 prompts of the evaluation are valid, and their judge recognizes right and wrong calls."""
 
 from collections import Counter
 
@@ -18,12 +18,12 @@ def test_half_of_each_language_is_held_out() -> None:
     assert len({each.says for each in PROMPTS}) == len(PROMPTS) == 60
 
 
-def test_nobody_teaches_what_is_asked_later() -> None:
+def test_no_example_contains_a_held_out_prompt() -> None:
     taught = {example.says.casefold() for tool in TOOLS.tools for example in tool.examples}
     assert not taught & {each.says.casefold() for each in PROMPTS if each.half == "held_out"}
 
 
-def test_what_counts_as_right_can_be_offered() -> None:
+def test_each_expected_argument_belongs_to_an_offered_tool() -> None:
     offered = {each.name: {one.name for one in each.tool.parameters} for each in small_tools(TOOLS)}
     for prompt in PROMPTS:
         for tool in prompt.tools:
@@ -41,6 +41,6 @@ def test_what_counts_as_right_can_be_offered() -> None:
         ('send_channel_message("Here:")\nroll_dice(sides=20)', (True, True)),
     ],
 )
-def test_the_judge(code: str, verdict: tuple[bool, bool]) -> None:
+def test_the_judge_recognizes_right_and_wrong_calls(code: str, verdict: tuple[bool, bool]) -> None:
     (prompt,) = (each for each in PROMPTS if each.says == "roll a 20-sided dice")
     assert judge(TOOLS, prompt, code) == verdict

@@ -1,7 +1,7 @@
-"""``/erase``: afterwards nothing of the person is found in any file of the data folder.
+"""After ``/erase``, no file of the data folder contains a trace of the person.
 
-One member speaks wherever a member can leave a trace; then the bytes of every file are searched for
-the id, the name, the words and the pictures. A place that nobody thought of is found the same way.
+A member leaves a trace in every place where a member can. Then the bytes of every file are searched
+for the id, the name, the words and the pictures, so the test also finds unexpected places.
 """
 
 import base64
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.long
 
 LEAVER, STAYER = 1717077, 2828088
 WORDS = ("vermilion-otter", "ultramarine-heron", "saffron-newt", "cerise-gecko", "indigo-vole")
-"""What the leaver says, each somewhere else."""
+"""Words of the member who leaves, each stored in another place."""
 KEPT = ("turquoise-badger", "ochre-falcon")
-"""What the other one says, and the bot to them."""
+"""Words of the member who stays, and of the bot's answer to that member."""
 
 PLUGIN = '''
 import json
@@ -68,7 +68,7 @@ async def forget(_ctx: AgentCtx, adapter_key: str, user_id: str) -> int:
 
 
 def picture(seed: int) -> bytes:
-    """A picture that no other one is like."""
+    """A picture of noise, so that its bytes occur nowhere else."""
     noise = random.Random(seed).randbytes(48 * 48 * 3)
     out = io.BytesIO()
     Image.frombytes("RGB", (48, 48), noise).save(out, "PNG")
@@ -76,7 +76,7 @@ def picture(seed: int) -> bytes:
 
 
 def found_in(folder: Path, *wanted: str | bytes) -> Iterator[str]:
-    """Where any of these stands in a file or a file's name."""
+    """The places where any of these is in a file or in a file's name."""
     for path in sorted(folder.rglob("*")):
         data = path.read_bytes() if path.is_file() else b""
         for each in wanted:
@@ -85,7 +85,7 @@ def found_in(folder: Path, *wanted: str | bytes) -> Iterator[str]:
                 yield f"{each!r} in {path.relative_to(folder)}"
 
 
-async def test_nothing_of_a_person_is_found_afterwards(tmp_path: Path) -> None:
+async def test_no_trace_of_an_erased_person_is_found(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "plugins").mkdir(parents=True)
     (data / "plugins" / "keeper.py").write_text(PLUGIN)
@@ -119,7 +119,7 @@ async def test_nothing_of_a_person_is_found_afterwards(tmp_path: Path) -> None:
         await whole.logged("a person was erased")
         assert [*found_in(data, *traces)] == [], "while the bot runs, write-ahead log and all"
 
-        # The platform remembers; the bot does not ask for it again.
+        # The platform still has the messages, but the bot does not fetch them again.
         peer.abort()
         await peer.wait_disconnected()
         await peer.wait_connected()
@@ -132,17 +132,17 @@ async def test_nothing_of_a_person_is_found_afterwards(tmp_path: Path) -> None:
 
 
 async def whole_says(whole: WholeBot, group: int, line: str) -> list[str]:
-    """The leaver writes a command; what the group gets."""
+    """The leaver sends a command. Returns what the bot sends to the group."""
     before = len(whole.said(group))
     await whole.peer.say_in_group(group, LEAVER, line)
     return (await whole.answers(group, before + 1))[before:]
 
 
 async def everything(whole: WholeBot, group: int, picture_bytes: bytes) -> None:
-    """The leaver leaves a trace wherever one can be left."""
+    """Leave traces of the leaver in every possible place."""
     peer, key = whole.peer, f"onebot_v11-group_{group}"
     encoded = f"base64://{base64.b64encode(picture_bytes).decode()}"
-    # Words and a picture; code that prints, keeps, writes a file and sets a timer.
+    # Words and a picture, and code that prints, stores data, writes a file and sets a timer.
     code = (
         f"keep('{WORDS[0]}')\nopen('notes.txt', 'w').write('{WORDS[1]}')\n"
         f"print('{WORDS[2]}')\nset_timer('remind {LEAVER} of the {WORDS[3]}', in_minutes=500)\n"
@@ -153,7 +153,7 @@ async def everything(whole: WholeBot, group: int, picture_bytes: bytes) -> None:
         group, LEAVER, [text(f" look, a {WORDS[0]}"), image(encoded)], at_me=True
     )
     await whole.answers(group, 1)
-    # Others mention, quote and poke them, and speak of their id.
+    # Another member mentions, quotes and pokes the leaver, and writes their id.
     message = peer.account.history["group", str(group)][0]["message_id"]
     whole.model.replies[key] = [fence(f"send_channel_message('{KEPT[1]}')")]
     await peer.say_in_group(
@@ -161,13 +161,13 @@ async def everything(whole: WholeBot, group: int, picture_bytes: bytes) -> None:
     )
     await whole.answers(group, 2)
     await peer.notice("notify", group_id=group, sub_type="poke", user_id=STAYER, target_id=LEAVER)
-    # In private, and a voice of the bot's own there.
+    # A private chat with the leaver.
     private = f"onebot_v11-private_{LEAVER}"
     whole.model.replies[private] = [fence(f"send_channel_message('to you alone: {WORDS[4]}')")]
     await peer.say_in_private(LEAVER, f"and in private the {WORDS[4]}")
     await peer.until(lambda: any(WORDS[4] in call.text for call in peer.sends), 30)
     await until(lambda: whole.rows("SELECT COUNT(*) FROM turns WHERE stop = ''") == [(0,)])
     with anyio.fail_after(30):
-        # The box is saved when the turn is over.
+        # The box's files are saved after the turn.
         while not [*found_in(whole.bot.data / "boxes", WORDS[1])]:
             await anyio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The whole bot with a mailbox and with a Telegram account: answers, and a kill in between."""
+"""The whole bot with a mailbox and with a Telegram account. On Telegram it is killed once."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ GROUP = -1001
 
 
 def answer(asked: Asked) -> str:
-    """To whatever was said last."""
+    """The same answer to every request."""
     return "```python\nsend_channel_message('I have read it')\n```"
 
 
@@ -51,7 +51,7 @@ async def test_a_mail_is_answered_in_its_thread(tmp_path: Path) -> None:
             assert answered["Subject"] == "Re: Tea"
             assert answered["In-Reply-To"] == asked
             assert answered.get_content().strip() == "I have read it"
-            # What a machine writes in the same thread is read by nobody.
+            # An automatic reply in the same thread is ignored.
             await server.send(
                 ANN, US, "I am away", subject="Re: Tea", Auto_Submitted="auto-replied",
                 In_Reply_To=str(answered["Message-ID"]),
@@ -61,7 +61,7 @@ async def test_a_mail_is_answered_in_its_thread(tmp_path: Path) -> None:
             assert PASSWORD not in bot.log
 
 
-async def test_a_kill_loses_and_doubles_nothing_on_telegram(tmp_path: Path) -> None:
+async def test_a_kill_loses_and_doubles_no_message_on_telegram(tmp_path: Path) -> None:
     async with TelegramPeer() as peer, ScriptedModelServer(answer) as scripted:
         peer.account.chat(GROUP)
         bots = [{"token": TOKEN, "api_server": peer.address}]
@@ -75,7 +75,8 @@ async def test_a_kill_loses_and_doubles_nothing_on_telegram(tmp_path: Path) -> N
             await peer.say(10009, 10009, "said while nobody listens")
             await bot.start()
             await peer.until(lambda: 10009 in _chats(peer), 60)
-            # What was on the wire at the kill is not said again: nobody can ask Telegram for it.
+            # A message that was being sent at the kill is not sent again, since Telegram cannot
+            # tell whether it arrived.
             with anyio.fail_after(60):
                 while {*_chats(peer)} | _in_doubt(bot) != {10001, 10002, 10003, 10009}:
                     await anyio.sleep(0.05)

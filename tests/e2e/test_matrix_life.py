@@ -1,4 +1,4 @@
-"""The bot on Matrix is killed, and its homeserver goes away: nothing is lost or said twice."""
+"""The bot on Matrix is killed, and its homeserver disconnects: no message is lost or doubled."""
 
 import sqlite3
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def model(asked: Asked) -> str:
-    """Says how many messages wait for an answer, and names the newest."""
+    """A model that says how many messages wait for an answer, and names the newest."""
     prompt = "\n".join(str(message["content"]) for message in asked.messages)
     waiting = prompt.count(", unanswered")
     newest = prompt.rpartition("number ")[2].split("\n")[0].split("\\n")[0]
@@ -31,7 +31,7 @@ def _heard(bot: BotProcess, chat_key: str) -> list[str]:
         connection.close()
 
 
-async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_the_bot_goes_on_after_a_kill_and_a_lost_homeserver(tmp_path: Path) -> None:
     async with matrix(tmp_path) as stage, ScriptedModelServer(model) as server:
         assert isinstance(stage, MatrixStage)
         settings = {
@@ -60,8 +60,8 @@ async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
             assert len(answers) <= 4
             assert _heard(bot, stage.chat_key) == said
 
-            # A message that the server takes and does not answer for is found there, and that is
-            # all: it stands there once.
+            # The server takes a message but does not answer the call. The bot finds the message on
+            # the server and does not send it again.
             stage.proxy.disturb_once("/send/", Silence(done=True))
             said += [await stage.say("number 5", mention=True)]
             await until(lambda: _state(bot, "to 5") == "sent", 60)
@@ -79,7 +79,7 @@ async def _answered(stage: MatrixStage, ending: str) -> list[str]:
 
 
 def _state(bot: BotProcess, ending: str) -> str:
-    """What became of the bot's newest message."""
+    """The state of the bot's newest message, if it ends so."""
     connection = sqlite3.connect(f"file:{bot.data / 'nekro.sqlite3'}?mode=ro", uri=True)
     query = "SELECT state, segments FROM messages WHERE author = 'bot' ORDER BY seq DESC LIMIT 1"
     try:

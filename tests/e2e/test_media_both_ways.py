@@ -1,4 +1,4 @@
-"""Voices in, voices and large files out, through the whole bot."""
+"""A whole bot receives voices, and sends voices and large files."""
 
 import base64
 import hashlib
@@ -41,10 +41,10 @@ async def whole(
         pytest.param(10103, encoded("ogg", "libopus", 48_000), id="Opus"),
     ],
 )
-async def test_somebody_hums(
+async def test_a_received_voice_is_transcribed_for_the_prompt(
     whole: WholeBot, transcriber: TranscriptionServer, user: int, voice: bytes
 ) -> None:
-    """A person sends a voice; the bot has its words in the prompt that it answers."""
+    """The words of a received voice are in the prompt."""
     before = len(transcriber.heard)
     await whole.peer.say_in_private(user, record(f"base64://{base64.b64encode(voice).decode()}"))
     await whole.peer.until(lambda: any(c.params.get("user_id") == user for c in whole.peer.sends))
@@ -54,7 +54,7 @@ async def test_somebody_hums(
     assert plain_wav_seconds(heard) == pytest.approx(0.5, abs=0.1)
 
 
-async def test_a_spoken_answer_is_wav_on_the_wire(whole: WholeBot) -> None:
+async def test_a_voice_answer_is_sent_as_wav(whole: WholeBot) -> None:
     group = whole.group(fence("send_tts_voice('good night')"))
     await whole.peer.say_in_group(group, 10001, "say good night", at_me=True)
     await until(lambda: any(_of(call, group) for call in whole.peer.sends))
@@ -65,7 +65,7 @@ async def test_a_spoken_answer_is_wav_on_the_wire(whole: WholeBot) -> None:
     assert plain_wav_seconds(data)
 
 
-async def test_a_large_file_goes_in_pieces_or_by_a_link(whole: WholeBot) -> None:
+async def test_a_large_file_is_sent_in_pieces_or_as_a_link(whole: WholeBot) -> None:
     made = b"twelve bytes" * MIB
     code = fence(
         "with open('big.bin', 'wb') as file:\n"

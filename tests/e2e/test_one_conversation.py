@@ -70,13 +70,13 @@ LONG_SAID = f"I have {LONG_IN}: " + " ".join(f"thing-{number}" for number in ran
 
 @dataclass
 class Play:
-    """A stage with the bot on it."""
+    """A stage and the bot on it."""
 
     stage: Stage
     bot: BotProcess
 
     async def heard(self, message_id: str) -> list[dict[str, Any]]:
-        """The segments of what a person said, as the bot keeps it."""
+        """The segments of a person's message, as the bot has stored them."""
         await until(lambda: bool(self._rows(message_id)))
         ((segments,),) = self._rows(message_id)
         found: list[dict[str, Any]] = json.loads(segments)
@@ -110,7 +110,7 @@ async def play(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 async def test_one_conversation(play: Play) -> None:
     stage = play.stage
 
-    # Somebody greets the bot by its name; it mentions them and answers that very message.
+    # A person mentions the bot. The bot mentions the person and replies to that message.
     said = await stage.say(GREETING, mention=True)
     (greeting,) = await stage.seen(1)
     assert greeting.text.strip() == "Good evening!"
@@ -120,7 +120,7 @@ async def test_one_conversation(play: Play) -> None:
     assert [part["user_id"] for part in heard if part["type"] == "mention"] == [stage.bot_id]
     assert _words(heard) == GREETING
 
-    # They answer that message, which addresses the bot as a mention does.
+    # The person replies to the bot's message. The reply wakes the bot as a mention does.
     if "reply" not in stage.cannot:
         said = await stage.say("did you hear me?", reply_to=greeting.message_id)
         assert (await stage.seen(2))[1].text == HEARD
@@ -131,7 +131,7 @@ async def test_one_conversation(play: Play) -> None:
         assert _words(heard) == "did you hear me?"
     so_far = len(await stage.seen(1))
 
-    # They send a picture, a voice and a file. Code in a box reads the very bytes.
+    # The person sends a picture, a voice and a file. Code in a box reads the same bytes.
     wanted = {}
     for kind, medium in HANDED_OVER.items():
         if medium.kind not in stage.cannot:
@@ -155,7 +155,7 @@ async def test_one_conversation(play: Play) -> None:
     assert (file.kind, file.name, file.data.decode()) == ("file", "notes.txt", NOTES)
     so_far += 3
 
-    # Both have much to say. What does not fit comes in pieces, and nothing of it is lost.
+    # Both send a long text. If it does not fit, it is sent in pieces, and nothing is lost.
     said = await stage.say(LONG_SAID, mention=True)
     pieces = await _until_whole(stage, so_far)
     assert " ".join(" ".join(pieces).split()) == " ".join(LONG.split())
@@ -165,7 +165,7 @@ async def test_one_conversation(play: Play) -> None:
 
 
 async def _until_whole(stage: Stage, before: int) -> list[str]:
-    """The pieces of the long text, when its last words are there."""
+    """Wait for the last words of the long text. Returns its pieces."""
     count = before + 1
     while True:
         pieces = [message.text for message in (await stage.seen(count))[before:]]
@@ -179,7 +179,7 @@ def _words(segments: list[dict[str, Any]]) -> str:
 
 
 def _pixel(data: bytes) -> tuple[int, ...]:
-    """The colour in the middle, roughly: a platform may encode a picture anew."""
+    """The rough colour in the middle. It is rough because a platform may re-encode a picture."""
     with Image.open(io.BytesIO(data)) as picture:
         colour = picture.convert("RGB").getpixel((picture.width // 2, picture.height // 2))
     assert isinstance(colour, tuple)

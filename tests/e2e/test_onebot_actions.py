@@ -1,4 +1,4 @@
-"""``ctx.send.command`` of a MaiBot plugin on an account of OneBot: what goes over the wire."""
+"""``ctx.send.command`` of a MaiBot plugin on an OneBot account: the calls on the wire."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ ASKED: list[tuple[Any, str, dict[str, Any]]] = [
 
 
 async def acts(whole: WholeBot, group: int, asked: Any) -> str:
-    """What the plugin is told; somebody asks it in the group."""
+    """Run the plugin's command in the group. Returns its answer."""
     before = len(whole.said(group))
     await whole.peer.say_in_group(group, ME, f"/act {json.dumps(asked)}")
     return (await whole.answers(group, before + 1))[before]
@@ -72,7 +72,7 @@ async def test_each_action_reaches_the_account_of_the_chat(tmp_path: Path) -> No
             return [each.params for each in peer.calls if each.action == action]
 
         for asked, action, params in ASKED:
-            elsewhere = asked  # the chat says where it happens, not an argument
+            elsewhere = asked  # the chat decides the group, not an argument
             if isinstance(asked, dict):
                 elsewhere = {**asked, "args": {**asked["args"], "group_id": 1}}
             assert await acts(whole, group, elsewhere) == "done: True", action

@@ -1,4 +1,4 @@
-"""The whole way once: a group message becomes running code; text, picture and voice come back."""
+"""One group message passes the whole bot: code runs, and text, picture and voice are sent back."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ send_tts_voice("Good night!")
 
 
 def payload(segment: dict) -> bytes:
-    """The bytes of a base64 medium as it stood on the wire."""
+    """The bytes of a base64 medium on the wire."""
     scheme, _, data = segment["data"]["file"].partition("base64://")
     assert scheme == "", segment["data"]["file"][:40]
     return base64.b64decode(data)
@@ -55,7 +55,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
         yield whole
 
 
-async def test_a_mention_brings_text_picture_and_voice_to_the_same_group(whole: WholeBot) -> None:
+async def test_a_mention_is_answered_with_text_picture_and_voice(whole: WholeBot) -> None:
     group = whole.group(EVERYTHING)
     await whole.peer.say_in_group(group, 10001, " good evening, all three please", at_me=True)
 
@@ -70,13 +70,13 @@ async def test_a_mention_brings_text_picture_and_voice_to_the_same_group(whole: 
     assert is_audible(payload(voice.segments[0]))
     assert {call.params["group_id"] for call in (text, picture, voice)} == {group}
     await until(lambda: whole.stops(group) == ["finished"])
-    (asked,) = whole.prompts(group)  # The answer was whole: no further step was needed.
+    (asked,) = whole.prompts(group)  # One request: the turn had a single step.
     prompt = str(asked.messages)
     assert "good evening, all three please" in prompt
     assert "def send_tts_voice" in prompt
 
 
-async def test_a_send_is_on_the_wire_while_the_model_still_writes(whole: WholeBot) -> None:
+async def test_a_message_is_sent_while_the_model_still_writes(whole: WholeBot) -> None:
     code = ["```python\n", 'send_channel_message("first")\n', 3.0, "x = 1\n", "```"]
     group = whole.group(Answer(chunks=code))
     assert await whole.ask(group) == ["first"]
@@ -88,8 +88,8 @@ async def test_a_send_is_on_the_wire_while_the_model_still_writes(whole: WholeBo
 @pytest.mark.long
 @pytest.mark.timeout(400)
 async def test_the_embedded_model_answers_over_the_same_wire(tmp_path: Path) -> None:
-    """No key, no server: what a stranger has after one command. The first answer waits for the
-    model to read its prompt, half a minute on two slow cores."""
+    """The bot without settings, key or model server. Before the first answer, the model reads its
+    prompt, which takes half a minute on two slow cores."""
     weights = await ensure_weights(EmbeddedSettings(), Path("data/models"), print)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "models").symlink_to(weights.parent.absolute())

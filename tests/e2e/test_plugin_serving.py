@@ -1,4 +1,4 @@
-"""The plugin of docs/commands.md in a bot that runs: commands over OneBot, page and webhook."""
+"""The plugin of docs/commands.md in a running bot: commands over OneBot, a page and a webhook."""
 
 import re
 import signal
@@ -16,12 +16,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 
 
 def addresses(whole: WholeBot) -> list[str]:
-    """Where the plugin answers, as the operator is shown it."""
+    """The addresses of the plugin's page and webhook that the operator sees."""
     (listed,) = [each for each in read_list(whole.bot.data) if each.key == "you.library"]
     return listed.addresses
 
 
-async def test_the_library_in_a_whole_bot(tmp_path: Path) -> None:
+async def test_the_documented_plugin_serves_commands_page_and_webhook(tmp_path: Path) -> None:
     (code,) = re.findall(
         r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )

@@ -1,8 +1,8 @@
 """Three tasks, solved by a model that writes code, one that calls functions, and an MCP client.
 
-The same tools each time, of one plugin. Every task makes a secret when its first tool is called,
-which the script cannot know and must carry from that result into the next call; the plugin keeps
-account of what it gave and what it got.
+All three use the same tools of one plugin. The first call of each task makes a secret. The script
+cannot know it and must pass it from that result to the next call. The plugin records what it
+returned and what it received.
 """
 
 import json
@@ -96,13 +96,13 @@ async def join_halves(_ctx: AgentCtx, left: str, right: str) -> str:
     return note(_ctx, "map", f"island {secrets.token_hex(4)}")
 '''
 TASKS = {"vault": "gold ", "book": "due in ", "map": "island "}
-"""The task, which is also the last thing that the plugin notes, and how the answer begins."""
+"""Each task, and the beginning of its answer. The plugin's last event has the name of the task."""
 
 Results = list[str]
 
 
 def next_calls(task: str, results: Results) -> list[Call]:
-    """What a caller of functions does next, from what it was answered so far."""
+    """The next calls of a caller of functions, given the results so far."""
     match task, results:
         case "vault", []:
             return [Call("look_into_drawer", {"colour": "red"})]
@@ -120,7 +120,7 @@ def next_calls(task: str, results: Results) -> list[Call]:
 
 
 def next_code(task: str, prompt: str, first: bool) -> str:
-    """The same in code; ``prompt`` is what the model was told last."""
+    """The same as code. ``prompt`` is the last message to the model."""
     match task, first:
         case "vault", _:
             return (
@@ -142,7 +142,8 @@ def _mark(text: str) -> str:
 
 
 def script(asked: Asked) -> Reply:
-    """Both models: whichever is offered functions calls them."""
+    """The script of both models: a model that is offered functions calls them, the other writes
+    code."""
     (task,) = set(re.findall(r"> solve the (\w+)", str(asked.messages)))
     if "tools" not in asked.body:
         first = all(message["role"] != "assistant" for message in asked.messages)
@@ -154,7 +155,7 @@ def script(asked: Asked) -> Reply:
 
 
 class Account:
-    """What the plugin gave and what it was brought, by chat."""
+    """The plugin's record of returned and received values, by chat."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -198,7 +199,7 @@ async def bot(
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("mode", ["tools", "code"])
-async def test_a_model_solves_it(
+async def test_a_model_solves_the_task(
     bot: BotProcess, model: ScriptedModelServer, account: Account, mode: str, task: str
 ) -> None:
     speaker = f"{mode}_{task}"
@@ -216,7 +217,7 @@ async def test_a_model_solves_it(
     assert {"tools" in one.body for one in asked} == {mode == "tools"}
 
 
-async def test_an_mcp_client_solves_them_all(bot: BotProcess, account: Account) -> None:
+async def test_an_mcp_client_solves_all_tasks(bot: BotProcess, account: Account) -> None:
     async with over_http(bot, "web-private_agent") as client:
         listed = {tool.name for tool in (await client.list_tools()).tools}
         for task, beginning in TASKS.items():
@@ -231,8 +232,8 @@ async def test_an_mcp_client_solves_them_all(bot: BotProcess, account: Account) 
             assert account.of("web-private_agent", task) == [results[-1]]
 
 
-async def test_a_secret_that_was_made_up_is_refused(bot: BotProcess, account: Account) -> None:
-    """So the checks above can fail."""
+async def test_an_invented_secret_is_refused(bot: BotProcess, account: Account) -> None:
+    """This shows that the checks above can fail."""
     async with httpx.AsyncClient(
         headers={"Authorization": f"Bearer {bot.token}"}, timeout=60
     ) as web:
@@ -244,7 +245,7 @@ async def test_a_secret_that_was_made_up_is_refused(bot: BotProcess, account: Ac
 
 
 async def answer(web: httpx.AsyncClient) -> str:
-    """What the bot said, when it is there."""
+    """Wait for the bot's first message. Returns its text."""
     with anyio.fail_after(LONG_S):
         while True:
             for record in (await web.get("messages")).json()["messages"]:

@@ -1,4 +1,4 @@
-"""The process's life: what its log shows, and how it ends."""
+"""What the process's log shows, and how the process ends."""
 
 import json
 import signal
@@ -13,10 +13,10 @@ from tests.peers.scripted_model import Answer, ScriptedModelServer
 pytestmark = pytest.mark.long
 
 END_S = 60.0
-"""The bot ends in 3 s; a busy machine takes its time."""
+"""The bot ends in 3 s. A busy machine may take longer."""
 
 
-async def test_sigterm_ends_it_in_order_with_a_stream_open_and_a_turn_in_flight(
+async def test_sigterm_ends_the_bot_properly_during_a_stream_and_a_turn(
     tmp_path: Path,
 ) -> None:
     thinking = Answer(chunks=['```python\nsend_channel_message("one")\n', 60.0, "```"])
@@ -42,7 +42,7 @@ async def test_sigterm_ends_it_in_order_with_a_stream_open_and_a_turn_in_flight(
                 if line.startswith("data: ") and '"author": "bot"' in line:
                     break
             await bot.stop(signal.SIGTERM, within=END_S)
-            async for line in lines:  # the stream ends like one that has nothing more to say
+            async for line in lines:  # the stream ends normally
                 assert not line.startswith("event: error")
             assert bot.process.returncode == 0
     assert not (bot.data / "running.json").exists()
@@ -59,7 +59,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("kept_in", ["environment", ".env"])
-async def test_a_log_at_debug_shows_no_secret_and_ctrl_c_is_told_on(
+async def test_a_debug_log_shows_no_secret_and_ctrl_c_exits_with_130(
     tmp_path: Path, kept_in: str
 ) -> None:
     settings = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}

@@ -1,4 +1,4 @@
-"""The whole bot beside a media server that says nothing, of which its code may ask nothing."""
+"""The whole bot with a media server that never answers. Code in a box may not fetch from it."""
 
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from tests.peers.silent_files import SilentFiles
 pytestmark = pytest.mark.long
 
 SILENT_S = 5.0
-"""The bot's own bound."""
+"""The bot waits this long for a server that sends nothing."""
 
 
-async def test_one_chat_waits_once_and_no_other(tmp_path: Path) -> None:
+async def test_only_the_chat_with_slow_media_waits_and_only_once(tmp_path: Path) -> None:
     async with SilentFiles() as files:
         place = files.address.removeprefix("http://")
         private = f'["{place}", "localhost"]'
@@ -47,7 +47,7 @@ async def test_one_chat_waits_once_and_no_other(tmp_path: Path) -> None:
             assert places == sorted(places)
             assert f"the server said nothing for {SILENT_S:g} s" in prompt
 
-            # What the platform may bring from there, code may not ask for.
+            # Messages may have media from this server, but code may not fetch from it.
             await whole.peer.say_in_group(curious, 10001, "go", at_me=True)
             await whole.answers(curious, 1)
             assert "no network" in whole.prompts(curious)[1].last_user_text

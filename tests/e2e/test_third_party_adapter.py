@@ -1,4 +1,4 @@
-"""An adapter is one folder: `nekro adapter new` writes one, and a bot runs with it as it is.
+"""An adapter is one folder: `nekro adapter new` writes it, and a bot runs with it unchanged.
 
 Everything is in a temporary folder. No file of the checkout names the adapter.
 """
@@ -40,7 +40,7 @@ def create(host, driver):
 
 
 class LineServer:
-    """A chat server of the test's, with one connection at a time."""
+    """The test's chat server. It has one connection at a time."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Timers of many chats, and a bot that is killed while they are due: each is answered once."""
+"""A bot is killed while timers of many chats are due: each timer is answered once."""
 
 import json
 import random
@@ -18,7 +18,7 @@ DUE_S = 6.0
 
 
 def reply(asked: Asked) -> str:
-    """What the model says: a timer for whoever asks, and a word when it is due."""
+    """The model's reply: it sets a timer when a person writes, and sends "ding" when one is due."""
     if "is due: ding" in asked.last_user_text:
         return fence('send_channel_message("ding")')
     return fence(f'set_timer("ding", in_minutes={DUE_S / 60})\nsend_channel_message("set")')
@@ -60,7 +60,7 @@ async def test_a_killed_bot_answers_each_timer_once(tmp_path: Path, seed: int) -
 
 
 def said(peer: OneBotPeer, text: str) -> list[int]:
-    """The groups that got this text, in order."""
+    """The groups to which this text was sent, in order."""
     return [int(call.params["group_id"]) for call in peer.sends if call.text == text]
 
 

@@ -1,4 +1,4 @@
-"""Who is believed about who asks: nobody, or the proxies that the operator has named."""
+"""Forwarded headers count only if they come from a proxy that the operator has named."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ from tests.e2e.bot_process import BotProcess, running_bot
 @asynccontextmanager
 async def bot_behind(folder: Path, **settings: str) -> AsyncIterator[BotProcess]:
     given = {
-        "FORWARDED_ALLOW_IPS": "*",  # uvicorn itself would believe whoever stands here
+        "FORWARDED_ALLOW_IPS": "*",  # by default uvicorn would trust these addresses
         "NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1",
         "NEKRO_LLM__MODEL": "none",
         **settings,
@@ -41,14 +41,14 @@ async def log_in(bot: BotProcess, **headers: str) -> httpx.Response:
         return answer
 
 
-async def test_nobody_is_believed_by_default(tmp_path: Path) -> None:
+async def test_forwarded_headers_are_ignored_by_default(tmp_path: Path) -> None:
     async with bot_behind(tmp_path) as bot:
         statuses = []
         for last in range(MAX_FAILURES + 2):
             statuses += await guess(bot, {"X-Forwarded-For": f"198.51.100.{last}"})
         assert statuses == [401] * MAX_FAILURES + [429] * 2
         answer = await log_in(bot, **{"X-Forwarded-For": "x", "X-Forwarded-Proto": "https"})
-        # A browser on plain http would not keep a cookie that is for https only.
+        # A browser on plain http would not store a secure cookie.
         assert "secure" not in answer.headers["set-cookie"].lower()
         bearer = {"Authorization": f"Bearer {bot.token}", "X-Forwarded-Proto": "https"}
         async with httpx.AsyncClient(base_url=bot.address, verify=NO_TLS) as script:
@@ -56,10 +56,10 @@ async def test_nobody_is_believed_by_default(tmp_path: Path) -> None:
         assert link.startswith("http://")
 
 
-async def test_a_named_proxy_is_believed(tmp_path: Path) -> None:
+async def test_forwarded_headers_of_a_named_proxy_count(tmp_path: Path) -> None:
     named = '["192.0.2.1", "127.0.0.0/30"]'
     async with bot_behind(tmp_path, NEKRO_WEB__TRUSTED_PROXIES=named) as bot:
-        # What the visitor wrote stands before what the proxy has put behind it.
+        # The visitor made up the first address. The proxy appended the second one.
         for made_up in range(MAX_FAILURES):
             headers = {"X-Forwarded-For": f"203.0.113.{made_up}, 198.51.100.7"}
             assert await guess(bot, headers) == [401]
@@ -70,8 +70,8 @@ async def test_a_named_proxy_is_believed(tmp_path: Path) -> None:
         assert "secure" in answer.headers["set-cookie"].lower()
 
 
-def test_a_proxy_is_known_on_a_socket_of_both_families() -> None:
-    # With HOST=:: somebody at 192.0.2.1 comes as ::ffff:192.0.2.1.
+def test_a_proxy_is_recognized_on_a_dual_stack_socket() -> None:
+    # With HOST=::, a client at 192.0.2.1 has the address ::ffff:192.0.2.1.
     settings = WebServerSettings(trusted_proxies=("192.0.2.1", "10.0.0.0/8", "2001:db8::/32"))
     trusted = ProxyHeadersMiddleware(None, settings.options()["forwarded_allow_ips"])  # type: ignore[arg-type]
     hosts = trusted.trusted_hosts
@@ -90,7 +90,7 @@ def test_a_proxy_is_known_on_a_socket_of_both_families() -> None:
         ('["::/0"]', "is everybody"),
     ],
 )
-def test_what_is_no_proxy_is_refused(
+def test_an_entry_that_is_no_proxy_address_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: str
 ) -> None:
     monkeypatch.setenv("NEKRO_WEB__TRUSTED_PROXIES", written)

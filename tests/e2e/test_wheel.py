@@ -1,4 +1,4 @@
-"""The wheel, installed away from the checkout: all of the bot is in it, and nothing else."""
+"""The wheel, installed outside the checkout, contains all of the bot and nothing else."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as `pip wheel` does it, with the builder that is installed here."""
+    """The wheel, built by `pip wheel` with the installed build backend."""
     folder = tmp_path_factory.mktemp("wheel")
     _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
     (built,) = folder.glob("nekro_core-*.whl")
@@ -28,13 +28,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path) -> Path:
-    """A fresh environment that holds the wheel alone; what it needs is looked up in this one."""
+    """A new environment with only the wheel. Its dependencies are imported from this one."""
     folder = wheel.parent / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     _pip("--python", str(folder / "bin" / "python"), "install", "--no-deps", "--no-index", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
-    # A folder named in a .pth file is searched, but its own .pth files are not read: the checkout
-    # that is installed here in place stays out of sight.
+    # Python imports from a folder named in a .pth file, but ignores .pth files in that folder. So
+    # it does not find the checkout, which a .pth file of this environment names.
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 
@@ -44,7 +44,7 @@ def _pip(*arguments: str | Path) -> None:
     subprocess.run([*pip, *arguments], check=True, capture_output=True)
 
 
-def test_it_holds_every_file_of_the_bot_and_no_test(wheel: Path) -> None:
+def test_the_wheel_has_every_file_of_the_bot_and_no_test(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     wanted = files("nekro_core") | {
@@ -56,7 +56,7 @@ def test_it_holds_every_file_of_the_bot_and_no_test(wheel: Path) -> None:
 
 
 def files(folder: str) -> set[str]:
-    """What lies under a folder of the checkout."""
+    """The files below a folder of the checkout."""
     found = (path for path in (ROOT / folder).rglob("*") if path.is_file())
     return {path.relative_to(ROOT).as_posix() for path in found if path.suffix != ".pyc"}
 

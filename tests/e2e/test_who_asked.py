@@ -1,4 +1,4 @@
-"""Several people ask at once in a group of a real OneBot: each has their own rights."""
+"""Several people ask at once in an OneBot group. Each request has the rights of its own author."""
 
 import re
 import sqlite3
@@ -31,14 +31,14 @@ _ASKED = re.compile(r", unanswered\n> (?:@you ?)?(.*)")
 
 
 def reply(asked: Asked) -> str:
-    """What a model does that answers all that it is told to."""
+    """The reply of a model that carries out every unanswered message."""
     wishes = _ASKED.findall(asked.last_user_text)
     return fence(
         "\n".join(f"who_asks({wish!r})\nset_timer({wish!r}, in_minutes=500)" for wish in wishes)
     )
 
 
-async def test_an_operators_hello_opens_no_door_to_others(tmp_path: Path) -> None:
+async def test_an_operators_message_gives_no_rights_to_others(tmp_path: Path) -> None:
     plugins = tmp_path / "data" / "plugins"
     plugins.mkdir(parents=True)
     (plugins / "door.py").write_text(PLUGIN)
@@ -70,7 +70,7 @@ async def test_an_operators_hello_opens_no_door_to_others(tmp_path: Path) -> Non
 
         await until(lambda: len(_rows(bot.data, "SELECT id FROM turns WHERE ended > 0")) == 2)
 
-        # What each left goes with them, and with nobody else.
+        # Erasing a person deletes their data and nobody else's.
         await peer.say_in_group(GROUP, OPERATOR, "/erase me sure")
         await until(lambda: "a person was erased" in bot.log)
         left = _rows(bot.data, "SELECT text FROM timers")

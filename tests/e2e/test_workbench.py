@@ -1,4 +1,5 @@
-"""The workbench in a running bot: several boxes in one turn, over turns, a kill and a restart."""
+"""The workbench in a running bot: a chat uses several boxes in one turn, in later turns and after a
+kill."""
 
 import re
 from pathlib import Path
@@ -37,7 +38,8 @@ except ToolError as error:
 
 
 async def page(whole: WholeBot, url: str) -> httpx.Response:
-    """What a browser gets, which knows that every name below ``localhost`` is this machine."""
+    """Get a page as a browser does, which resolves every name below ``localhost`` to this
+    machine."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert re.fullmatch(r"[a-z2-7]{32}\.preview\.localhost", parts.hostname)
@@ -45,13 +47,13 @@ async def page(whole: WholeBot, url: str) -> httpx.Response:
         return await client.get(f"{whole.bot.address}/words", headers={"Host": parts.netloc})
 
 
-async def test_a_chat_works_with_its_boxes(tmp_path: Path) -> None:
+async def test_a_chat_uses_its_boxes_across_turns_and_a_restart(tmp_path: Path) -> None:
     async with whole_bot(tmp_path) as whole:
         group = whole.group(*map(fence, (BUILD, LOOK, LOOK)))
         (told,) = await whole.ask(group)
         moved, code, url = told.split()
         assert (moved, code) == ("4", "0")
-        # The run is over; the server that it started is not.
+        # The run has ended, but the server that it started still runs.
         assert (await page(whole, url)).text == "milk and tea"
         both = "[('default', 'running'), ('lab', 'running')]"
         assert await whole.ask(group) == [f"{both} milk and tea None"]

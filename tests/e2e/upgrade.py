@@ -1,10 +1,10 @@
-"""A data folder of an older commit, opened by the code as it is now: ``make upgrade FROM=e61814b``.
+"""The current code opens a data folder of an older commit: ``make upgrade FROM=e61814b``.
 
-The old bot answers people, keeps a plugin's value, is told to be silent in one chat, sets a timer,
-and is killed in the middle of a turn. The new bot starts on the same folder and database. It must
-know what was said, go on with the value, stay silent where it was told to, answer the timer, finish
-the turn, and send nothing a second time. The old code comes out of git; its packages are those that
-are installed here. SQLite::
+The old bot answers people, stores a plugin's value, is switched off in one chat, sets a timer, and
+is killed in the middle of a turn. The new bot starts on the same folder and database. It must know
+the history, go on with the stored value, stay silent in the switched-off chat, answer the timer,
+finish the turn, and send nothing a second time. The old code comes from git and uses the packages
+that are installed here. The second command uses PostgreSQL::
 
     make upgrade FROM=e61814b
     make upgrade FROM=e61814b ARGS="--database postgres"
@@ -29,9 +29,9 @@ from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 OPERATOR = 10009
 DUE_S = 12.0
-"""Of the timer: after the old bot's death, and not long after the new one's start."""
+"""Seconds until the timer is due, which is after the old bot's end and soon after the new start."""
 SILENT_S = 3.0
-"""How long the new bot is watched in the chat where it must say nothing."""
+"""How long the test watches the chat in which the new bot must send nothing."""
 PLUGIN = '''
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType
 from nekro_core.api.schemas import AgentCtx

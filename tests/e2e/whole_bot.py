@@ -1,5 +1,5 @@
-"""The whole bot in company: people at an OneBot peer and at the web API, a model with a script for
-each chat. One process serves all tests of a module; each test talks in chats of its own.
+"""The whole bot with an OneBot peer, the web API and a model that has a script for each chat. One
+process serves all tests of a module, and each test uses its own chats.
 """
 
 import itertools
@@ -23,18 +23,18 @@ from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 TOKEN = "token-of-the-whole-bot"
 LONG_S = 60.0
-"""How long anything may take on a busy machine."""
+"""The longest time that a step may take on a busy machine."""
 WELL = "all is well"
 _CHAT = re.compile(r"^\[chat\] (\S+), a ", re.MULTILINE)
 
 
 def fence(code: str) -> str:
-    """A reply of code alone."""
+    """A reply that consists of this code in a fence."""
     return f"```python\n{code}\n```"
 
 
 class WholeBot:
-    """What a test talks to."""
+    """A running bot, its peer and its model."""
 
     def __init__(self, bot: BotProcess, peer: OneBotPeer, model: "ModelByChat") -> None:
         self.bot = bot
@@ -49,17 +49,18 @@ class WholeBot:
         self._groups = itertools.count(40001)
 
     def group(self, *replies: Reply) -> int:
-        """A new group, in which the model says these; after them that all is well."""
+        """The number of a new group. In it the model gives these replies, and then always sends
+        `WELL`."""
         group = next(self._groups)
         self.model.replies[f"onebot_v11-group_{group}"] += replies
         return group
 
     def said(self, group: int) -> list[str]:
-        """The texts that the group got so far."""
+        """The texts that the bot has sent to the group."""
         return [call.text for call in self._sent_to(group) if "message" in call.params]
 
     def files(self, group: int) -> list[str]:
-        """What stands in the text files that the group got so far."""
+        """The contents of the text files that the bot has sent to the group."""
         given = [call.params["file"] for call in self._sent_to(group) if "file" in call.params]
         return [b64decode(file.removeprefix("base64://")).decode() for file in given]
 
@@ -67,26 +68,26 @@ class WholeBot:
         return [call for call in self.peer.sends if call.params.get("group_id") == group]
 
     async def answers(self, group: int, count: int = 1, within: float = LONG_S) -> list[str]:
-        """What the group got, as soon as it has so many."""
+        """Wait until the bot has sent ``count`` texts to the group. Returns all of them."""
         await self.peer.until(lambda: len(self.said(group)) >= count, within)
         return self.said(group)
 
     async def ask(self, group: int, what: Any = "hello", **more: Any) -> list[str]:
-        """Somebody mentions the bot; what the group has got when the next message is there."""
+        """Mention the bot in a group and wait for its next text. Returns its texts since then."""
         before = len(self.said(group))
         await self.peer.say_in_group(group, 10001, what, at_me=True, **more)
         return (await self.answers(group, before + 1))[before:]
 
     async def others_are_served(self) -> None:
-        """A chat that has nothing to do with it gets its answer."""
+        """Check that another chat gets its answer."""
         assert await self.ask(self.group()) == [WELL]
 
     def prompts(self, group: int) -> list[Asked]:
-        """What the model was asked for a group."""
+        """The requests to the model for a group."""
         return self.model.asked[f"onebot_v11-group_{group}"]
 
     def stored(self, group: int) -> list[list[dict[str, Any]]]:
-        """The segments of what people wrote in a group, as the store has them."""
+        """The segments of each stored message that people wrote in a group."""
         rows = self.rows(
             "SELECT segments FROM messages WHERE chat_key = ? AND author = 'person' ORDER BY seq",
             f"onebot_v11-group_{group}",
@@ -99,7 +100,7 @@ class WholeBot:
         return [stop for (stop,) in self.rows(query, f"onebot_v11-group_{group}")]
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Look into the database beside the bot."""
+        """Read the bot's database while the bot runs."""
         connection = sqlite3.connect(f"file:{self.bot.data / 'nekro.sqlite3'}?mode=ro", uri=True)
         try:
             return connection.execute(query, values).fetchall()
@@ -112,14 +113,14 @@ class WholeBot:
 
 
 async def until(condition: Callable[[], bool], within: float = LONG_S) -> None:
-    """Wait until something outside is so."""
+    """Wait until the condition is true."""
     with anyio.fail_after(within):
         while not condition():
             await anyio.sleep(0.02)
 
 
 class ModelByChat:
-    """The script: for each chat its own replies, and every request by its chat."""
+    """A model with separate replies for each chat. It stores every request by its chat."""
 
     def __init__(self) -> None:
         self.replies: dict[str, list[Reply]] = defaultdict(list)
@@ -143,7 +144,7 @@ def _text(message: Mapping[str, Any]) -> str:
 
 @asynccontextmanager
 async def whole_bot(folder: Path, **settings: str) -> AsyncIterator[WholeBot]:
-    """A running bot with an OneBot account connected; settings by their names in ``.env``."""
+    """A running bot with a connected OneBot account. ``settings`` are named as in ``.env``."""
     script = ModelByChat()
     async with (
         ScriptedModelServer(script) as model,
@@ -157,7 +158,7 @@ async def whole_bot(folder: Path, **settings: str) -> AsyncIterator[WholeBot]:
 
 
 def model_settings(model: ScriptedModelServer) -> dict[str, str]:
-    """What a bot needs to know of its model, and the token that the peer offers."""
+    """The bot's settings for its model, and the access token of the peer."""
     return {
         "NEKRO_LLM__BASE_URL": model.base_url,
         "NEKRO_LLM__MODEL": "scripted",

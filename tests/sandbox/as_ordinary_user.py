@@ -1,8 +1,9 @@
-"""Become an ordinary user who can reach this interpreter and this checkout, then run a command.
+"""Becomes an ordinary user who can reach this interpreter and this checkout, and runs a command.
 
-A program, which root starts with the words of `become` and then the command. Where the
-interpreter or the checkout lies under a folder that only root may enter, that folder is covered, in
-this mount namespace alone, by an open one that holds nothing else.
+Root starts this program with the arguments of `become`, followed by the command. If the interpreter
+or the checkout is below a folder that only root may enter, the program mounts an open folder over
+that one. This folder contains only the interpreter and the checkout. The mounts are in a mount
+namespace of this program.
 """
 
 import os
@@ -12,12 +13,12 @@ import tempfile
 from pathlib import Path
 
 UID = 50_000 + os.getpid() % 10_000
-"""Another one for each test process: the kernel counts some things for each user, so the boxes of
-two suites at the same time would take them from each other."""
+"""Each test process uses another user id. The kernel limits some resources for each user, and two
+suites with one user would take them from each other."""
 
 
 def become(uid: int = UID) -> list[str]:
-    """The words before a command that ``uid`` is to run."""
+    """The arguments that must be before a command, so that ``uid`` runs it."""
     return ["unshare", "-m", sys.executable, __file__, str(uid)]
 
 
@@ -34,7 +35,7 @@ def mount(*arguments: object) -> None:
 
 
 def main(uid: int, command: list[str]) -> None:
-    os.umask(0o022)  # what is laid out here is for somebody else
+    os.umask(0o022)  # another user must read the files made here
     checkout = Path(__file__).resolve().parents[2]
     stage = Path(tempfile.mkdtemp())
     hidden: list[tuple[Path, Path, Path]] = []

@@ -1,6 +1,6 @@
 """What every `Backend` and every `Box` must do. A backend's tests subclass `BackendConformance`.
 
-Read `conformance_runs` first: what code in a box and the bot say to each other.
+Read `conformance_runs` first: it shows the calls between code in a box and the bot.
 """
 
 import anyio
@@ -41,7 +41,7 @@ class BackendConformance(
 ):
     """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
 
-    async def test_an_unknown_image_is_refused_with_those_that_there_are(
+    async def test_an_unknown_image_is_refused_with_a_list_of_images(
         self, backend: Backend
     ) -> None:
         images = await backend.images()
@@ -51,9 +51,9 @@ class BackendConformance(
             await backend.create(BoxSpec(template="no/such:1"))
         assert refused.value.available == images
 
-    # Life
+    # Lifetime
 
-    async def test_a_destroyed_box_is_lost_for_everyone(self, box: Box) -> None:
+    async def test_a_destroyed_box_is_lost_for_every_caller(self, box: Box) -> None:
         run = await box.start_run([], Tools({}).handle, QUICK)
         await run.feed("import time\ntime.sleep(60)\n", 1)
         with anyio.fail_after(30):

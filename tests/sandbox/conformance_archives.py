@@ -69,7 +69,9 @@ class ArchiveConformance:
         ],
         ids=lambda value: repr(value)[:30],
     )
-    async def test_reading_what_is_no_file_of_the_box(self, box: Box, path: str, code: str) -> None:
+    async def test_reading_a_path_that_is_no_file_of_the_box_fails(
+        self, box: Box, path: str, code: str
+    ) -> None:
         made = """
             import os, socket
             os.mkdir("folder")
@@ -103,7 +105,7 @@ class ArchiveConformance:
         ],
         ids=lambda value: repr(value)[:30],
     )
-    async def test_writing_where_the_box_has_no_place(
+    async def test_writing_outside_the_writable_folders_fails(
         self, used_box: Box, path: str, code: str
     ) -> None:
         made = "import os\nos.mkdir('folder')\nos.symlink('/etc', 'link_out')\nopen('file', 'w')"
@@ -112,7 +114,7 @@ class ArchiveConformance:
             await used_box.write_file(path, b"x" * 1_000_000)
         assert caught.value.code == code, str(caught.value)
 
-    async def test_writing_beyond_the_disk_leaves_nothing_behind(self, box: Box) -> None:
+    async def test_a_file_larger_than_the_disk_leaves_nothing_behind(self, box: Box) -> None:
         with pytest.raises(BoxFileError) as caught:
             await box.write_file("big", b"x" * 40 * 1024 * 1024)
         assert caught.value.code == "too_large"
@@ -148,7 +150,7 @@ class ArchiveConformance:
         finally:
             await other.destroy()
 
-    async def test_only_what_changed_is_exported(self, backend: Backend, box: Box) -> None:
+    async def test_only_changed_files_are_exported(self, backend: Backend, box: Box) -> None:
         def names(archive: bytes) -> list[str]:
             with tarfile.open(fileobj=io.BytesIO(archive)) as files:
                 return [entry.name for entry in files if not entry.isdir()]
@@ -158,7 +160,7 @@ class ArchiveConformance:
             await box.write_file(name, name.encode())
         first = await box.export_changes()
         assert (first.whole, names(first.archive), first.removed) == (True, ["a", "b", "d/c"], ())
-        await anyio.sleep(0.1)  # what changed just now is sent twice: its times may stay the same
+        await anyio.sleep(0.1)  # files changed just before an export are exported again
         settled = await box.export_changes(first.state)
         quiet = await box.export_changes(settled.state)
         assert (quiet.whole, quiet.entries, quiet.removed, quiet.archive) == (False, 0, (), b"")
@@ -176,7 +178,7 @@ class ArchiveConformance:
         assert not changed.whole
         assert names(changed.archive) == ["a", "e/c", "link"]
         assert sorted(changed.removed) == ["b", "d", "d/c"]
-        # Whoever could not store that one names the state before, and gets all.
+        # A caller that could not store that export passes the state before it, and gets all files.
         again = await box.export_changes(quiet.state)
         assert (again.whole, names(again.archive)) == (True, ["a", "e/c", "link"])
         other = await backend.create(box_spec(box))
@@ -191,7 +193,7 @@ class ArchiveConformance:
         finally:
             await other.destroy()
 
-    async def test_a_hostile_archive_reaches_nothing(self, box: Box) -> None:
+    async def test_a_hostile_archive_writes_nothing_outside(self, box: Box) -> None:
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w") as archive:
             for name in ("../escaped", "/etc/escaped", "a/../../escaped", "/tmp/escaped"):
@@ -219,7 +221,7 @@ class ArchiveConformance:
         assert (await play(box, look)).output == "['suid'] [] 0o100755\n"
 
     @pytest.mark.parametrize("archive", [b"", b"no archive" * 100, b"\1" * 5000])
-    async def test_an_archive_that_is_none(self, used_box: Box, archive: bytes) -> None:
+    async def test_an_invalid_archive_is_refused(self, used_box: Box, archive: bytes) -> None:
         with pytest.raises(BoxFileError) as caught:
             await used_box.import_files(archive)
         assert caught.value.code == "invalid_input"
@@ -227,5 +229,5 @@ class ArchiveConformance:
 
 
 def box_spec(box: Box):
-    """The sort of box that a box is, as its backend keeps it."""
+    """The spec with which the backend made a box."""
     return box.spec  # type: ignore[attr-defined]

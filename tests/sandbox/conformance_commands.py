@@ -38,12 +38,12 @@ while True:
 
 
 async def present(box: Box, mark: str) -> int:
-    """How many processes of the box have ``mark`` as one of their words."""
+    """The number of the box's processes that have ``mark`` as one of their arguments."""
     return int((await play(box, PRESENT.format(mark=mark))).output)
 
 
 async def gone(box: Box, mark: str) -> bool:
-    """Whether such processes end within some seconds."""
+    """Whether all such processes end within 5 seconds."""
     for _ in range(100):
         if not await present(box, mark):
             return True
@@ -54,7 +54,7 @@ async def gone(box: Box, mark: str) -> bool:
 class CommandConformance:
     """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
 
-    # Conversations
+    # Calls and results
 
     @pytest.mark.parametrize(
         ("command", "exit_code", "stdout", "stderr"),
@@ -73,7 +73,7 @@ class CommandConformance:
         ],
         ids=lambda value: repr(value)[:30],
     )
-    async def test_a_command_says_what_it_did(
+    async def test_a_command_returns_its_exit_code_and_output(
         self, used_box: Box, command: str, exit_code: int, stdout: str, stderr: str
     ) -> None:
         result = await used_box.execute(command)
@@ -85,9 +85,7 @@ class CommandConformance:
         assert not result.timed_out
         assert not result.stdout.truncated
 
-    async def test_a_command_has_the_folder_the_variables_and_the_input_it_is_given(
-        self, used_box: Box
-    ) -> None:
+    async def test_a_command_gets_its_folder_variables_and_input(self, used_box: Box) -> None:
         await used_box.execute(["mkdir", "-p", "a b; touch $(pwned) \n*"])
         result = await used_box.execute(
             "pwd; cat; echo $COLOUR; ls",
@@ -117,7 +115,7 @@ class CommandConformance:
                     command = wait.format(number, (number + 1) % 4)
                     tasks.start_soon(used_box.execute, command)
 
-    async def test_what_is_left_in_the_background_lives_through_commands_and_runs(
+    async def test_background_processes_of_commands_outlive_later_commands_and_runs(
         self, box: Box
     ) -> None:
         daemon = "import os, time\nif not os.fork():\n os.setsid()\n if not os.fork():"
@@ -132,9 +130,7 @@ class CommandConformance:
         assert (await play(box, "1/0")).stop is StopReason.ERROR
         assert await present(box, "1001") == 1
 
-    async def test_what_prints_in_the_background_is_neither_stopped_nor_kept(
-        self, box: Box
-    ) -> None:
+    async def test_a_background_process_may_print_and_its_output_is_dropped(self, box: Box) -> None:
         command = "(while :; do echo 0123456789; done) & echo $! > pid"
         result = await box.execute(command, output_bytes=1000)
         assert len(result.stdout.head) + len(result.stdout.tail) <= 1000
@@ -144,32 +140,36 @@ class CommandConformance:
 
     # Ends
 
-    async def test_a_command_is_killed_after_its_time_with_all_below_it(self, box: Box) -> None:
+    async def test_at_its_timeout_a_command_is_killed_with_all_its_processes(
+        self, box: Box
+    ) -> None:
         daemon = "import os, time\nif not os.fork():\n os.setsid()\n if not os.fork():"
         daemon += " time.sleep(1004)"
         command = f"echo x; python3 -c '{daemon}' 1004; setsid sleep 1005 & sleep 1006"
         with anyio.fail_after(30):
             result = await box.execute(command, timeout_s=2)
         assert (result.exit_code, result.timed_out, result.stdout.text) == (124, True, "x\n")
-        # Killed, they go when the kernel comes to it: 2 of 120 were still seen at load 28.
+        # Killed processes take a moment to disappear: 2 of 120 were still there at load 28.
         for mark in ("1004", "1005", "1006"):
             assert await gone(box, mark)
 
-    async def test_a_command_ends_with_whoever_waits_for_it(self, box: Box) -> None:
+    async def test_a_command_ends_when_its_caller_is_cancelled(self, box: Box) -> None:
         with anyio.move_on_after(0.4):
             await box.execute("sleep 1007 & sleep 1007")
         assert await gone(box, "1007")
 
-    async def test_a_fork_bomb_ends_with_its_time(self, box: Box) -> None:
+    async def test_a_fork_bomb_ends_at_its_timeout(self, box: Box) -> None:
         with anyio.fail_after(30):
             result = await box.execute(["python3", "-IS", "-c", BOMB, "1008"], timeout_s=0.5)
             assert result.exit_code == 124
             assert await gone(box, "1008")
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
-    async def test_a_run_has_its_process_whatever_commands_left(self, box: Box) -> None:
-        # They sleep, so that the kernel wakes them at once: on a busy machine one that computes
-        # is never the first to take the place that a run leaves, and nobody need be ended.
+    async def test_a_run_gets_its_process_although_background_processes_fill_the_box(
+        self, box: Box
+    ) -> None:
+        # When a run ends, one of these processes must fork into the free place at once. Sleeping
+        # processes do so, but computing ones would be too slow on a busy machine.
         full = 'import time; open("full", "w").close(); time.sleep(0.001)'
         code = BOMB.replace("pass", full)
         with anyio.fail_after(30):
@@ -186,7 +186,7 @@ class CommandConformance:
             result = await used_box.execute("trap '' TERM INT HUP; sleep 60", timeout_s=0.2)
         assert result.timed_out
 
-    async def test_a_run_that_kills_all_it_can_ends_commands_and_not_the_box(
+    async def test_a_run_that_kills_every_process_ends_commands_but_not_the_box(
         self, box: Box
     ) -> None:
         results = []
@@ -200,19 +200,19 @@ class CommandConformance:
                 while await box.status("begun") is None:
                     await anyio.sleep(0.01)
                 result = await play(box, "import os\nos.kill(-1, 9)")
-        assert result.stop is StopReason.FINISHED  # the kernel spares whoever asks
+        assert result.stop is StopReason.FINISHED  # the kernel does not kill the calling process
         assert results[0].exit_code == 137
         assert (await box.execute("echo well")).stdout.text == "well\n"
         assert (await play(box, "print('well')")).output == "well\n"
 
-    async def test_a_run_that_stops_all_it_can_stops_no_later_command(self, box: Box) -> None:
+    async def test_a_run_that_stops_every_process_stops_no_later_command(self, box: Box) -> None:
         await box.execute("true")
         code = "import os, signal\nos.kill(-1, signal.SIGSTOP)"
         with anyio.fail_after(30):
             assert (await play(box, code)).stop is StopReason.FINISHED
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
-    async def test_a_stop_ends_what_was_begun_before_it_and_nothing_later(self, box: Box) -> None:
+    async def test_stop_commands_ends_earlier_commands_and_no_later_one(self, box: Box) -> None:
         results = []
 
         async def command(number: int) -> None:
@@ -241,9 +241,9 @@ class CommandConformance:
         with pytest.raises(BoxLost):
             await box.execute("true")
 
-    # Bounds
+    # Limits
 
-    async def test_output_is_kept_at_both_ends_and_written_in_full_elsewhere(
+    async def test_long_output_is_shortened_in_the_middle_and_stored_in_a_file(
         self, used_box: Box
     ) -> None:
         result = await used_box.execute(
@@ -265,7 +265,7 @@ class CommandConformance:
         assert (again.stdout.path, again.stdout.size) == ("", len(whole))
         assert (await used_box.execute("rm -r out")).exit_code == 0
 
-    async def test_a_flood_is_bounded_in_memory_on_disk_and_in_time(self, box: Box) -> None:
+    async def test_endless_output_is_limited_in_memory_on_disk_and_in_time(self, box: Box) -> None:
         with anyio.fail_after(30):
             result = await box.execute(
                 "cat /dev/zero", timeout_s=0.5, output_bytes=4096, spill_to="/tmp/flood"
@@ -299,7 +299,7 @@ class CommandConformance:
         ],
         ids=lambda value: repr(value)[:30],
     )
-    async def test_a_command_that_cannot_be_started_is_told(
+    async def test_a_command_that_cannot_be_started_gives_an_error(
         self, used_box: Box, command: str, arguments: dict[str, object], code: str
     ) -> None:
         with pytest.raises(BoxFileError) as caught, anyio.fail_after(30):
@@ -307,7 +307,7 @@ class CommandConformance:
         assert caught.value.code == code, str(caught.value)
         assert (await used_box.execute("echo well")).stdout.text == "well\n"
 
-    async def test_tools_answer_while_commands_work(self, used_box: Box) -> None:
+    async def test_tools_answer_while_a_command_runs(self, used_box: Box) -> None:
         tools = Tools({"tool": 1})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(used_box.execute, "head -c 30000000 /dev/zero | tr '\\0' x")

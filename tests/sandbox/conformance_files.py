@@ -39,7 +39,7 @@ def entry(
     mode: int = 0o644,
     size: int | None = None,
 ) -> bytes:
-    """An entry of an archive, as `guest_pack` describes it."""
+    """An entry of an archive in the format of `guest_pack`."""
     size = len(data) if size is None else size
     return ENTRY.pack(kind, mode, 10**18, size, len(name), len(rest)) + name + rest + data
 
@@ -54,7 +54,9 @@ class FileConformance:
 
     # Pieces
 
-    async def test_what_is_there_is_told_without_reading_it(self, box: Box) -> None:
+    async def test_the_status_of_a_path_is_returned_without_reading_the_file(
+        self, box: Box
+    ) -> None:
         assert (await play(box, ODD)).error == ""
         file = FileStatus(kind=FileKind.FILE, size=10, mode=0o640, modified=1.5e9)
         assert await box.status("odd/file") == await box.status("odd/link") == file
@@ -95,7 +97,7 @@ class FileConformance:
             (0, 0, b""),
         ],
     )
-    async def test_a_piece_of_a_file(
+    async def test_a_piece_of_a_file_is_read(
         self, used_box: Box, offset: int, limit: int, data: bytes
     ) -> None:
         await used_box.write_file("digits", b"0123456789")
@@ -103,12 +105,14 @@ class FileConformance:
         assert piece == FileChunk(data=data, size=10)
 
     @pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (0, -1)])
-    async def test_a_piece_of_no_size(self, used_box: Box, offset: int, limit: int) -> None:
+    async def test_a_negative_offset_or_limit_is_refused(
+        self, used_box: Box, offset: int, limit: int
+    ) -> None:
         with pytest.raises(BoxFileError) as caught:
             await used_box.read_piece("digits", offset=offset, limit=limit)
         assert caught.value.code == "invalid_input"
 
-    async def test_writing_tells_the_size_and_appending_loses_nothing(self, box: Box) -> None:
+    async def test_writing_returns_the_size_and_appending_loses_nothing(self, box: Box) -> None:
         assert await box.write_file("d/e/t.txt", "hé".encode()) == 3
         assert await box.write_file("d/e/t.txt", "hé".encode(), append=True) == 6
         assert await box.write_file("d/e/t.txt", b"x") == 1
@@ -123,7 +127,9 @@ class FileConformance:
         assert sorted(line[:2] for line in lines) == [b"%02d" % number for number in range(20)]
         assert all(line == line[:2] * 5000 for line in lines)
 
-    async def test_appending_beyond_the_disk_leaves_the_file_as_it_was(self, box: Box) -> None:
+    async def test_appending_more_than_the_disk_holds_leaves_the_file_unchanged(
+        self, box: Box
+    ) -> None:
         await box.write_file("file", b"kept")
         with pytest.raises(BoxFileError) as caught:
             await box.write_file("file", b"x" * 40 * 1024 * 1024, append=True)
@@ -160,7 +166,9 @@ class FileConformance:
             ("/home/user/glob/*.py", "/home/user/glob/a.py"),
         ],
     )
-    async def test_patterns(self, used_box: Box, pattern: str, found: str) -> None:
+    async def test_which_files_a_pattern_finds(
+        self, used_box: Box, pattern: str, found: str
+    ) -> None:
         names = ("a.py", "pkg/b.py", "pkg/deep/c.py", "pkg/deep/d.txt", ".git/config.py")
         for name in (*names, ".hidden.py", "$(id)"):
             await used_box.write_file(f"glob/{name}", b"")
@@ -168,7 +176,7 @@ class FileConformance:
         matches = await used_box.glob(pattern, working_dir="glob")
         assert (matches.paths, matches.truncated) == (tuple(found.split()), False)
 
-    async def test_a_glob_is_cut_in_order(self, used_box: Box) -> None:
+    async def test_a_glob_returns_the_first_paths_in_order(self, used_box: Box) -> None:
         await used_box.execute("mkdir -p many; cd many; seq -w 300 | xargs touch")
         found = await used_box.glob("many/*", limit=3)
         assert (found.paths, found.truncated) == (("many/001", "many/002", "many/003"), True)
@@ -189,7 +197,7 @@ class FileConformance:
         ],
         ids=lambda value: repr(value)[:20],
     )
-    async def test_a_pattern_that_cannot_be_looked_for(
+    async def test_an_invalid_pattern_or_folder_is_refused(
         self, used_box: Box, pattern: str, working_dir: str, code: str
     ) -> None:
         await used_box.write_file("digits", b"0123456789")
@@ -199,7 +207,7 @@ class FileConformance:
 
     # Archives
 
-    async def test_a_folder_goes_from_box_to_box(self, backend: Backend, box: Box) -> None:
+    async def test_a_folder_is_transferred_to_another_box(self, backend: Backend, box: Box) -> None:
         made = r"""
             import os
             os.makedirs("dist/pkg/empty")
@@ -252,7 +260,7 @@ class FileConformance:
         finally:
             await other.destroy()
 
-    async def test_a_file_goes_under_its_final_name_or_into_a_folder(self, used_box: Box) -> None:
+    async def test_a_file_is_unpacked_to_a_path_or_into_a_folder(self, used_box: Box) -> None:
         await used_box.write_file("one/a.bin", bytes(range(256)) * 4096)
         for path, final in (
             ("two/b.bin", "/home/user/two/b.bin"),
@@ -279,7 +287,7 @@ class FileConformance:
             ("\ud800", True, "invalid_input"),
         ],
     )
-    async def test_what_cannot_be_packed(
+    async def test_packing_an_invalid_path_fails(
         self, used_box: Box, path: str, recursive: bool, code: str
     ) -> None:
         made = "import os\nos.makedirs('odd', exist_ok=True)"
@@ -319,7 +327,7 @@ class FileConformance:
         ],
         ids=range(20),
     )
-    async def test_a_hostile_archive_leaves_nothing(
+    async def test_a_hostile_archive_leaves_nothing_behind(
         self, used_box: Box, archive: bytes, code: str
     ) -> None:
         with pytest.raises(BoxFileError) as caught, anyio.fail_after(30):
@@ -327,17 +335,15 @@ class FileConformance:
         assert caught.value.code == code, str(caught.value)
         assert (await used_box.execute("ls -A hostile; ls -A /tmp")).stdout.text == ""
 
-    async def test_an_archive_of_too_many_is_refused(self, box: Box) -> None:
+    async def test_an_archive_with_too_many_entries_is_refused(self, box: Box) -> None:
         many = b"".join(entry(SKIPPED, b"s", b"why") for _ in range(100_010))
         with pytest.raises(BoxFileError, match="more than 100000"):
             await box.unpack("target", one_by_one(entry(FOLDER) + many))
         told = entry(FOLDER) + entry(SKIPPED, b"s\xff", b"why") * 5000 + entry(END)
         assert len((await box.unpack("target", one_by_one(told))).skipped) == 1000
 
-    async def test_an_archive_that_is_spoiled_is_refused_and_never_more(
-        self, used_box: Box
-    ) -> None:
-        """A fuzzer with a seed: bytes of a true archive changed, cut and doubled."""
+    async def test_a_damaged_archive_is_refused_and_leaves_nothing(self, used_box: Box) -> None:
+        """A seeded fuzzer that changes, removes and doubles bytes of a valid archive."""
         true = entry(FOLDER) + entry(FOLDER, b"a", mode=0o755) + entry(FILE, b"a/b", data=b"x" * 50)
         true += entry(LINK, b"l", b"a/b") + entry(SKIPPED, b"s", b"a FIFO") + entry(END)
         chance = random.Random(20261122)
@@ -360,7 +366,7 @@ class FileConformance:
         look = "find spoiled -name '.*.part'; find /tmp -mindepth 1; rm -rf spoiled"
         assert (await used_box.execute(look)).stdout.text == ""
 
-    async def test_an_archive_whose_source_fails_leaves_nothing(self, used_box: Box) -> None:
+    async def test_an_archive_whose_source_fails_leaves_nothing_behind(self, used_box: Box) -> None:
         async def broken() -> AsyncIterator[bytes]:
             yield entry(FOLDER) + entry(FILE, b"a", data=b"x" * 1000)
             raise RuntimeError("the source is gone")
@@ -373,7 +379,7 @@ class FileConformance:
             await anyio.sleep(0.05)
         assert left == ""
 
-    async def test_packing_is_given_up_early(self, box: Box) -> None:
+    async def test_packing_can_be_stopped_early(self, box: Box) -> None:
         await box.execute("head -c 8000000 /dev/urandom > big")
         async with contextlib.aclosing(box.pack("big")) as pieces:
             assert await anext(pieces)

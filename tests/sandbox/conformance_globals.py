@@ -1,4 +1,7 @@
-"""What every box must do where globals are kept. Part of `tests.sandbox.conformance`."""
+"""What every box must do with globals that are kept between runs.
+
+Part of `tests.sandbox.conformance`.
+"""
 
 from textwrap import dedent
 
@@ -22,7 +25,7 @@ from tests.sandbox.run_code import QUICK, Tools, play
 async def cell(
     box: Box, code: str, limits: RunLimits = QUICK, *, keep: bool = True, **answers: object
 ) -> RunResult:
-    """Run code as a notebook's next cell, or with ``keep`` false as a program of its own."""
+    """Run code as the next cell of a notebook, or, if ``keep`` is false, as a separate program."""
     tools = Tools(answers)
     functions = [GuestFunction(names=(name, f"room.{name}")) for name in answers]
     run = await box.start_run(functions, tools.handle, limits, keep_globals=keep)
@@ -62,7 +65,7 @@ _SPY = dedent(
         time.sleep(0.1)
     """
 ).encode()
-"""Tries to look into, and to change, every process of its box."""
+"""A program that tries to read and change the memory of every process of its box."""
 
 _LOOKED_AT = dedent(
     """
@@ -81,13 +84,13 @@ _LOOKED_AT = dedent(
     print(pid, y.decode())
     """
 )
-"""Goes on until the spy has tried all its ways on it several times."""
+"""Code that runs until the spy has tried each of its ways on this code several times."""
 
 
 class GlobalsConformance:
     """Needs the fixture ``box`` (fresh)."""
 
-    async def test_a_cell_finds_what_the_last_one_left(self, box: Box) -> None:
+    async def test_a_cell_has_the_globals_of_the_last_one(self, box: Box) -> None:
         first = await cell(box, "import math\nx = 1\ndef half():\n    return x / 2")
         assert (first.stop, first.globals_kept) == (StopReason.FINISHED, True)
         assert (await cell(box, "x = 3\nprint(half(), math.pi > 3)")).output == "1.5 True\n"
@@ -118,7 +121,7 @@ class GlobalsConformance:
                 box, f"import room\nprint({name}(), room.{name}())\n{look}", keep=False, **{name: 7}
             )
             assert result.output == f"7 7\n{sorted((name, 'room'))}\n", result
-            await anyio.sleep(0.05)  # the next one is forked meanwhile
+            await anyio.sleep(0.05)  # meanwhile the next interpreter is forked
         result = await cell(box, f"{look}\nimport room", keep=False)
         assert result.output == "[]\n"
         assert "No module named 'room'" in result.error
@@ -132,7 +135,7 @@ class GlobalsConformance:
             ("for _ in range(100): tool()", StopReason.TOO_MANY_CALLS),
         ],
     )
-    async def test_an_end_that_loses_them_says_so(
+    async def test_an_end_that_loses_the_globals_says_so(
         self, box: Box, code: str, stop: StopReason
     ) -> None:
         await cell(box, "x = 1")
@@ -141,7 +144,7 @@ class GlobalsConformance:
         assert (result.stop, result.globals_kept) == (stop, False)
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
 
-    async def test_nothing_goes_on_between_two_cells(self, box: Box) -> None:
+    async def test_nothing_runs_between_two_cells(self, box: Box) -> None:
         code = """
 import subprocess, threading, time
 count = 0
@@ -159,7 +162,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert int((await cell(box, "print(count)")).output) < counted + 500
         assert (await cell(box, "print(child.wait())")).output == "-9\n"
 
-    async def test_a_kept_interpreter_that_is_killed_is_replaced(self, box: Box) -> None:
+    async def test_a_killed_interpreter_is_replaced(self, box: Box) -> None:
         await cell(box, "import os\nx = os.getpid()\nopen('pid', 'w').write(str(x))")
         await box.execute("kill -9 $(cat pid); sleep 0.1")
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
@@ -170,7 +173,7 @@ child = subprocess.Popen(["sleep", "1012"])
         await play(box, f"import os, signal\nos.kill({pid}, signal.SIGCONT)")
         assert (await cell(box, "print(x)")).output == "5\n"
 
-    async def test_a_call_that_ends_the_run_leaves_its_globals(self, box: Box) -> None:
+    async def test_globals_survive_a_call_that_ends_the_run(self, box: Box) -> None:
         async def end(_call: GuestCall) -> Answer:
             return EndRun()
 
@@ -193,7 +196,9 @@ child = subprocess.Popen(["sleep", "1012"])
             assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, True), result
             assert (await cell(box, "print(x)")).output == "1\n"
 
-    async def test_code_that_goes_on_after_such_a_call_is_killed(self, box: Box) -> None:
+    async def test_code_that_goes_on_after_a_call_that_ends_the_run_is_killed(
+        self, box: Box
+    ) -> None:
         async def end(_call: GuestCall) -> Answer:
             return EndRun()
 
@@ -211,7 +216,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, False)
         assert result.calls == 1
 
-    async def test_a_forked_child_ends_no_interpreter_that_goes_on(self, box: Box) -> None:
+    async def test_a_forked_child_gets_no_kept_interpreter(self, box: Box) -> None:
         code = "import os, time\nif os.fork():\n    time.sleep(20)\n"
         result = await cell(box, code)
         assert not result.globals_kept
@@ -220,9 +225,9 @@ child = subprocess.Popen(["sleep", "1012"])
         assert bomb.stop is not StopReason.FINISHED
         assert (await cell(box, "print('well')")).output == "well\n"
 
-    async def test_a_process_of_an_earlier_turn_does_not_reach_into_a_run(self, box: Box) -> None:
-        """A run calls functions with the rights of who asked; what somebody else's command left in
-        the background has none."""
+    async def test_a_background_process_cannot_read_or_change_a_run(self, box: Box) -> None:
+        """A run calls functions with the rights of the person who asked. A background process of
+        another person's command must not use them."""
         await box.write_file("/home/user/spy.py", _SPY)
         await box.execute("nohup python3 -IS spy.py >/dev/null 2>&1 &")
         box.drop_globals()
@@ -236,7 +241,7 @@ child = subprocess.Popen(["sleep", "1012"])
             refused = {f"{way}: PermissionError" for way in ("maps", "mem", "fd")}
             assert tried == refused, tried
 
-    async def test_globals_that_are_dropped_are_gone(self, box: Box) -> None:
+    async def test_drop_globals_removes_the_globals(self, box: Box) -> None:
         await cell(box, "x = 1")
         box.drop_globals()
         assert (await cell(box, "print('x' in globals())", one=1)).output == "False\n"
@@ -245,7 +250,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (await cell(box, "print(one())", one=1)).output == "1\n"
 
     @pytest.mark.parametrize("keep", [True, False])
-    async def test_what_was_printed_after_a_checkpoint_is_told_apart(
+    async def test_output_after_a_checkpoint_is_returned_separately(
         self, box: Box, keep: bool
     ) -> None:
         async def answer(call: GuestCall) -> Answer:

@@ -1,4 +1,4 @@
-"""What bounds the code of a run. Part of `tests.sandbox.conformance`."""
+"""The limits for the code of a run. Part of `tests.sandbox.conformance`."""
 
 import contextlib
 import textwrap
@@ -20,7 +20,7 @@ from tests.sandbox.run_code import Tools, play
 
 
 class LimitConformance:
-    """Needs the fixtures ``box``, a fresh one."""
+    """Needs the fixture ``box`` (fresh)."""
 
     async def test_a_loop_is_stopped_in_time(self, box: Box) -> None:
         began = time.monotonic()
@@ -29,7 +29,9 @@ class LimitConformance:
         assert "1 s" in result.error
         assert 0.9 < result.seconds <= time.monotonic() - began < 30
 
-    async def test_waiting_for_source_and_for_tools_is_free(self, box: Box) -> None:
+    async def test_waiting_for_source_and_for_tools_does_not_count_as_run_time(
+        self, box: Box
+    ) -> None:
         async def slow(call: GuestCall) -> Answer:
             await anyio.sleep(1.1)
             return CallReturn(None)
@@ -87,7 +89,7 @@ class LimitConformance:
         assert result.stop is StopReason.OUT_OF_MEMORY, result
         assert (await play(box, "print('still here')")).output == "still here\n"
 
-    async def test_it_tells_what_it_uses_while_nobody_uses_it(self, box: Box) -> None:
+    async def test_an_idle_box_reports_its_memory(self, box: Box) -> None:
         await play(box, "open('kept', 'wb').write(b'x' * 12_000_000)")
         with anyio.fail_after(10):
             while box.idle_bytes < 17_000_000:
@@ -99,7 +101,7 @@ class LimitConformance:
             while box.idle_bytes > with_file - 8_000_000:
                 await anyio.sleep(0.05)
         await box.execute("python3 -c 'import time; x = b\"x\" * 60_000_000; time.sleep(60)' &")
-        with anyio.fail_after(15):  # it is looked at every five seconds
+        with anyio.fail_after(15):  # it is measured every five seconds
             while box.idle_bytes < 60_000_000:
                 await anyio.sleep(0.05)
 
@@ -129,7 +131,7 @@ class LimitConformance:
             assert result.exit_code != 0, result
         assert await there_are_few_files(box)
 
-    async def test_files_are_bounded_for_what_a_command_left_behind(self, box: Box) -> None:
+    async def test_files_are_bounded_for_a_process_that_a_command_left(self, box: Box) -> None:
         code = textwrap.dedent(MAKES_FILES.format(seconds=20))
         await box.write_file("makes.py", code.encode())
         await box.execute("python3 makes.py >/dev/null 2>&1 & echo $! >number")
@@ -152,11 +154,11 @@ MAKES_FILES = """
         if time.monotonic() > until:
             break
 """
-"""Empty files without end, in every folder that can be written."""
+"""Code that makes empty files in every writable folder for ``seconds``."""
 
 
 async def there_are_few_files(box: Box) -> bool:
-    """Fewer than a box may ever keep; one that went over it is gone with all of them."""
+    """Whether the box has at most 100,000 files, or was destroyed because it had too many."""
     code = """
         import os
         print(sum(len(names) + len(folders) for root in ("/home/user", "/tmp", "/dev/shm")

@@ -1,4 +1,4 @@
-"""What programs are made of works in every box, whatever its filter of system calls lets through."""
+"""Common parts of programs work in every box in spite of its system call filter."""
 # ruff: noqa: E501 - code of a box reads best on one line
 
 import textwrap
@@ -167,7 +167,7 @@ class ProgramConformance:
     """Needs the fixture ``box``."""
 
     @pytest.mark.parametrize("part", PARTS)
-    async def test_what_programs_are_made_of_works(self, box: Box, part: str) -> None:
+    async def test_common_parts_of_programs_work(self, box: Box, part: str) -> None:
         code = "import warnings\nwarnings.simplefilter('ignore')\n" + textwrap.dedent(PARTS[part])
         code += "\nNone"  # the value of a last expression is shown
         result = await play(box, code)

@@ -1,4 +1,4 @@
-"""What code in a box and the bot say to each other, and how a run ends.
+"""The calls between code in a box and the bot, and the ends of runs.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -22,7 +22,7 @@ from tests.sandbox.run_code import QUICK, Tools, play
 class RunConformance:
     """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
 
-    # Conversations
+    # Calls and results
 
     async def test_code_calls_a_tool_and_goes_on_with_its_value(self, box: Box) -> None:
         tools = Tools({"roll": 17, "say": None})
@@ -75,7 +75,7 @@ class RunConformance:
         assert (result.stop, result.statements) == (StopReason.FINISHED, count), result
         assert result.output == printed
 
-    async def test_a_tool_that_cannot_raises_tool_error(self, box: Box) -> None:
+    async def test_a_failing_tool_raises_tool_error(self, box: Box) -> None:
         code = """
             try:
                 send("x")
@@ -228,7 +228,7 @@ class RunConformance:
             await first.finish()
         assert order == ["first ends", "kept False\n"]
 
-    async def test_a_handler_that_fails_is_a_tool_error_without_our_secrets(
+    async def test_a_failing_handler_is_a_tool_error_without_the_hosts_secrets(
         self, box: Box, caplog: pytest.LogCaptureFixture
     ) -> None:
         def fail(call: GuestCall) -> Answer:
@@ -278,7 +278,7 @@ class RunConformance:
             ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
         ],
     )
-    async def test_a_process_that_dies_says_how_and_the_next_run_works(
+    async def test_a_died_run_names_the_cause_and_the_next_run_works(
         self, used_box: Box, code: str, words: str
     ) -> None:
         result = await play(used_box, f"print('last words')\n{code}")
@@ -297,7 +297,7 @@ class RunConformance:
             ("", StopReason.FINISHED),
         ],
     )
-    async def test_ways_to_end(self, used_box: Box, code: str, stop: StopReason) -> None:
+    async def test_how_code_may_end_a_run(self, used_box: Box, code: str, stop: StopReason) -> None:
         assert (await play(used_box, code)).stop is stop
 
     async def test_threads_are_waited_for_and_daemons_are_not(self, box: Box) -> None:

@@ -1,4 +1,4 @@
-"""Files with holes: a length that says nothing of what they hold.
+"""Files with holes, whose length is much larger than their data.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -66,7 +66,7 @@ class SparseConformance:
         assert (await play(box, MAKE)).stop is StopReason.FINISHED
         archive = await box.export_files()
         assert len(archive) < 100_000
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:  # other programs read it as well
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:  # other programs can read it too
             assert tar.getmember("./folder/holes").size == LONG
         other = await backend.create(box_spec(box))
         try:
@@ -89,7 +89,7 @@ class SparseConformance:
             assert {"more", "new"} <= set(tar.getnames())
         assert len(second.archive) < 100_000
 
-    async def test_files_with_holes_go_from_box_to_box(self, box: Box) -> None:
+    async def test_files_with_holes_are_transferred_to_another_box(self, box: Box) -> None:
         assert (await play(box, MAKE)).stop is StopReason.FINISHED
         unpacked = await box.unpack("there", box.pack("folder"))
         assert (unpacked.files, unpacked.skipped) == (5, ())
@@ -106,7 +106,9 @@ class SparseConformance:
         assert (piece.data, piece.size) == (b"middle\0\0", LONG)
         assert await box.read_file("folder/ends", limit=4 * 10**6) == bytes(3 * 10**6) + b"the end"
 
-    async def test_a_file_of_many_pieces_and_holes_passes(self, backend: Backend, box: Box) -> None:
+    async def test_a_file_with_many_pieces_and_holes_is_transferred(
+        self, backend: Backend, box: Box
+    ) -> None:
         code = """
             with open("comb", "wb") as file:
                 for place in range(500):

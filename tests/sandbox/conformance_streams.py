@@ -1,4 +1,7 @@
-"""What every box must do with connections out of it. Part of `tests.sandbox.conformance`."""
+"""What every box must do with connections between it and the host.
+
+Part of `tests.sandbox.conformance`.
+"""
 
 import contextlib
 import errno
@@ -26,9 +29,9 @@ while True:
 
 
 async def serve_echo(box: Box, port: int) -> None:
-    """Start a server in the box that sends everything back, and ``|end`` at the end."""
+    """Start a server in the box that sends back what it gets, and ``|end`` when its input ends."""
     await box.write_file("echo.py", ECHO.encode())
-    await box.write_file(f"ready.{port}", b"")  # the shell may make it only after its command
+    await box.write_file(f"ready.{port}", b"")  # the read below may come before the shell makes it
     await box.execute(f"python3 -I -S echo.py {port} > ready.{port} 2>&1 &")
     while b"ready" not in await box.read_file(f"ready.{port}", limit=1000):
         await anyio.sleep(0.01)
@@ -51,11 +54,11 @@ except OSError as error:
     print(error.errno, flush=True)
 time.sleep(99)
 """
-"""Has as many descriptors wait in sockets as the kernel lets it."""
+"""A program that sends as many descriptors into sockets as the kernel allows."""
 
 
 async def fill_sockets(box: Box) -> None:
-    """Have a command in the background hold as many descriptors in sockets as it may."""
+    """Start that program in the background, and wait until the kernel's limit is reached."""
     await box.write_file("in_flight.py", IN_FLIGHT.encode())
     await box.write_file("full", b"")
     await box.execute("python3 -I -S in_flight.py >full 2>&1 &")
@@ -114,7 +117,7 @@ class StreamConformance:
             await box.connect(8000)
 
     @pytest.mark.parametrize("port", [9, 0, -1, 65536])
-    async def test_a_port_where_nobody_listens(self, used_box: Box, port: int) -> None:
+    async def test_a_port_without_a_server_is_refused(self, used_box: Box, port: int) -> None:
         with pytest.raises(BoxConnectionError) as caught, anyio.fail_after(30):
             await used_box.connect(port)
         assert isinstance(caught.value, ConnectionRefusedError)
@@ -147,8 +150,8 @@ class StreamConformance:
             await listener.accept()
         await (await used_box.listen(3128)).aclose()
 
-    async def test_who_does_not_read_holds_up_nobody_else(self, used_box: Box) -> None:
-        """Neither tool calls nor other streams wait for one that is full both ways."""
+    async def test_a_peer_that_does_not_read_blocks_no_other_stream(self, used_box: Box) -> None:
+        """Tool calls and other streams do not wait for a stream that is full in both directions."""
         await serve_echo(used_box, 8001)
         full = await used_box.connect(8001)
         with anyio.move_on_after(1):
@@ -161,8 +164,9 @@ class StreamConformance:
                 assert await other.receive() == b"quick"
         await full.aclose()
 
-    async def test_descriptors_that_wait_in_sockets_keep_no_connection_away(self, box: Box) -> None:
-        """The kernel counts them for each user, so for the code and the supervisor together."""
+    async def test_connections_work_while_descriptors_fill_the_sockets(self, box: Box) -> None:
+        """The kernel limits such descriptors for each user, so code could use up those that the
+        supervisor needs."""
         await serve_echo(box, 8003)
         await box.execute("mkdir packed")
         with anyio.fail_after(30):
@@ -173,7 +177,7 @@ class StreamConformance:
             async with contextlib.aclosing(box.pack("packed")) as pieces:
                 assert (await box.unpack("again", pieces)).files == 0
 
-    async def test_an_archive_comes_with_a_stream_of_its_own(self, used_box: Box) -> None:
+    async def test_an_archive_is_sent_over_its_own_stream(self, used_box: Box) -> None:
         await used_box.execute("mkdir -p packed; head -c 3000000 /dev/urandom > packed/a")
         async with contextlib.aclosing(used_box.pack("packed")) as pieces:
             unpacked = await used_box.unpack("again", pieces)

@@ -1,4 +1,7 @@
-"""What passes between code and tools, and what cannot. Part of `tests.sandbox.conformance`."""
+"""The values that can pass between code and tools, and those that cannot.
+
+Part of `tests.sandbox.conformance`.
+"""
 
 import dataclasses
 import datetime as dt
@@ -76,7 +79,7 @@ class ValueConformance:
         assert tools.calls[-1].args == (value,)
         assert tools.calls[-1].kwargs == {"key": value}
 
-    async def test_what_python_has_beside_plain_data_is_made_plain(self, box: Box) -> None:
+    async def test_other_python_values_become_plain_data(self, box: Box) -> None:
         code = """
             import datetime, decimal, enum, pathlib, dataclasses, io, collections
             class Colour(enum.Enum):
@@ -112,7 +115,7 @@ class ValueConformance:
             ("['a'] * 500_000", "ValueError: the arguments of take() are 2000"),
         ],
     )
-    async def test_what_cannot_be_handed_over_is_told_where_it_stands(
+    async def test_an_argument_that_cannot_be_passed_raises_an_error_at_the_call(
         self, used_box: Box, argument: str, words: str
     ) -> None:
         shapes = "deep = []\nfor _ in range(200): deep = [deep]\nloop = []\nloop.append(loop)"

@@ -17,9 +17,9 @@ SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, pro
 
 @pytest.fixture(scope="session")
 async def jail() -> AsyncIterator[Backend]:
-    """The jail, opened as the bot opens it: after its own self-check. Its boxes together have no
-    bound but the machine: what sockets may hold is counted, and a box without its own bound on them
-    would be ended for that (see `tests.sandbox.test_total_memory`)."""
+    """The jail, opened with a self-check as in the bot. The memory limit of all boxes together is
+    so high that it has no effect: it counts socket memory, and would end a box that an attack test
+    makes without its own limit (see `tests.sandbox.test_memory_limit`)."""
     settings = SandboxSettings(backend=BackendName.JAIL, total_memory_mb=1024 * 1024)
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)
@@ -38,7 +38,7 @@ async def box(jail: Backend) -> AsyncIterator[Box]:
 
 @pytest.fixture(scope="session")
 async def used_box(jail: Backend) -> AsyncIterator[Box]:
-    """One box for tests that leave nothing behind which matters to others."""
+    """One box for all tests that leave nothing behind that disturbs other tests."""
     made = await jail.create(SMALL)
     yield made
     await made.destroy()
@@ -61,7 +61,7 @@ async def docker_host(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 
 @pytest.fixture(scope="session")
 async def docker(docker_host: str) -> AsyncIterator[Backend]:
-    """The docker backend, opened as the bot opens it: after its own self-check."""
+    """The docker backend, opened with a self-check as in the bot."""
     settings = SandboxSettings(backend=BackendName.DOCKER, docker_host=docker_host)
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)

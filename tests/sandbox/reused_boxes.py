@@ -1,7 +1,8 @@
-"""Boxes that are used again: what was emptied is as good as fresh, and there much sooner.
+"""Boxes that are emptied and used again, since this is much faster than making new ones.
 
-Where a box takes half a second to make, a suite of hundreds of tests would take minutes. What an
-attack did to its box, and emptying does not undo, fails the next: that is a finding too.
+Making a box may take half a second, so a suite of hundreds of tests would take minutes. If an
+attack changes its box in a way that emptying does not undo, the next test fails. That is useful to
+know too.
 """
 
 from collections.abc import AsyncIterator
@@ -25,7 +26,8 @@ for folder in ("/home/user", "/tmp", "/dev/shm"):
 print(sum(len(os.listdir(folder)) for folder in ("/home/user", "/tmp", "/dev/shm")))
 """
 _SORT = replace(SMALL, processes=SMALL.processes + 2)
-"""A box that was used may have a run frozen with its globals, and is to hold as much besides."""
+"""A used box may still have a stopped interpreter with globals. Two more processes are allowed, so
+that the next test can start as many as in a new box."""
 _PATIENCE_S = 5.0
 _KEPT = 4
 
@@ -38,7 +40,7 @@ class Shelf:
         self._kept: list[Box] = []
 
     async def take(self) -> Box:
-        """An empty box."""
+        """Take an empty box: a used one if there is any, or a new one."""
         while self._kept:
             box = self._kept.pop()
             if box.alive and await _empty(box):
@@ -47,21 +49,21 @@ class Shelf:
         return await self.backend.create(_SORT)
 
     async def give_back(self, box: Box) -> None:
-        """Of no more use to whoever took it."""
+        """Give a box back for later use."""
         if box.alive and len(self._kept) < _KEPT:
             self._kept.append(box)
         else:
             await box.destroy()
 
     async def aclose(self) -> None:
-        """Destroy those that wait."""
+        """Destroy the boxes that were given back."""
         while self._kept:
             await self._kept.pop().destroy()
 
 
 @asynccontextmanager
 async def shelf_of(backend: Backend) -> AsyncIterator[Shelf]:
-    """A shelf; leaving it destroys its boxes."""
+    """A `Shelf`. Its boxes are destroyed at the end of the context."""
     shelf = Shelf(backend)
     try:
         yield shelf

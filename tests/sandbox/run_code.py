@@ -1,4 +1,4 @@
-"""Running a piece of code in a box in one line, with what its tools were asked."""
+"""Runs code in a box with one call, and records the calls of its tools."""
 
 import textwrap
 from collections.abc import Awaitable
@@ -20,7 +20,8 @@ QUICK = RunLimits(seconds=30)
 
 @dataclass
 class Tools:
-    """Host functions by name: a plain value is the answer, a function computes it."""
+    """Host functions by name. A plain value is the answer itself; a function computes the
+    answer."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     calls: list[GuestCall] = field(default_factory=list)

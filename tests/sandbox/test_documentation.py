@@ -15,12 +15,12 @@ ROWS = {
 }
 
 
-def test_it_names_every_setting_and_no_other() -> None:
+def test_the_page_names_every_setting_and_no_other() -> None:
     assert set(ROWS) == set(SandboxSettings.model_fields)
 
 
 @pytest.mark.parametrize("name", SandboxSettings.model_fields)
-def test_its_default_is_the_true_one(name: str) -> None:
+def test_the_page_has_the_true_default(name: str) -> None:
     default = getattr(SandboxSettings(), name)
     unset = default is None or default in ("", (), {})
     assert ROWS[name] == ("unset" if unset else f"`{default}`")

@@ -1,4 +1,4 @@
-"""What all boxes may use together: who waits, who is refused, who ends."""
+"""The memory limit of all boxes together: which work waits, is refused or is ended."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +18,7 @@ MB = 1024 * 1024
 
 
 class FakeBox:
-    """What is seen of a box."""
+    """The parts of a box that `MemoryLimit` uses."""
 
     def __init__(self, used_mb: int, *, busy: bool = True) -> None:
         self.used_bytes = used_mb * MB
@@ -33,7 +33,7 @@ def bound(*boxes: FakeBox, limit_mb: int = 1000, wait_s: float = 0.0) -> MemoryL
     return MemoryLimit(limit_mb * MB, wait_s, lambda: boxes)
 
 
-def test_only_the_one_with_most_ends_and_only_over_the_limit() -> None:
+def test_over_the_limit_only_the_box_with_most_memory_is_ended() -> None:
     boxes = (FakeBox(300), FakeBox(600), FakeBox(90))
     bound(*boxes).look()
     assert not any(box.ended for box in boxes)
@@ -44,7 +44,7 @@ def test_only_the_one_with_most_ends_and_only_over_the_limit() -> None:
     assert "600 MB" in boxes[1].ended[0]
 
 
-def test_work_within_its_share_never_ends_for_what_idle_ones_have() -> None:
+def test_work_within_its_share_is_not_ended_for_the_memory_of_idle_boxes() -> None:
     boxes = (FakeBox(400), FakeBox(300), FakeBox(700, busy=False))
     total = bound(*boxes)
     total.look()
@@ -52,12 +52,12 @@ def test_work_within_its_share_never_ends_for_what_idle_ones_have() -> None:
     assert total.crowded, "idle ones are to go"
 
 
-async def test_new_work_waits_for_room_and_is_refused_in_the_end() -> None:
+async def test_new_work_waits_for_free_memory_and_is_then_refused() -> None:
     full, mine = FakeBox(900), FakeBox(0, busy=False)
     with pytest.raises(BoxesFull, match="900 of 1000 MB"):
         await bound(full, mine).admit(mine)
     total = bound(full, mine, wait_s=10)
-    await total.admit(full)  # it works already
+    await total.admit(full)  # a box at work is admitted at once
     admitted: list[str] = []
 
     async def enter(name: str, box: FakeBox | None = None) -> None:
@@ -66,7 +66,7 @@ async def test_new_work_waits_for_room_and_is_refused_in_the_end() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(enter, "first", mine)
-        for _ in range(5):  # until it sleeps between two looks
+        for _ in range(5):  # until it waits for its next look
             await anyio.lowlevel.checkpoint()
         assert admitted == []
         full.used_bytes = 100 * MB
@@ -74,7 +74,7 @@ async def test_new_work_waits_for_room_and_is_refused_in_the_end() -> None:
     assert admitted == ["first", "second"], "who comes later does not overtake"
 
 
-async def test_so_many_work_at_once_that_each_has_some() -> None:
+async def test_the_number_of_boxes_at_work_is_limited() -> None:
     boxes = [FakeBox(1) for _ in range(14)]
     await bound(*boxes, limit_mb=1000).admit()
     boxes.append(FakeBox(1))
@@ -92,7 +92,7 @@ def test_the_default_is_half_of_the_machine(tmp_path: Path) -> None:
 
 @pytest.fixture
 async def tight() -> AsyncIterator[JailBackend]:
-    """A jail whose boxes may use 250 MB together, each of them 192 and its files."""
+    """A jail whose boxes may use 250 MB together. Each may use 192 MB, and its files besides."""
     settings = SandboxSettings(total_memory_mb=250, total_wait_seconds=0.5)
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(settings, tasks)
@@ -110,7 +110,7 @@ TAKE = """
 
 
 @pytest.mark.jail
-async def test_boxes_that_keep_to_their_own_bounds_keep_to_the_one_of_all(
+async def test_boxes_that_keep_their_own_limits_are_also_held_to_the_common_one(
     tight: JailBackend,
 ) -> None:
     small, large = await tight.create(SMALL), await tight.create(SMALL)
@@ -130,7 +130,7 @@ async def test_boxes_that_keep_to_their_own_bounds_keep_to_the_one_of_all(
 
 
 @pytest.mark.jail
-async def test_files_of_idle_boxes_count_and_new_work_is_refused_until_they_are_gone(
+async def test_files_of_idle_boxes_count_until_the_boxes_are_destroyed(
     tight: JailBackend,
 ) -> None:
     full = await tight.create(SMALL)
@@ -143,7 +143,7 @@ async def test_files_of_idle_boxes_count_and_new_work_is_refused_until_they_are_
         boxes.append(box := await tight.create(SMALL))
         for number in range(15):
             await box.write_file(str(number), bytes(MB))
-        await anyio.sleep(1)  # by when an idle box has given back what it had ready
+        await anyio.sleep(1)  # by then an idle box has freed the memory of its ready interpreter
     assert tight.crowded
     assert len(boxes) < 16, "250 MB hold no more than that many with 15 MB of files"
     with pytest.raises(BoxesFull):

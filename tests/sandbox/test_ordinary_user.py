@@ -1,4 +1,4 @@
-"""The same boxes where the bot is an ordinary user, and what is left when a bot dies."""
+"""Tests of boxes run again with an ordinary user as the bot's user."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ CHOSEN = (
 
 @pytest.mark.jail
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
-def test_boxes_of_an_ordinary_user_hold_the_same() -> None:
+def test_boxes_of_an_ordinary_user_pass_the_same_tests() -> None:
     if shutil.which("unshare") is None:
         pytest.skip("needs unshare of util-linux to become another user")
     pytest_command = [
@@ -58,7 +58,7 @@ IN_CONTAINERS = (
 
 @pytest.mark.docker
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
-async def test_containers_of_an_ordinary_user_in_the_engines_group_do_the_same() -> None:
+async def test_containers_of_an_ordinary_user_in_the_engines_group_pass_the_same_tests() -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         Path(name).chmod(0o711)
         try:

@@ -1,4 +1,4 @@
-"""A pool gives ready boxes, each to one taker, and leaves nothing."""
+"""A pool gives out boxes that are ready, each one once, and leaves nothing behind."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ async def until_ready(pool: BoxPool, count: int) -> None:
 async def test_boxes_are_ready_and_never_given_twice(jail: Backend) -> None:
     async with BoxPool(jail, SMALL, 2) as pool:
         await until_ready(pool, 2)
-        taken = [await pool.take() for _ in range(3)]  # the third is made for the asking
+        taken = [await pool.take() for _ in range(3)]  # the third is made on demand
         assert len({box.box_id for box in taken}) == 3
         assert (await play(taken[0], "print('mine')")).output == "mine\n"
         await until_ready(pool, 2)
@@ -44,7 +44,7 @@ async def test_a_box_that_died_while_it_waited_is_not_given(jail: Backend) -> No
 
 
 class Broken:
-    """A backend that cannot, until it can."""
+    """A backend that makes no boxes until ``works`` is set."""
 
     name = "broken"
 
@@ -71,7 +71,7 @@ class Broken:
         return
 
 
-async def test_a_backend_that_fails_is_asked_again_without_haste(jail: Backend) -> None:
+async def test_a_failing_backend_is_retried_at_most_once_a_second(jail: Backend) -> None:
     broken = Broken(jail)
     began = anyio.current_time()
     async with BoxPool(broken, SMALL, 1) as pool:

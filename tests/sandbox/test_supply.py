@@ -1,4 +1,4 @@
-"""Boxes by the names of images: the backend's own, and those that the operator gives."""
+"""Boxes of named images: the backend's own names, and those that the operator defines."""
 
 import tempfile
 import time
@@ -41,7 +41,7 @@ async def test_a_machine_without_a_backend_says_why() -> None:
     reasons: list[str] = []
     settings = SandboxSettings(backend=BackendName.JAIL, interpreter="/no/such/python")
     async with BoxSupply.open(settings, clock=time.monotonic, report=reasons.append) as supply:
-        assert not supply.unavailable  # nobody knows yet
+        assert not supply.unavailable  # the first try has not ended
         await supply.settled()
         assert "/no/such/python" in supply.unavailable
         with pytest.raises(BackendUnavailable):
@@ -52,7 +52,7 @@ async def test_a_machine_without_a_backend_says_why() -> None:
     assert len(reasons) == 1
 
 
-async def test_a_supply_that_has_settled_has_a_box_ready() -> None:
+async def test_a_settled_supply_has_a_box_ready() -> None:
     settings = SandboxSettings(backend=BackendName.JAIL, pool_size=1)
     async with BoxSupply.open(settings, clock=time.monotonic, report=pytest.fail) as supply:
         await supply.settled()
@@ -64,9 +64,9 @@ async def test_a_supply_that_has_settled_has_a_box_ready() -> None:
             await supply.settled()
 
 
-async def test_a_machine_that_mends_itself_has_boxes_again() -> None:
+async def test_boxes_are_made_again_once_the_backend_works() -> None:
     reasons: list[str] = []
-    with tempfile.TemporaryDirectory() as name:  # pytest's own are for one user alone
+    with tempfile.TemporaryDirectory() as name:  # only one user may enter pytest's folders
         Path(name).chmod(0o755)
         later = Path(name) / "later"
         settings = SandboxSettings(backend=BackendName.JAIL, runtime_dir=later)

@@ -14,7 +14,7 @@ from nekro_core.sandbox.uploads import BoxUploads, UploadQuota
 from tests.sandbox.conftest import SMALL
 
 
-async def test_a_box_can_enter_what_a_careful_process_makes(tmp_path: Path) -> None:
+async def test_a_box_can_enter_folders_made_with_a_strict_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         uploads = UploadsFolder.make(
@@ -32,14 +32,14 @@ def folder(path: Path, room: UploadQuota, limit: int = 1000) -> UploadsFolder:
     return UploadsFolder.make(path, group=None, held=BoxUploads(limit, room))
 
 
-async def test_the_uploads_of_all_boxes_are_bounded_together(tmp_path: Path) -> None:
+async def test_the_uploads_of_all_boxes_together_are_limited(tmp_path: Path) -> None:
     room = UploadQuota(1500)
     one, other = folder(tmp_path / "one", room), folder(tmp_path / "other", room)
     await one.write("/app/uploads/a", b"x" * 900)
     await other.write("/app/uploads/a", b"x" * 600)
     with pytest.raises(BoxFileError, match="all boxes together hold 1500 bytes at most, 1500"):
         await other.write("/app/uploads/b", b"x")
-    await one.write("/app/uploads/a", b"x" * 100)  # in its own place, and smaller
+    await one.write("/app/uploads/a", b"x" * 100)  # it replaces the file by a smaller one
     await other.write("/app/uploads/b", b"x" * 300)
     with pytest.raises(BoxFileError, match="uploads of a box hold 1000 bytes at most"):
         await other.write("/app/uploads/c", b"x" * 101)
@@ -50,7 +50,7 @@ async def test_the_uploads_of_all_boxes_are_bounded_together(tmp_path: Path) -> 
     assert room.used == 0
 
 
-async def test_what_was_not_written_takes_no_room(tmp_path: Path) -> None:
+async def test_a_failed_upload_uses_no_quota(tmp_path: Path) -> None:
     room = UploadQuota(1000)
     box = folder(tmp_path / "box", room)
     await box.write("/app/uploads/a/b", b"x" * 10)
@@ -63,7 +63,7 @@ async def test_what_was_not_written_takes_no_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.jail
-async def test_boxes_of_the_jail_share_their_room_and_give_it_back() -> None:
+async def test_boxes_of_the_jail_share_the_upload_quota_and_free_it() -> None:
     settings = SandboxSettings(uploads_mb=2, pool_size=0)
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(settings, tasks)
@@ -75,7 +75,8 @@ async def test_boxes_of_the_jail_share_their_room_and_give_it_back() -> None:
 
 
 async def fill(backend: Backend) -> None:
-    """Of 2 MB for all."""
+    """Check the limit of 2 MB for the uploads of all boxes: one box uses most of it, so another box
+    is refused until the first one is destroyed."""
     one, other = await backend.create(SMALL), await backend.create(SMALL)
     await one.write_file("/app/uploads/a", b"x" * (3 << 19))
     with pytest.raises(BoxFileError, match="the uploads of all boxes together hold 2097152"):

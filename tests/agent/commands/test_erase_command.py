@@ -1,4 +1,5 @@
-"""``/erase`` as people use it: told first, done at a second word, and only oneself."""
+"""``/erase``: it first says what it would erase, erases when it is confirmed, and lets only an
+operator erase other people."""
 
 from pathlib import Path
 
@@ -21,11 +22,11 @@ OPERATOR = CommandSettings(super_users=frozenset({"fake:boss"}))
 
 
 async def texts(bot: Bot, chat: ChatKey = GROUP) -> str:
-    """The chat's whole history."""
+    """The text of the chat's newest 100 records."""
     return str([each.segments for each in await bot.store.messages.newest(chat, 100)])
 
 
-async def test_a_member_erases_themselves(folder: Path, boxes: Shelf) -> None:
+async def test_a_member_erases_their_own_data(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("vermilion, yes"), answer("hello")])
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")
@@ -51,8 +52,8 @@ async def test_a_member_erases_themselves(folder: Path, boxes: Shelf) -> None:
         assert "vermilion" not in bot.prompt()
 
 
-async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: Shelf) -> None:
-    """Each time it is written anew, and everybody waits."""
+async def test_a_member_waits_before_the_next_erasure(folder: Path, boxes: Shelf) -> None:
+    """Each erasure rewrites the database file, and meanwhile nothing else can be stored."""
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         for said in (
             "Forgotten",
@@ -60,7 +61,7 @@ async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: She
         ):
             assert (await command(bot, "/erase me sure", user=USER)).startswith(said)
             await until(lambda: bot.commands.at_work == 0)
-        # What was used of a quota is forgotten too.
+        # The erasure also deletes what the person has used of a quota.
         (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 2 }\n")
         bot.services.policies.conduct.look()
         assert "again in 1440 min" in await command(bot, "/erase me sure", user=USER)
@@ -69,9 +70,7 @@ async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: She
         await until(lambda: bot.commands.at_work == 0)
 
 
-async def test_an_operator_erases_anybody_also_from_a_private_chat(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_an_operator_erases_a_persons_private_chat(folder: Path, boxes: Shelf) -> None:
     private = ChatKey.parse(f"fake-private_{USER}")
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), command=OPERATOR) as bot:
         assert await bot.ask("hello", private, user=USER) == ["hi"]
@@ -85,7 +84,7 @@ async def test_an_operator_erases_anybody_also_from_a_private_chat(
                 await anyio.sleep(0.01)
 
 
-async def test_what_was_erased_is_not_fetched_again(folder: Path, boxes: Shelf) -> None:
+async def test_erased_messages_that_arrive_again_are_dropped(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         old = message(GROUP, "vermilion", user=USER, message_id="old", from_history=True, time=9.0)
         await command(bot, "/erase me sure", user=USER)

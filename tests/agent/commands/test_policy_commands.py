@@ -20,7 +20,7 @@ OPERATOR = CommandSettings(super_users=frozenset({"fake:boss"}))
 
 
 async def command(bot: Bot, text: str, chat: ChatKey = GROUP, **more: object) -> str:
-    """What a command answers."""
+    """Run a command. Returns its answer."""
     before = len(bot.said(chat))
     await bot.say(text, chat, **more)
     with anyio.fail_after(30):
@@ -59,7 +59,9 @@ async def test_an_observed_chat_stays_observed_after_a_restart(folder: Path, box
         assert await bot.store.turns.unanswered(since=0) == [], "nothing is looked at again"
 
 
-async def test_the_file_is_read_while_the_bot_runs(folder: Path, boxes: Shelf) -> None:
+async def test_a_changed_conduct_file_takes_effect_while_the_bot_runs(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel([answer("meow"), answer("woof")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("hello")
@@ -109,7 +111,7 @@ async def test_a_command_is_permitted_in_one_chat(folder: Path, boxes: Shelf) ->
         assert await command(bot, "/observe") == "You may not use /observe."
 
 
-async def test_quotas_of_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None:
+async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(lambda _: _said("yes"))
     settings = AgentSettings(turn=TurnSettings(user_turns_a_day=2))
     async with running_bot(folder, boxes, model, command=OPERATOR, settings=settings) as bot:
@@ -185,7 +187,7 @@ async def test_another_model_answers_for_one_account(folder: Path, boxes: Shelf)
         assert await bot.ask("hi") == ["from the other"]
 
 
-async def test_the_commands_are_spoken_in_three_languages(folder: Path, boxes: Shelf) -> None:
+async def test_commands_answer_in_three_languages(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         assert (await command(bot, "/状态", LIN)).splitlines()[1] == "我在这里会回答。"
         assert (await command(bot, "/オフ", LIN)).startswith("ここではオフ")

@@ -1,4 +1,4 @@
-"""Somebody writes /reset: the chat begins anew, for the model, the boxes and the plugins."""
+"""``/reset``: it clears the chat's history for the model, its boxes and its plugins' data."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ LOOK = fence("import os\nsend_channel_message(str(os.path.exists('kept.txt')))")
 
 
 async def told(bot: Bot, text: str, count: int, chat: ChatKey = LIN) -> str:
-    """A command answers without a turn."""
+    """Run a command and wait for message number ``count``. Returns the last message."""
     await bot.say(text, chat)
     with anyio.fail_after(30):
         while len(bot.said(chat)) < count:

@@ -1,4 +1,4 @@
-"""What forgetting a person does, in which order, and what it leaves for the operator."""
+"""What erasing a person deletes, in which order, and what it leaves to the operator."""
 
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -28,12 +28,12 @@ from tests.agent.pictures import png
 USER = "4044044"
 PRIVATE = ChatKey.parse(f"fake-private_{USER}")
 IN_GROUPS = TriggerSettings(debounce_s=0, private=False)
-"""What is said in private wakes no turn, so that a test knows what there is."""
+"""Private messages start no turn, so that a test knows which rows exist."""
 
 
 @dataclass
 class Forgetting:
-    """An `PersonErasure`, and what it asked of others."""
+    """A `PersonErasure`, and a log of the callbacks that it called."""
 
     bot: Bot
     erasing: PersonErasure
@@ -103,7 +103,7 @@ async def forgetting(
         yield Forgetting(bot, erasing, timers)
 
 
-async def test_a_person_is_known_through_every_account_of_the_platform(
+async def test_a_person_is_looked_up_under_every_account_of_the_platform(
     folder: Path, boxes: Shelf
 ) -> None:
     async with forgetting(folder, boxes) as forget:
@@ -119,7 +119,7 @@ async def test_a_person_is_known_through_every_account_of_the_platform(
         )
 
 
-async def test_what_runs_is_stopped_first_and_plugins_come_after_the_rows(
+async def test_turns_stop_first_and_plugins_are_called_after_the_rows_are_erased(
     folder: Path, boxes: Shelf
 ) -> None:
     async with forgetting(folder, boxes) as forget:
@@ -139,7 +139,7 @@ async def test_what_runs_is_stopped_first_and_plugins_come_after_the_rows(
         assert not forget.erasing.marks.was_erased("fake", "lin", 1_000.0)
 
 
-async def test_everything_is_counted(folder: Path, boxes: Shelf) -> None:
+async def test_the_report_counts_all_that_was_erased(folder: Path, boxes: Shelf) -> None:
     async def touched(person: Person, traces: PersonTraces, forgotten: RedactionTarget) -> int:
         seen.append((person, traces, forgotten))
         return 5
@@ -187,7 +187,9 @@ async def test_a_file_that_others_use_stays(folder: Path, boxes: Shelf) -> None:
         assert (Path(theirs.path).exists(), Path(both.path).exists()) == (False, True)
 
 
-async def test_all_files_of_a_chat_with_them_alone_go(folder: Path, boxes: Shelf) -> None:
+async def test_all_files_of_the_persons_private_chat_are_deleted(
+    folder: Path, boxes: Shelf
+) -> None:
     async with forgetting(folder, boxes) as forget:
         await forget.bot.say("hello", PRIVATE, user=USER)
         stray = await forget.picture(PRIVATE)
@@ -196,7 +198,7 @@ async def test_all_files_of_a_chat_with_them_alone_go(folder: Path, boxes: Shelf
         assert (Path(stray.path).exists(), Path(other.path).exists()) == (False, True)
 
 
-async def test_what_waits_to_be_sent_to_them_is_dropped(folder: Path, boxes: Shelf) -> None:
+async def test_pending_deliveries_to_the_person_are_dropped(folder: Path, boxes: Shelf) -> None:
     async with forgetting(folder, boxes) as forget:
         await forget.bot.say("hello", PRIVATE, user=USER)
         forget.bot.adapter.offline = True
@@ -213,7 +215,7 @@ async def test_what_waits_to_be_sent_to_them_is_dropped(folder: Path, boxes: She
         assert forget.bot.adapter.said(PRIVATE) == []
 
 
-async def test_what_is_on_its_way_to_them_already_keeps_nobody_from_forgetting(
+async def test_a_delivery_that_cannot_be_dropped_does_not_stop_the_erasure(
     folder: Path, boxes: Shelf
 ) -> None:
     async with forgetting(folder, boxes) as forget:
@@ -222,7 +224,9 @@ async def test_what_is_on_its_way_to_them_already_keeps_nobody_from_forgetting(
         await forget.erasing._let_go(traces, RedactionTarget(forget.person.ids))
 
 
-async def test_their_timers_go_and_others_no_longer_name_them(folder: Path, boxes: Shelf) -> None:
+async def test_the_persons_timers_are_deleted_and_other_timers_no_longer_name_them(
+    folder: Path, boxes: Shelf
+) -> None:
     async with forgetting(folder, boxes) as forget:
         await forget.bot.say("hello", PRIVATE, user=USER)
         due = time.time() + 500
@@ -236,7 +240,7 @@ async def test_their_timers_go_and_others_no_longer_name_them(folder: Path, boxe
         await forget.erase()
 
 
-async def test_boxes_go_where_code_ran_for_them_or_files_of_theirs_are(
+async def test_boxes_with_runs_or_files_of_the_person_are_destroyed(
     folder: Path, boxes: Shelf
 ) -> None:
     other, third = ChatKey.parse("fake-group_4"), ChatKey.parse("fake-group_5")
@@ -257,7 +261,7 @@ async def test_boxes_go_where_code_ran_for_them_or_files_of_theirs_are(
         assert running == {str(third)}
 
 
-# ---- what is left for the operator
+# ---- what the operator must do by hand
 
 
 async def test_a_failing_step_is_reported_and_the_other_steps_are_done(
@@ -307,7 +311,7 @@ async def test_a_failing_step_is_reported_and_the_other_steps_are_done(
 
 
 @pytest.mark.parametrize("folder_name", ["plugin_data", "existing_plugins"])
-async def test_a_plugin_s_own_file_that_names_them_is_told_of(
+async def test_a_plugins_file_that_names_the_person_is_reported(
     folder: Path, boxes: Shelf, folder_name: str
 ) -> None:
     async with forgetting(folder, boxes) as forget:
@@ -330,7 +334,7 @@ async def test_a_plugin_s_own_file_that_names_them_is_told_of(
         assert len(forget.erasing._look_into_files(five)) == 2
 
 
-async def test_a_file_of_64_megabytes_is_looked_into_and_a_larger_one_is_not(
+async def test_only_files_up_to_64_megabytes_are_searched_for_the_id(
     folder: Path, boxes: Shelf
 ) -> None:
     async with forgetting(folder, boxes) as forget:
@@ -343,7 +347,7 @@ async def test_a_file_of_64_megabytes_is_looked_into_and_a_larger_one_is_not(
         assert (await forget.erase()).left == (f"{where / 'a'}: a plugin's own file names the id",)
 
 
-async def test_a_file_that_cannot_be_read_is_told_of(
+async def test_an_unreadable_file_is_reported(
     folder: Path, boxes: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(path: Path) -> bytes:
@@ -352,15 +356,15 @@ async def test_a_file_that_cannot_be_read_is_told_of(
     async with forgetting(folder, boxes) as forget:
         (folder / "plugin_data").mkdir()
         (folder / "plugin_data" / "a").write_text("x")
-        monkeypatch.setattr(Path, "read_bytes", locked)  # root may read whatever a mode forbids
+        monkeypatch.setattr(Path, "read_bytes", locked)  # root can read a file despite its mode
         (told,) = forget.erasing._look_into_files(forget.person)
         assert told == f"{folder / 'plugin_data' / 'a'}: cannot be read: Permission denied"
 
 
-# ---- what comes before and after
+# ---- files of dropped messages, and the end of an erasure
 
 
-async def test_files_of_a_message_that_is_not_kept_go_unless_others_use_them(
+async def test_files_of_a_dropped_message_are_deleted_unless_others_use_them(
     folder: Path, boxes: Shelf
 ) -> None:
     async with forgetting(folder, boxes) as forget:
@@ -372,7 +376,7 @@ async def test_files_of_a_message_that_is_not_kept_go_unless_others_use_them(
         assert (Path(alone.path).exists(), Path(both.path).exists()) == (False, True)
 
 
-async def test_a_file_that_cannot_go_is_logged_and_the_next_one_goes_on(
+async def test_a_file_that_cannot_be_deleted_is_logged_and_the_next_is_deleted(
     folder: Path, boxes: Shelf
 ) -> None:
     class HalfStuck(StuckMedia):
@@ -398,7 +402,7 @@ async def test_a_file_that_cannot_go_is_logged_and_the_next_one_goes_on(
     assert any("a file stays" in line for line in lines)
 
 
-async def test_the_command_and_its_answer_are_forgotten_last(folder: Path, boxes: Shelf) -> None:
+async def test_the_command_and_its_answer_are_erased_last(folder: Path, boxes: Shelf) -> None:
     async with forgetting(folder, boxes) as forget:
         bot = forget.bot
         await forget.erase()

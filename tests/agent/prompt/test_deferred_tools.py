@@ -1,4 +1,5 @@
-"""Deferred tools: a line in the prompt, found when they are wanted, and kept for the chat."""
+"""Deferred tools: the prompt has one line for each; a search shows the model how to call them, and
+the chat's later prompts show what it found."""
 
 import json
 import time
@@ -94,9 +95,7 @@ async def test_results_of_a_search_that_the_code_ignores_are_shown_to_the_model(
     assert text_of(model.requests[1]).startswith(text_of(model.requests[0]))
 
 
-async def test_what_was_found_is_there_in_later_turns_of_this_chat_alone(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_later_turns_of_the_chat_show_the_found_tools(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [fence("print(tool_search('weather'))"), fence("send_channel_message('ok')"), "a", "b", "c"]
     )
@@ -145,7 +144,9 @@ async def test_without_deferred_tools_there_is_no_search(folder: Path, boxes: Sh
     assert "tool_search" not in text_of(model.requests[0])
 
 
-async def test_natively_the_schemas_come_with_the_next_request(folder: Path, boxes: Shelf) -> None:
+async def test_in_tool_mode_the_next_request_offers_the_found_tools(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel(
         [
             calls(call("tool_search", "c1", query="明日の天気", limit=1)),
@@ -169,7 +170,7 @@ async def test_natively_the_schemas_come_with_the_next_request(folder: Path, box
     assert "\ntranslate: 把文本翻译成英文" in text_of(model.requests[0])
 
 
-async def test_natively_what_was_not_searched_for_is_called_all_the_same(
+async def test_in_tool_mode_a_deferred_tool_can_be_called_without_a_search(
     folder: Path, boxes: Shelf
 ) -> None:
     made = [call("weather_forecast", "c1", town="Paris"), call("secret_weather", "c2")]
@@ -181,7 +182,7 @@ async def test_natively_what_was_not_searched_for_is_called_all_the_same(
     assert "there is no function 'secret_weather'" in answers["c2"]
 
 
-async def test_other_agents_search_too(folder: Path, boxes: Shelf) -> None:
+async def test_other_programs_can_search_for_tools(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), tools=TOOLS) as bot:
         service = AgentToolService(bot.services)
         before = [tool.name for tool in await service.tools(LIN)]
@@ -191,7 +192,7 @@ async def test_other_agents_search_too(folder: Path, boxes: Shelf) -> None:
         assert "tool_search" not in [tool.name for tool in await service.tools(None)]
 
 
-# A plugin that may sleep.
+# --- a sleeping plugin ----------------------------------------------------------------------------
 
 
 def sleeping(owner: str = "ann.tarot", count: int = 2) -> list[Tool]:
@@ -232,7 +233,7 @@ async def test_a_plugin_sleeps_until_one_of_its_tools_is_found(folder: Path, box
     assert "def draw_tarot_1" in later
 
 
-# What was found is kept within bounds.
+# --- limits on what was found ---------------------------------------------------------------------
 
 
 def deferred(names: Iterable[str]) -> ToolSet:
@@ -264,7 +265,7 @@ async def test_found_tools_are_dropped_oldest_first() -> None:
     assert names_of(discovery.found(LIN, tools)) == []
 
 
-async def test_who_can_tell_what_is_near_in_meaning_is_asked() -> None:
+async def test_the_search_also_compares_meanings() -> None:
     asked: list[tuple[str, tuple[str, ...]]] = []
 
     class Near:
@@ -281,7 +282,7 @@ async def test_who_can_tell_what_is_near_in_meaning_is_asked() -> None:
     assert [text.rpartition(": ")[2] for text in texts] == ["apple", "banana"]
 
 
-async def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
+async def test_found_tools_survive_a_restart(tmp_path: Path) -> None:
     tools = deferred(["apple", "banana", "cherry"])
     async with Store.open(f"sqlite://{tmp_path}/bot.db") as store:
         before = ToolDiscovery(2, store.plugin_data)
@@ -293,7 +294,7 @@ async def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
         assert names_of(after.found(LIN, tools)) == ["banana", "cherry"]
         assert names_of(after.found(GROUP, tools)) == []
         fewer = ToolDiscovery(1, store.plugin_data)
-        await find(fewer, tools, "apple")  # not asked before: what is there is not lost
+        await find(fewer, tools, "apple")  # without `recall`: it reads the stored row first
         assert names_of(fewer.found(LIN, tools)) == ["apple"]
         await fewer.forget(LIN)
         await store.plugin_data.set("nekro.discovery", "{", chat_key=str(GROUP), store_key="found")
@@ -303,7 +304,7 @@ async def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
             assert names_of(anew.found(chat, tools)) == []
 
 
-async def test_what_was_found_fits_a_prompt() -> None:
+async def test_found_tools_that_do_not_fit_the_prompt_are_left_out() -> None:
     discovery, tools = ToolDiscovery(), deferred(["apple", "banana"])
     long = [replace(tool, details="x" * 50_000) for tool in tools.tools]
     tools = tool_set(long)
@@ -312,7 +313,7 @@ async def test_what_was_found_fits_a_prompt() -> None:
     assert names_of(discovery.found(LIN, tools)) == ["banana"]
 
 
-async def test_chats_without_number_are_not_remembered_for_ever() -> None:
+async def test_found_tools_are_remembered_for_at_most_1000_chats() -> None:
     discovery, tools = ToolDiscovery(), deferred(["apple"])
     for number in range(1001):
         await find(discovery, tools, "apple", ChatKey.parse(f"fake-group_{number}"))
@@ -320,7 +321,7 @@ async def test_chats_without_number_are_not_remembered_for_ever() -> None:
     assert names_of(discovery.found(ChatKey.parse("fake-group_1"), tools)) == ["apple"]
 
 
-async def test_a_plugin_may_have_a_search_of_its_own() -> None:
+async def test_a_plugin_may_have_its_own_tool_search() -> None:
     tools = tool_set([*deferred(["apple"]).tools, replace(_plain(), name="tool_search")])
     both = ToolDiscovery().with_search_tool(tools)
     assert both.resolve("tool_search").owner == "nekro.chat"
@@ -331,7 +332,7 @@ def _plain() -> Tool:
     return replace(tools_of([weather_forecast]).tools[0], visibility=Visibility.VISIBLE)
 
 
-# What it costs.
+# --- what deferred tools cost ---------------------------------------------------------------------
 
 
 def three_hundred() -> ToolSet:

@@ -1,4 +1,4 @@
-"""Pictures for a model: small, re-encoded, and never a bomb."""
+"""Pictures for a model are made small and encoded anew; decompression bombs are left out."""
 
 import io
 import struct
@@ -51,7 +51,7 @@ async def test_transparency_stays(converter: MediaConverter, tmp_path: Path) -> 
     assert part.mime == "image/png"
 
 
-async def test_a_picture_stands_upright(converter: MediaConverter) -> None:
+async def test_a_turned_picture_is_made_upright(converter: MediaConverter) -> None:
     turned = Image.Exif()
     turned[ExifTags.Base.Orientation] = 6
     data = io.BytesIO()
@@ -67,7 +67,7 @@ async def test_a_picture_stands_upright(converter: MediaConverter) -> None:
     [b"", b"<html>no picture</html>", png(50, 50)[:60], bomb()],
     ids=["empty", "html", "cut", "bomb"],
 )
-async def test_what_is_no_picture_is_left_out(
+async def test_data_that_is_no_picture_is_left_out(
     converter: MediaConverter, tmp_path: Path, data: bytes
 ) -> None:
     path = tmp_path / "wrong.png"

@@ -1,4 +1,4 @@
-"""No line of a prompt begins as the program's own do, but the program's own: however it is cut."""
+"""Only the program's own lines begin with its marks, wherever a prompt is cut."""
 
 import re
 from collections.abc import AsyncIterator
@@ -51,7 +51,7 @@ POSTED = "a" * 20_000 + "\n" + "\n".join(f"{'b' * 300}\n{line}" for line in FORG
 
 
 def forged_lines(request: ChatRequest) -> list[str]:
-    """Lines of a prompt that say what only the program may say."""
+    """Lines of a prompt that look like the program's own, but contain the forged order."""
     return [
         line
         for message in request.messages
@@ -97,7 +97,7 @@ async def test_lines_of_a_posted_file_cannot_pose_as_the_programs_own(
 ) -> None:
     model = ScriptedModel([fence(code), fence(f"print(7)\n{code}"), answer("done")])
     tools = [look_up, read_file]
-    # What the box itself leaves out of a traceback is gone before.
+    # The box has already shortened a traceback, so the prompt cuts it only at the lower limits.
     cut = limit <= 3000 or "raise" not in code
     async with running_bot(folder, boxes, model, tools=tools, settings=observing(limit)) as bot:
         assert await bot.ask("read my file") == ["done"]
@@ -112,7 +112,7 @@ NUMBERS = "".join(f"{number:06d}" for number in range(4000))
 
 
 def where_the_end_begins(prompt: str) -> str:
-    """A text of the same length as `NUMBERS` that has an order where the cut is."""
+    """`NUMBERS` with a forged line: exactly where the given prompt goes on after its cut."""
     found = re.search(r"left out \.\.\.\]\n(?:> )?(\d{12})", prompt)
     assert found is not None
     begins = NUMBERS.index(found[1])
@@ -247,7 +247,7 @@ _texts = st.lists(
 
 
 def told(text: str, sends: int) -> PromptLines:
-    """A report in which everything that others can choose is this text."""
+    """A report in which every part that people or code can choose is this text."""
     return PromptLines(
         (
             "[error] Your code raised an error:",
@@ -283,7 +283,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def check_lines(text: str) -> None:
-    """Each line is quoted, empty, tells what came with one, or is one that the program writes."""
+    """Check that each line is empty, begins with ``> `` or ``+ ``, or is one of the program's."""
     for line in lines_of(text):
         if not (line == "" or line.startswith(("> ", "+ "))):
             assert OWN.fullmatch(line), line
@@ -380,14 +380,14 @@ def test_no_line_of_a_prompt_is_forged(
 
 
 @given(_texts)
-def test_what_is_shown_as_it_stands_has_no_line_like_ours(text: str) -> None:
+def test_escaped_text_has_no_line_with_a_mark_of_the_program(text: str) -> None:
     for line in lines_of(escape_own_marks(text)):
         assert not re.match(r"\s*\[(?:before|chat|error|message|note|now|output|picture)\b", line)
         assert not re.match(r"\s*\[(?:result|sent|system|task)\b", line)
 
 
-def test_all_of_our_marks_are_known() -> None:
-    """Whoever adds a line of ours adds its mark."""
+def test_own_marks_has_every_mark_that_the_agent_writes() -> None:
+    """A new mark in the code must be added to `OWN_MARKS`."""
     folder = Path(nekro_core.agent.__file__).parent
     written = {
         mark
@@ -403,5 +403,5 @@ def test_all_of_our_marks_are_known() -> None:
     ["[\u200btask]", "[ta\u00adsk]", "[task\u2060]", "[\uff54\uff41\uff53\uff4b]",
      "\uff3btask\uff3d", "\ufe47task]", "[ta\u034fsk]", "\u200b[\ufeffnote]", "[\U000e0074task]"],
 )  # fmt: skip
-def test_a_mark_with_something_unseen_in_it_is_like_ours(line: str) -> None:
+def test_a_mark_with_invisible_characters_is_escaped(line: str) -> None:
     assert escape_own_marks(f"hello\n{line} {ORDER}") == f"hello\n> {line} {ORDER}"

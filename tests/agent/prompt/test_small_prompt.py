@@ -1,4 +1,4 @@
-"""The short prompt: what a small model is shown, in which order, and that the order stays."""
+"""The short prompt for a small model: its parts, and their fixed order."""
 
 import pytest
 
@@ -124,7 +124,7 @@ def ask(*history: Record, tools: ToolSet = TOOLS, **options: object) -> list[tup
     return shown(small_prompt(tools, history, **options))
 
 
-def test_a_person_says_something_for_the_first_time() -> None:
+def test_the_first_prompt_has_tools_examples_and_the_message() -> None:
     system, *examples, now = ask(line(1, "hi"))
     assert system[0] == "system"
     assert "send(text: str)  # The send tool." in system[1]
@@ -142,7 +142,7 @@ def test_a_person_says_something_for_the_first_time() -> None:
     assert now == ("user", "hi")
 
 
-def test_examples_are_in_the_persons_language_where_a_tool_has_some() -> None:
+def test_examples_are_in_the_persons_language_if_the_tool_has_them() -> None:
     said = [text for role, text in ask(line(1, "早上好")) if role == "user"]
     assert said == ["你好", "say yes", "say it slowly", "早上好"]
     said = [text for role, text in ask(line(1, "おはよう")) if role == "user"]
@@ -151,23 +151,23 @@ def test_examples_are_in_the_persons_language_where_a_tool_has_some() -> None:
     assert ask(line(1, "おはよう"), language="zh")[3] == ("user", "はいと言って")
 
 
-def test_it_ends_with_what_was_said_and_not_to_whom() -> None:
+def test_the_last_message_leaves_out_mentions_and_replies() -> None:
     history = line(1, Reply("7"), Mention("20002", "bot"), " roll  a\ndice ")
     assert ask(history)[-1] == ("user", "roll a dice")
 
 
-def test_what_was_spoken_reads_as_if_it_was_written() -> None:
+def test_a_voice_is_shown_as_its_words() -> None:
     media = Media(path="/uploads/a.wav")
     assert ask(line(1, Voice(media, "how late is it?")))[-1] == ("user", "how late is it?")
     assert ask(line(1, Voice(media)))[-1] == ("user", "[voice]")
 
 
-def test_messages_in_a_row_by_one_person_are_one() -> None:
+def test_a_persons_consecutive_messages_are_joined() -> None:
     history = line(1, "something else", who="ann"), line(2, "say"), line(3, "good night")
     assert ask(*history)[-1] == ("user", "say\ngood night")
 
 
-def test_past_answers_are_shown_as_the_calls_that_they_were() -> None:
+def test_past_answers_are_shown_as_calls() -> None:
     history = line(3, "hi"), ours(4, "r1", "Hello!"), line(5, "again")
     assert ask(*history, codes={"r1": 'send("Hello!")'})[-3:] == [
         ("user", "hi"),
@@ -176,7 +176,7 @@ def test_past_answers_are_shown_as_the_calls_that_they_were() -> None:
     ]
 
 
-def test_what_was_not_answered_or_was_recalled_is_not_shown() -> None:
+def test_unanswered_and_recalled_messages_are_left_out() -> None:
     history = (
         line(1, "chatter", who="ann"),
         line(2, "more chatter", who="bob"),
@@ -234,11 +234,11 @@ def test_the_same_input_makes_the_same_request() -> None:
     assert "root ::=" in first.grammar
 
 
-def test_tools_that_suit_a_small_model() -> None:
+def test_which_tools_a_small_model_is_offered() -> None:
     tools = tool_set(
         [
             SEND,
-            a_tool("send_file", TEXT),  # beside tools with examples, without one
+            a_tool("send_file", TEXT),  # without examples, in a plugin whose other tool has some
             a_tool("look", TEXT, kind=ToolKind.MULTIMODAL_AGENT, owner="other.eyes"),
             a_tool("search", TEXT, REPLY_TO, owner="other.search"),
             a_tool("run", TEXT, owner="other.workbench", for_small_models=False),
@@ -252,7 +252,7 @@ def test_tools_that_suit_a_small_model() -> None:
     assert offered == {"send": ["text"], "search": ["text", "reply_to"]}
 
 
-def test_beginnings_are_how_prompts_begin() -> None:
+def test_beginnings_equal_the_first_messages_of_prompts() -> None:
     first, *others = beginnings(TOOLS, persona="A cat.", language="zh")
     assert [each.cache_key for each in (first, *others)] == ["zh", "en", "ja"]
     prompt = small_prompt(TOOLS, [line(1, "早上好")], persona="A cat.")

@@ -1,4 +1,4 @@
-"""Commands among the messages of a chat: beside the agent's turns, and never one of them."""
+"""Commands in a chat: they run at the same time as a turn, and start none."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.agent.session.test_sessions import answer, until
 
 
 def count_calls(bot: Bot) -> list[str]:
-    """A command ``/echo``; who called it with what."""
+    """Add a command ``/echo``. Returns a list that gets a line for each call of it."""
     calls: list[str] = []
 
     async def echo(context: CommandExecutionContext, text: str = "") -> str:
@@ -40,7 +40,7 @@ async def test_a_command_never_wakes_the_agent(folder: Path, boxes: Shelf) -> No
         assert "Answer 2" not in prompt, "and has not to answer it"
 
 
-async def test_a_command_is_run_beside_a_turn_and_beside_a_wait(folder: Path, boxes: Shelf) -> None:
+async def test_a_command_runs_during_a_turn_and_during_a_wait(folder: Path, boxes: Shelf) -> None:
     release = anyio.Event()
 
     async def slow() -> AsyncIterator[str]:
@@ -83,9 +83,7 @@ async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: S
         assert calls == [f"{LIN} lin: quiet", f"{LIN} lin: busy"]
 
 
-async def test_a_chat_in_which_only_commands_were_typed_has_nothing_to_answer(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_a_chat_with_only_commands_has_nothing_to_answer(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         count_calls(bot)
         await bot.say("/echo hello")
@@ -95,7 +93,7 @@ async def test_a_chat_in_which_only_commands_were_typed_has_nothing_to_answer(
                 await anyio.sleep(0.005)
 
 
-async def test_stop_leaves_what_is_asked_after_it(folder: Path, boxes: Shelf) -> None:
+async def test_stop_keeps_what_is_asked_after_it(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("two")])
     async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         await bot.say("one")
@@ -108,7 +106,7 @@ async def test_stop_leaves_what_is_asked_after_it(folder: Path, boxes: Shelf) ->
         assert "Answer 2" not in bot.prompt()
 
 
-async def test_help_stops_at_no_turn(folder: Path, boxes: Shelf) -> None:
+async def test_help_is_answered_while_a_turn_runs(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.say("go")

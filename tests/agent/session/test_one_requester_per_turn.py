@@ -1,4 +1,4 @@
-"""A turn answers one person: their rights, their quota, nothing of others on their name."""
+"""A turn answers one person. It uses only this person's rights and quota."""
 
 import re
 import time
@@ -27,7 +27,8 @@ _ASKED = re.compile(r", unanswered\n((?:> .*\n?)+)")
 
 
 def asked_in(request: ChatRequest) -> list[str]:
-    """What a prompt marks as to be answered, as far as no step of the turn has shown it before."""
+    """The texts that a prompt marks as unanswered. A message that an earlier step of the turn
+    showed is not marked again."""
     return [
         text.removeprefix("> ").strip()
         for found in _ASKED.findall(text_of(request, from_message=1))
@@ -36,7 +37,8 @@ def asked_in(request: ChatRequest) -> list[str]:
 
 
 class Wishes:
-    """A model that carries out whatever is marked as unanswered, and the tool that it calls."""
+    """A model that calls `carry_out` for each message marked as unanswered. It also has this
+    tool."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -56,14 +58,14 @@ class Wishes:
 
 
 async def quiet(bot: Bot, chat: ChatKey = GROUP) -> None:
-    """Nothing is left to answer."""
+    """Wait until nothing is left to answer."""
     with anyio.fail_after(30):
         while bot.sessions.at_work(chat) or any(t.running for t in await bot.turns(chat)):
             await anyio.sleep(0.01)
     await anyio.sleep(0.05)
 
 
-async def test_a_tool_sees_who_asked_for_the_thing(folder: Path, boxes: Shelf) -> None:
+async def test_a_tool_sees_the_person_who_asked_for_its_call(folder: Path, boxes: Shelf) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(folder, boxes, model, tools=tools, trigger=LONG) as bot:
@@ -94,7 +96,7 @@ async def test_a_tool_sees_who_asked_for_the_thing(folder: Path, boxes: Shelf) -
         assert "not to be answered now" not in second
 
 
-async def test_what_another_person_says_during_a_turn_gets_the_next_one(
+async def test_what_another_person_asks_during_a_turn_gets_the_next_turn(
     folder: Path, boxes: Shelf
 ) -> None:
     wishes = Wishes()
@@ -141,9 +143,7 @@ async def test_a_system_line_has_no_requester_and_gets_a_turn_of_its_own(
         assert "asks you" not in bot.prompt(1)
 
 
-async def test_a_model_that_calls_functions_is_asked_by_one_person_too(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_in_tool_mode_a_turn_answers_one_person_too(folder: Path, boxes: Shelf) -> None:
     wishes = Wishes()
 
     def script(request: ChatRequest) -> ScriptedReply:
@@ -196,7 +196,7 @@ async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: 
         ], "each answer stands behind what it answered"
 
 
-# --- what it costs, what it leaves ----------------------------------------------------------------
+# --- quotas, erasing, timers, cooldown ------------------------------------------------------------
 
 
 async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: Shelf) -> None:
@@ -221,7 +221,7 @@ async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: S
             assert (used.turns, used.steps) == (1, 1), user
 
 
-async def test_erasing_a_person_removes_the_runs_of_their_own_turns_alone(
+async def test_erasing_a_person_removes_only_the_runs_of_their_own_turns(
     folder: Path, boxes: Shelf
 ) -> None:
     wishes = Wishes()
@@ -249,14 +249,14 @@ async def test_erasing_a_person_removes_the_runs_of_their_own_turns_alone(
         assert await bot.store.runs.get(runs["10001"][0].run_id) is None
 
 
-async def test_a_timer_belongs_to_who_asked_for_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_timer_belongs_to_the_person_who_asked_for_it(folder: Path, boxes: Shelf) -> None:
     async def set_a_timer(_ctx: AgentCtx, what: str) -> str:
         """Set a timer.
 
         Args:
             what: To be told.
         """
-        await bot.store.timers.put(  # as the bot's timers keep one
+        await bot.store.timers.put(  # as the bot's timers store one
             TimerRow(
                 timer_id=what,
                 chat_key=GROUP,
@@ -287,7 +287,9 @@ async def test_a_timer_belongs_to_who_asked_for_it(folder: Path, boxes: Shelf) -
             assert traces.timers == ((GROUP, theirs),)
 
 
-async def test_the_cooldown_of_a_bot_holds_no_other_sender_back(folder: Path, boxes: Shelf) -> None:
+async def test_the_cooldown_of_one_sender_delays_no_other_sender(
+    folder: Path, boxes: Shelf
+) -> None:
     trigger = TriggerSettings(debounce_s=30, burst_turns=2, burst_s=60)
     async with running_bot(
         folder, boxes, ScriptedModel(lambda _: answer("yes")), trigger=trigger
@@ -336,7 +338,7 @@ async def test_stop_in_the_chat_drops_all_that_was_asked_before_it(
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_a_turn_stopped_from_the_page_leaves_what_others_asked(
+async def test_stopping_a_turn_from_the_page_keeps_what_others_asked(
     folder: Path, boxes: Shelf
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
@@ -348,7 +350,7 @@ async def test_a_turn_stopped_from_the_page_leaves_what_others_asked(
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "10001"]
 
 
-async def test_a_new_beginning_forgets_what_others_asked(folder: Path, boxes: Shelf) -> None:
+async def test_reset_drops_what_others_asked(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.sessions.reset(GROUP)
@@ -358,7 +360,7 @@ async def test_a_new_beginning_forgets_what_others_asked(folder: Path, boxes: Sh
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_what_is_asked_after_the_command_is_answered(folder: Path, boxes: Shelf) -> None:
+async def test_what_is_asked_after_reset_is_answered(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first), command=OPERATOR) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.say("/reset", GROUP, user="99999", to_bot=True)
@@ -379,10 +381,12 @@ async def test_questions_of_an_erased_person_are_dropped(folder: Path, boxes: Sh
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "mei"]
 
 
-# --- who else may begin a turn --------------------------------------------------------------------
+# --- other messages that start a turn -------------------------------------------------------------
 
 
-async def test_what_a_plugin_forced_waits_as_well(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_that_a_plugin_forced_waits_for_its_turn_too(
+    folder: Path, boxes: Shelf
+) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(folder, boxes, model, tools=tools, trigger=LONG) as bot:
@@ -400,10 +404,10 @@ async def test_what_a_plugin_forced_waits_as_well(folder: Path, boxes: Shelf) ->
 
 
 @pytest.mark.parametrize("chat", [GROUP, LIN])
-async def test_several_accounts_in_one_chat_are_several_people(
+async def test_several_people_in_a_private_chat_get_their_own_turns(
     folder: Path, boxes: Shelf, chat: ChatKey
 ) -> None:
-    """A platform may call a room private that holds several people, as Matrix does."""
+    """Several people may write in a private chat: a Matrix room with several members is one."""
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(folder, boxes, model, tools=tools, trigger=LONG) as bot:

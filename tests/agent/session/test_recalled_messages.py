@@ -1,4 +1,4 @@
-"""Somebody takes back what they asked: nobody answers it any more."""
+"""A question that its author recalls is not answered."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ async def test_a_recall_of_the_asking_message_ends_the_turn(folder: Path, boxes:
         assert "> one" not in bot.prompt()
 
 
-async def test_words_sent_before_the_recall_stay_and_nothing_follows(
+async def test_messages_sent_before_the_recall_stay_and_no_more_follow(
     folder: Path, boxes: Shelf
 ) -> None:
     code = "send_channel_message('begun')\nimport time\ntime.sleep(60)\nsend_channel_message('no')"
@@ -43,7 +43,7 @@ async def test_words_sent_before_the_recall_stay_and_nothing_follows(
         assert (await bot.last_turn()).stop == "recalled"
 
 
-async def test_what_else_the_person_asked_gets_its_answer(folder: Path, boxes: Shelf) -> None:
+async def test_other_questions_of_the_person_are_still_answered(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [fence("import time\ntime.sleep(60)"), fence("send_channel_message('two')")]
     )
@@ -57,9 +57,7 @@ async def test_what_else_the_person_asked_gets_its_answer(folder: Path, boxes: S
         assert bot.said() == ["two"]
 
 
-async def test_a_recall_of_what_others_say_in_the_chat_meanwhile_ends_no_turn(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_a_recall_of_another_persons_message_ends_no_turn(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(0.3)\nsend_channel_message('one')")])
     async with running_bot(folder, boxes, model) as bot:
         async with bot.turn(GROUP):
@@ -70,7 +68,7 @@ async def test_a_recall_of_what_others_say_in_the_chat_meanwhile_ends_no_turn(
         assert bot.said(GROUP) == ["one"]
 
 
-async def test_a_recall_of_another_message_ends_nothing(folder: Path, boxes: Shelf) -> None:
+async def test_a_recall_of_another_message_ends_no_turn(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(0.3)\nsend_channel_message('one')")])
     async with running_bot(folder, boxes, model) as bot:
         other = await bot.say("look", GROUP)
@@ -106,7 +104,7 @@ async def test_a_turn_whose_question_was_recalled_is_not_resumed(
         with anyio.fail_after(10):
             while not await bot.turns():
                 await anyio.sleep(0.01)
-        # The platform told of it while the process was being killed: only the row knows.
+        # The recall arrived just before the kill: it is stored, but no session saw it.
         await bot.store.messages.recall(LIN, asked.message_id)
     left = moments[-1].put(tmp_path / "killed")
     again = ScriptedModel([])

@@ -1,4 +1,4 @@
-"""What a dead process left is taken up: once, in order, and not for ever."""
+"""The next process resumes the work of a killed one: once, in order, a limited number of times."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.delivery.fakes import FakeAdapter
 
 
 class Severed(FakeAdapter):
-    """A platform whose answer never comes: the process dies first."""
+    """A platform that never answers the message "two": the process dies first."""
 
     def __init__(self) -> None:
         super().__init__(text_length=4000)
@@ -63,7 +63,7 @@ async def test_a_system_line_wakes_the_agent_after_a_restart_too(
         assert bot.said(GROUP) == []
 
 
-async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
+async def test_an_interrupted_turn_goes_on_and_sends_nothing_twice(
     folder: Path, boxes: Shelf
 ) -> None:
     both = fence("send_channel_message('one')\nsend_channel_message('two')\nprint(1)")
@@ -74,7 +74,7 @@ async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
         # The process ends here, in the middle of the second send.
     assert [plain_text(segments) for segments in platform.said()] == ["one"]
 
-    # The model writes the same again: what left before is not sent again, whatever it writes.
+    # The model writes the same code again. The messages that were sent before are not sent again.
     more = fence("send_channel_message('one')\nsend_channel_message('two')\n")[:-3]
     model = ScriptedModel([more + "send_channel_message('three')\n```"])
     async with running_bot(folder, boxes, model, recover=True) as bot:
@@ -103,9 +103,9 @@ async def test_a_turn_that_keeps_crashing_is_given_up(
             if not recover:
                 await bot.say("go")
             await until(lambda: len(model.requests) == 1)  # noqa: B023
-            while not await bot.turns():  # its row may come after the request
+            while not await bot.turns():  # its row may be stored after the request
                 await anyio.sleep(0.005)
-            # As if it had been so again and again: before the turn came to act, or while it did.
+            # As if the process had crashed many times, before the turn's first run or after it.
             for number in range(5 if acts else 18) if recover else ():
                 turn = await bot.last_turn()
                 if acts:
@@ -124,7 +124,8 @@ async def test_a_turn_that_keeps_crashing_is_given_up(
 async def test_turns_that_were_cut_off_twice_run_one_after_another(
     folder: Path, boxes: Shelf, stopped: bool
 ) -> None:
-    """One of them may have ended the process: it must not take the others with it for ever."""
+    """One of them may have crashed the process. If they ran at once, each crash would also cost
+    the others one of their attempts."""
     chats = [ChatKey.parse(f"fake-private_{name}") for name in ("mei", "ken", "ann")]
     asked: list[str] = []
     go_on = anyio.Event()
@@ -143,7 +144,7 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
             await bot.say(f"I am {chat.native_id}", chat, user=chat.native_id)
         await until(lambda: sorted(asked) == ["ken", "mei"])
         for chat in chats[:2]:
-            while not await bot.turns(chat):  # its row may come after the request
+            while not await bot.turns(chat):  # its row may be stored after the request
                 await anyio.sleep(0.005)
             turn = await bot.last_turn(chat)
             for number in range(2):
@@ -167,14 +168,14 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
 
 
 @pytest.mark.parametrize("attempts", [1, 20])
-async def test_words_that_were_sent_before_the_crash_are_not_said_again(
+async def test_words_that_were_sent_before_the_crash_are_not_sent_again(
     folder: Path, boxes: Shelf, attempts: int
 ) -> None:
-    """Nor is it told that it failed, where it was killed too often to be taken up again."""
+    """After too many attempts the turn is closed, and the chat is not told that it failed."""
     async with running_bot(folder, boxes, ScriptedModel(["Hello!"])) as bot:
         await bot.ask("hi")
         turn = await bot.last_turn()
-        # As if the process had died between the send and the end of the turn.
+        # As if the process had died after the send and before the end of the turn was stored.
         reopen = "UPDATE turns SET running_chat = chat_key, ended = 0, attempts = ? WHERE id = ?"
         await bot.store.turns._database.write(SqlStatement(reopen, (attempts, turn.turn_id)))
     model = ScriptedModel([])

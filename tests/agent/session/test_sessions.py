@@ -1,4 +1,4 @@
-"""Many messages, many chats, stops and restarts."""
+"""Sessions with many messages and many chats, and with stopped turns."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -16,7 +16,9 @@ from tests.agent.bot import GROUP, LIN, LONG, Bot, answer, fence, running_bot, t
 from tests.agent.conftest import Shelf
 
 
-async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: Shelf) -> None:
+async def test_messages_that_a_person_types_in_pieces_get_one_turn(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel([answer("both")])
     async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         async with bot.turn():
@@ -27,7 +29,7 @@ async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: Sh
         assert "Answer 2 messages marked as unanswered." in bot.prompt()
 
 
-async def test_a_request_is_made_ready_while_the_person_may_still_type(
+async def test_a_request_is_prepared_while_the_person_may_still_type(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([answer("yes")])
@@ -47,9 +49,7 @@ async def test_a_request_is_made_ready_while_the_person_may_still_type(
         assert bot.said() == ["yes"]
 
 
-async def test_a_model_behind_an_address_is_ready_before_anybody_is_let_in(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_prepare_waits_until_the_model_is_ready(folder: Path, boxes: Shelf) -> None:
     class Slow(ScriptedModel):
         prepared = False
 
@@ -63,7 +63,7 @@ async def test_a_model_behind_an_address_is_ready_before_anybody_is_let_in(
         assert model.prepared
 
 
-async def test_a_model_that_cannot_be_made_ready_does_not_end_the_bot(
+async def test_a_model_that_cannot_be_prepared_does_not_end_the_bot(
     folder: Path, boxes: Shelf
 ) -> None:
     class Unready(ScriptedModel):
@@ -80,7 +80,7 @@ async def test_a_model_that_cannot_be_made_ready_does_not_end_the_bot(
         assert await bot.ask("did it rain?") == ["yes"]
 
 
-async def test_what_happens_after_a_request_was_made_ready_is_in_the_one_that_leaves(
+async def test_changes_after_a_request_was_prepared_are_in_the_request_that_is_sent(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([answer("yes")])
@@ -100,7 +100,9 @@ async def test_what_happens_after_a_request_was_made_ready_is_in_the_one_that_le
         assert len(model.requests) == 1
 
 
-async def test_talk_among_others_is_not_answered_but_known(folder: Path, boxes: Shelf) -> None:
+async def test_talk_among_others_is_not_answered_but_is_in_the_prompt(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel([answer("tea")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.say("I like tea", GROUP, user="mei")
@@ -114,7 +116,9 @@ async def test_talk_among_others_is_not_answered_but_known(folder: Path, boxes: 
         assert bot.prompt().count("unanswered\n") == 1
 
 
-async def test_a_poke_at_us_is_answered_and_our_own_words_never(folder: Path, boxes: Shelf) -> None:
+async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_never(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel([answer("ouch")])
     async with running_bot(folder, boxes, model) as bot:
         poke = (Notice("poke", actor_id="lin", target_id="bot"),)
@@ -126,9 +130,7 @@ async def test_a_poke_at_us_is_answered_and_our_own_words_never(folder: Path, bo
         assert len(model.requests) == 1
 
 
-async def test_messages_during_a_turn_are_all_kept_and_reach_its_next_step(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_all_messages_during_a_turn_reach_its_next_step(folder: Path, boxes: Shelf) -> None:
     async def first() -> AsyncIterator[str]:
         yield "```python\n"
         await bot.say("make it two")
@@ -145,7 +147,7 @@ async def test_messages_during_a_turn_are_all_kept_and_reach_its_next_step(
         report = text_of(model.requests[1], from_message=-1)
         assert report.index("> make it two") < report.index("> no, three")
         assert "> looking" in report
-        # They were seen, so no further turn answers them again.
+        # The second step has shown them, so no further turn answers them.
         await anyio.sleep(0.05)
         assert len(model.requests) == 2
 
@@ -207,7 +209,7 @@ async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: Shel
 
 
 async def _stuck(bot: Bot) -> None:
-    """A turn whose code sleeps and whose model still writes."""
+    """Start a turn that does not end by itself, and wait for its first message."""
     await bot.say("go")
     await until(lambda: bool(bot.said()))
 
@@ -232,7 +234,7 @@ async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: Shelf
         assert run.stop == "cancelled"
         (step,) = await bot.store.turns.steps(turn.turn_id)
         assert "time.sleep" in step.reply
-        # The box is free again, and the chat goes on.
+        # The box is usable again, and the chat's next message is answered.
         assert await bot.ask("again") == ["new"]
 
 
@@ -265,7 +267,7 @@ async def test_stop_does_nothing_where_no_turn_runs(folder: Path, boxes: Shelf) 
         await bot.say("/stop")
         await until(lambda: bool(bot.said()))
         assert bot.said() == ["Nothing is running here."]
-        await bot.say("/stop", GROUP)  # may be meant for another bot
+        await bot.say("/stop", GROUP)  # it may be meant for another bot, so this one stays silent
         await anyio.sleep(0.05)
         assert bot.said(GROUP) == []
 
@@ -279,7 +281,7 @@ async def test_stop_drops_a_question_whose_author_still_types(folder: Path, boxe
         assert bot.said() == ["Stopped."]
 
 
-async def test_stop_drops_a_question_that_plugins_still_look_at(folder: Path, boxes: Shelf) -> None:
+async def test_stop_drops_a_question_that_a_hook_still_checks(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("too late")])
     async with running_bot(folder, boxes, model) as bot:
         looked = bot.plugins.looked = anyio.Event()
@@ -344,10 +346,10 @@ async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: Shelf) -> N
 # --- many at once ---------------------------------------------------------------------------------
 
 
-async def test_a_turn_that_waits_too_long_for_its_place_is_closed_with_a_reason(
+async def test_a_turn_that_waits_too_long_for_a_free_slot_is_closed_with_a_reason(
     folder: Path, boxes: Shelf
 ) -> None:
-    """A model that is too slow for all that ask: what is asked does not pile up."""
+    """If the model is too slow for all chats, waiting turns are closed and do not pile up."""
     other, go_on = ChatKey.parse("fake-private_mei"), anyio.Event()
 
     async def slow() -> AsyncIterator[str]:
@@ -372,7 +374,7 @@ async def test_a_turn_that_waits_too_long_for_its_place_is_closed_with_a_reason(
         assert bot.said(other) == [], "it is closed for a restart too"
 
 
-# --- tidiness -------------------------------------------------------------------------------------
+# --- idle sessions, activity, language ------------------------------------------------------------
 
 
 async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: Shelf) -> None:
@@ -384,7 +386,7 @@ async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: Shelf) -> 
         assert await bot.ask("hello") == ["hi again"]
 
 
-async def test_followers_see_that_the_bot_works(folder: Path, boxes: Shelf) -> None:
+async def test_watchers_see_when_the_bot_is_working(folder: Path, boxes: Shelf) -> None:
     async with (
         running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot,
         bot.activity.watch() as activities,
@@ -399,7 +401,7 @@ async def test_followers_see_that_the_bot_works(folder: Path, boxes: Shelf) -> N
         assert seen == [True, False]
 
 
-async def test_notices_speak_the_language_of_the_chat(folder: Path, boxes: Shelf) -> None:
+async def test_notices_are_in_the_language_of_the_chat(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(["", "", "", ""])) as bot:
         assert (await bot.ask("こんにちは"))[0].startswith("答え")
         segments = (Text("你好"),)

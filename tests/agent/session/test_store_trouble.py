@@ -1,4 +1,4 @@
-"""The store cannot write for a while: nothing that was asked waits for a restart."""
+"""The store cannot write for a while. Afterwards every question is answered without a restart."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ QUICK = StoreSettings(busy_timeout_s=0.05)
 
 @contextmanager
 def unwritable(folder: Path) -> Iterator[None]:
-    """Another program holds the database, which the store meets as it meets a full disk."""
+    """Lock the database as another program would. The store handles this as it handles a full
+    disk."""
     path = folder / "nekro.sqlite3"
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -35,7 +36,7 @@ async def until_said(bot: Bot, words: str) -> None:
     await bot.settled()
 
 
-async def test_a_turn_that_could_not_begin_begins_when_there_is_room(
+async def test_a_turn_that_could_not_be_stored_begins_when_the_store_can_write(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(lambda _: fence("send_channel_message('here I am')"))
@@ -56,7 +57,7 @@ async def test_a_turn_that_could_not_begin_begins_when_there_is_room(
 
 
 @pytest.mark.long
-async def test_a_turn_whose_end_could_not_be_written_lets_the_next_begin(
+async def test_after_a_turn_whose_end_could_not_be_stored_the_next_one_runs(
     folder: Path, boxes: Shelf
 ) -> None:
     held = unwritable(folder)

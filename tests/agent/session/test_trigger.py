@@ -76,7 +76,7 @@ PICTURE = Image(Media(path="/x.png"))
         (record(chat=PRIVATE), ""),
     ],
 )
-def test_each_record_is_answered_waited_for_or_left_alone(pending: Record, why: str) -> None:
+def test_which_records_are_answered_and_why(pending: Record, why: str) -> None:
     assert trigger_reason(pending, wall=NOW, settings=SETTINGS, names=NAMES) == why
 
 
@@ -95,12 +95,12 @@ def test_each_record_is_answered_waited_for_or_left_alone(pending: Record, why: 
         ("", False),
     ],
 )
-def test_names_in_any_spelling_but_not_inside_a_word(words: str, is_called: bool) -> None:
+def test_a_name_calls_in_any_spelling_except_inside_a_word(words: str, is_called: bool) -> None:
     assert mentions_name(record(words), NAMES) is is_called
 
 
-def test_a_long_message_is_looked_at_from_both_ends() -> None:
-    # Normalizing all of it would take minutes.
+def test_a_long_message_is_searched_at_both_ends() -> None:
+    # Normalizing the whole text would take minutes.
     marks = "\u0301\u0327" * 500_000
     assert mentions_name(record(f"Nekro, a{marks}"), NAMES)
     assert mentions_name(record(f"a{marks} Nekro"), NAMES)
@@ -108,8 +108,8 @@ def test_a_long_message_is_looked_at_from_both_ends() -> None:
 
 
 @pytest.mark.parametrize(("before", "is_called"), [(998, True), (999, False)])
-def test_both_ends_are_a_thousand_characters(before: int, is_called: bool) -> None:
-    """Names in a script without spaces, so that it does not matter what stands beside them."""
+def test_each_searched_end_has_a_thousand_characters(before: int, is_called: bool) -> None:
+    """The name is in a script without spaces, so the characters beside it do not matter."""
     words = f"{'一' * before}喵喵{'一' * 2_000}"
     assert mentions_name(record(words), NAMES) is is_called
     assert mentions_name(record(words[::-1]), NAMES) is is_called
@@ -118,7 +118,7 @@ def test_both_ends_are_a_thousand_characters(before: int, is_called: bool) -> No
     )
 
 
-def test_a_name_beside_a_picture_is_heard() -> None:
+def test_a_name_beside_a_picture_calls_the_bot() -> None:
     assert mentions_name(record(PICTURE, "nekro, look", PICTURE), NAMES)
     assert not mentions_name(record(PICTURE, Mention("1", "nekro")), NAMES)
 
@@ -131,7 +131,7 @@ def choose(*pending: PendingMessage, now: float) -> object:
     return decide(pending, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
 
 
-def test_what_a_plugin_forced_is_answered_whatever_it_is() -> None:
+def test_a_message_that_a_plugin_forced_is_always_answered() -> None:
     said = PendingMessage(record("hi", seq=7), 10.0)
     for forced, decision in (((7,), StartTurn(said.record, "forced")), ((8,), StaySilent())):
         assert (
@@ -140,7 +140,7 @@ def test_what_a_plugin_forced_is_answered_whatever_it_is() -> None:
         )
 
 
-def test_the_rest_of_what_a_person_types_is_waited_for() -> None:
+def test_decide_waits_while_the_person_types() -> None:
     first, second = (
         PendingMessage(record("nekro"), 10.0),
         PendingMessage(record("are you there?"), 10.8),
@@ -150,7 +150,7 @@ def test_the_rest_of_what_a_person_types_is_waited_for() -> None:
     assert choose(first, second, now=11.75) == StartTurn(first.record, "named")
 
 
-def test_others_who_type_are_not_waited_for() -> None:
+def test_decide_does_not_wait_for_other_people() -> None:
     asked, other = (
         PendingMessage(record("nekro"), 10.0),
         PendingMessage(record("ha", by="mei"), 10.8),
@@ -158,7 +158,7 @@ def test_others_who_type_are_not_waited_for() -> None:
     assert choose(asked, other, now=10.95) == StartTurn(asked.record, "named")
 
 
-def test_somebody_who_never_stops_typing_is_answered_in_the_end() -> None:
+def test_a_person_who_never_stops_typing_is_answered_at_the_longest_wait() -> None:
     pending = [
         PendingMessage(record("nekro"), 10.0),
         *(PendingMessage(record("..."), 10 + n / 2) for n in range(13)),
@@ -167,7 +167,7 @@ def test_somebody_who_never_stops_typing_is_answered_in_the_end() -> None:
     assert choose(*pending, now=16.05) == StartTurn(pending[0].record, "named")
 
 
-def test_talk_of_others_is_left_alone() -> None:
+def test_talk_among_others_is_not_answered() -> None:
     assert (
         choose(PendingMessage(record("hi"), 1.0), PendingMessage(record("ho"), 2.0), now=9.0)
         == StaySilent()

@@ -1,4 +1,4 @@
-"""Somebody speaks instead of writing: what was said joins the message; the turn waits for it."""
+"""Voice messages: the spoken words are added to the record, and the turn waits for them."""
 
 import re
 import time
@@ -16,7 +16,7 @@ from tests.speech.fake_transcriber import FakeTranscriber
 
 
 async def voice(bot: Bot, data: bytes, name: str = "a.silk", chat=LIN) -> Voice:
-    """What an adapter makes of a received voice."""
+    """Store a voice as an adapter does. Returns its segment."""
     media = await bot.media.keep_bytes(chat, data, name=name, expect="audio")
     assert not media.problem
     return Voice(media)
@@ -39,7 +39,7 @@ async def test_a_spoken_question_is_answered(folder: Path, boxes: Shelf) -> None
         said = await bot.ask("", segments=(await voice(bot, silk()),))
         assert said == ["Half past nine."]
         assert re.search(r"\n> How late is it\?\n\+ voice \S+\.wav ", bot.prompt())
-        # Kept as what a browser plays and Python reads.
+        # It is stored in a format that browsers play and Python reads.
         (kept,) = (await newest(bot)).segments
         assert isinstance(kept, Voice)
         assert (kept.media.mime, kept.media.name, kept.text) == (
@@ -79,7 +79,9 @@ async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxe
         assert len(await bot.turns(GROUP)) == 1
 
 
-async def test_a_slow_transcriber_is_waited_for_up_to_its_limit(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_waits_for_a_slow_transcriber_up_to_a_limit(
+    folder: Path, boxes: Shelf
+) -> None:
     transcriber = FakeTranscriber("too late", go=anyio.Event())
     model = ScriptedModel(["What did you say?", "Ah."])
     async with running_bot(folder, boxes, model, transcriber=transcriber, wait_s=0.05) as bot:
@@ -90,13 +92,13 @@ async def test_a_slow_transcriber_is_waited_for_up_to_its_limit(folder: Path, bo
         with anyio.fail_after(30):
             while not _text(await newest(bot)):
                 await anyio.sleep(0.005)
-        # Said late is said: the next prompt has it.
+        # Words that arrive late are stored too: the next prompt has them.
         await bot.ask("well?")
         assert "> too late" in bot.prompt()
         assert len(await bot.turns()) == 2
 
 
-async def test_what_is_written_meanwhile_is_answered_too(folder: Path, boxes: Shelf) -> None:
+async def test_text_sent_during_a_transcription_is_answered_too(folder: Path, boxes: Shelf) -> None:
     transcriber = FakeTranscriber("The red one.", go=anyio.Event())
     model = ScriptedModel(["The red one, then."])
     async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
@@ -136,7 +138,7 @@ async def test_a_voice_that_cannot_be_transcribed_is_answered_without_words(
         assert (kept.media.mime, kept.text) == ("audio/silk", "")
 
 
-async def test_a_voice_from_while_the_bot_was_away_is_not_transcribed(
+async def test_a_voice_sent_while_the_bot_was_offline_is_not_transcribed(
     folder: Path, boxes: Shelf
 ) -> None:
     transcriber = FakeTranscriber("said long ago")
@@ -148,7 +150,7 @@ async def test_a_voice_from_while_the_bot_was_away_is_not_transcribed(
         assert transcriber.heard == []
 
 
-async def test_words_beside_a_voice_stay(folder: Path, boxes: Shelf) -> None:
+async def test_text_beside_a_voice_stays(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(["Both."])
     async with running_bot(folder, boxes, model, transcriber=FakeTranscriber("said")) as bot:
         await bot.ask("", segments=(Text("written"), await voice(bot, wav(), "a.wav")))

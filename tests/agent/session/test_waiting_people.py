@@ -1,4 +1,4 @@
-"""People who ask at once wait for each other: nobody starves, and a crash loses no question."""
+"""Several people ask at once. Each gets an answer, and a crash loses no question."""
 
 import random
 import re
@@ -23,7 +23,7 @@ from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platfo
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
-async def test_people_in_any_order_are_each_answered_once_in_turns_of_their_own(
+async def test_each_person_is_answered_once_in_turns_of_their_own(
     folder: Path, boxes: Shelf, seed: int
 ) -> None:
     chance, wishes = random.Random(seed), Wishes()
@@ -90,14 +90,15 @@ async def test_a_person_who_asks_again_and_again_does_not_starve_others(
 
 
 def _one_answer_each(request: ChatRequest) -> str:
-    """Answers what is marked as unanswered; the answers name it."""
+    """Code that sends "answer TEXT" for each unanswered message without such an answer."""
     prompt = text_of(request, from_message=1)
     todo = [text for text in asked_in(request) if f"answer {text}" not in prompt]
     return fence("\n".join(f"send_channel_message('answer {text}')" for text in todo) or "pass")
 
 
 async def _after_a_kill(folder: Path, boxes: Shelf, platform: Platform) -> tuple[list[str], Any]:
-    """What people see in the end, and who each turn answered."""
+    """Start the next process and wait until it has nothing more to do. Returns the messages that
+    people see then, and for each run the person whom its turn answered and its code."""
     model = ScriptedModel(_one_answer_each)
     adapter = AskedAdapter(platform)
     async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:
@@ -158,7 +159,7 @@ async def _stuck() -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def _cut_off(folder: Path, boxes: Shelf) -> AsyncIterator[Bot]:
-    """A bot that ends in the middle of a turn, while somebody else waits."""
+    """A bot in the middle of a turn that does not end, while another person's question waits."""
     async with running_bot(folder, boxes, ScriptedModel([_stuck()]), trigger=LONG) as bot:
         await bot.say("hers", GROUP, user="99999", to_bot=True)
         await bot.say("his", GROUP, user="10001", to_bot=True)
@@ -169,7 +170,9 @@ async def _cut_off(folder: Path, boxes: Shelf) -> AsyncIterator[Bot]:
         yield bot
 
 
-async def test_a_turn_taken_up_again_keeps_who_asked(folder: Path, boxes: Shelf) -> None:
+async def test_a_resumed_turn_still_answers_the_person_who_asked(
+    folder: Path, boxes: Shelf
+) -> None:
     wishes = Wishes()
 
     async with _cut_off(folder, boxes) as bot:
@@ -186,9 +189,7 @@ async def test_a_turn_taken_up_again_keeps_who_asked(folder: Path, boxes: Shelf)
         assert ", not to be answered now\n> his" in bot.prompt(0)
 
 
-async def test_a_turn_that_is_given_up_takes_no_ones_question_with_it(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_giving_up_a_turn_loses_no_other_persons_question(folder: Path, boxes: Shelf) -> None:
     wishes = Wishes()
 
     async with _cut_off(folder, boxes) as bot:
@@ -196,7 +197,7 @@ async def test_a_turn_that_is_given_up_takes_no_ones_question_with_it(
         await bot.store.turns.seen(turn.turn_id, turn.through_seq + 100)
         for _ in range(19):
             await bot.store.turns.resume(turn.turn_id)
-    # Both the turn that is given up and a second crash right after it.
+    # The first start gives the turn up. The second one follows a crash right after that.
     for _ in range(2):
         model = ScriptedModel([_stuck()])
         async with running_bot(folder, boxes, model, recover=True, trigger=LONG) as bot:

@@ -1,4 +1,5 @@
-"""What left before a restart is answered for, once for each time that it left."""
+"""A message that was sent before a restart is not sent again: its stored receipt is returned, once
+for each stored delivery."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -54,7 +55,7 @@ def row(*segments: Segment, position: int = 0, **more: Any) -> DeliveryRow:
     )
 
 
-async def test_a_message_that_left_is_not_sent_again_but_its_twin_is() -> None:
+async def test_a_message_sent_before_is_not_sent_again_but_its_second_copy_is() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Text("ha"))])
     (receipt,) = await once.send(LIN, (Text("ha"),))
@@ -64,7 +65,7 @@ async def test_a_message_that_left_is_not_sent_again_but_its_twin_is() -> None:
     assert len(wire.sent) == 1
 
 
-async def test_a_message_that_was_split_is_known_as_a_whole() -> None:
+async def test_a_split_message_is_recognized_as_a_whole() -> None:
     wire = Wire()
     rows = [
         row(Mention("1"), Text("one ")),
@@ -78,7 +79,7 @@ async def test_a_message_that_was_split_is_known_as_a_whole() -> None:
     assert wire.sent == []
 
 
-async def test_media_are_known_by_their_contents() -> None:
+async def test_media_are_recognized_by_their_digest() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Image(Media(path="/a.png", name="a", sha256="12")))])
     await once.send(LIN, (Image(Media(path="/b.png", name="b", sha256="12")),))
@@ -87,7 +88,7 @@ async def test_media_are_known_by_their_contents() -> None:
     assert len(wire.sent) == 1
 
 
-async def test_other_words_other_chats_and_what_never_left_are_sent() -> None:
+async def test_other_texts_other_chats_and_unsent_messages_are_sent() -> None:
     wire = Wire()
     once = DeduplicatingSender(
         wire,
@@ -102,7 +103,7 @@ async def test_other_words_other_chats_and_what_never_left_are_sent() -> None:
     assert len(wire.sent) == 4
 
 
-async def test_what_is_answered_for_says_so_and_what_is_sent_is_sent_for_its_run() -> None:
+async def test_a_stored_receipt_says_sent_before_a_restart_and_a_new_send_keeps_its_run() -> None:
     wire = Wire()
     once = DeduplicatingSender(
         wire, [row(Text("ha")), row(Text("ho"), state=DeliveryState.UNKNOWN)]
@@ -116,14 +117,14 @@ async def test_what_is_answered_for_says_so_and_what_is_sent_is_sent_for_its_run
     assert unknown.state is DeliveryState.UNKNOWN
 
 
-async def test_what_left_behind_a_send_that_did_not_is_known() -> None:
+async def test_a_message_sent_after_a_dropped_one_is_recognized() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Text("a"), state=DeliveryState.DROPPED), row(Text("b"))])
     await once.send(LIN, (Text("b"),))
     assert wire.sent == []
 
 
-async def test_sends_are_told_apart_by_where_they_begin() -> None:
+async def test_two_messages_are_not_taken_for_one_with_the_same_words() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Text("one ")), row(Text("two"))])
     await once.send(LIN, (Text("one two"),))
@@ -133,14 +134,14 @@ async def test_sends_are_told_apart_by_where_they_begin() -> None:
     assert len(wire.sent) == 1
 
 
-async def test_a_send_whose_beginning_never_left_is_what_left_of_it() -> None:
+async def test_a_message_without_its_first_part_is_recognized_by_the_rest() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Text("two"), position=1)])
     await once.send(LIN, (Text("two"),))
     assert wire.sent == []
 
 
-async def test_a_refused_piece_does_not_join_what_came_after_it_to_the_send_before() -> None:
+async def test_a_part_after_a_refused_one_does_not_join_the_message_before() -> None:
     wire = Wire()
     refused = row(Image(Media(path="/a.png")), state=DeliveryState.REJECTED)
     once = DeduplicatingSender(wire, [row(Text("one")), refused, row(Text("two"), position=1)])
@@ -150,7 +151,7 @@ async def test_a_refused_piece_does_not_join_what_came_after_it_to_the_send_befo
 
 
 @pytest.mark.parametrize("kind", [Image, Voice, Video, File])
-async def test_media_without_a_digest_are_known_by_their_path(kind: type[Image]) -> None:
+async def test_media_without_a_digest_are_recognized_by_their_path(kind: type[Image]) -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(kind(Media(path="/a", name="a")))])
     await once.send(LIN, (kind(Media(path="/a", name="another name")),))
@@ -164,7 +165,7 @@ async def test_media_without_a_digest_are_known_by_their_path(kind: type[Image])
     assert len(wire.sent) == 3
 
 
-async def test_only_words_beside_each_other_are_one_text() -> None:
+async def test_only_adjacent_texts_are_joined() -> None:
     wire = Wire()
     ann = Mention("1")
     once = DeduplicatingSender(wire, [row(Text("a"), ann, Text("b")), row(ann, Text("ab"))])
@@ -174,7 +175,7 @@ async def test_only_words_beside_each_other_are_one_text() -> None:
     assert wire.sent == [(LIN, (Text("ab"), ann))]
 
 
-# ---- whether a turn that a dead process left was over
+# ---- whether a killed process had already answered
 
 
 def run(run_id: str = "r", stop: str = "finished", output: str = "") -> RunRecord:
@@ -215,7 +216,7 @@ OF_AN_EARLIER_RUN = row(Text("a moment"), run_id="before")
         ([run(stop="said"), run("later", stop="error")], [SAID], False),
     ],
 )
-def test_a_turn_is_over_when_its_last_run_came_to_its_end_and_said_something(
+def test_a_turn_was_answered_if_its_last_run_finished_and_a_message_was_sent(
     runs: list[RunRecord], sent: list[DeliveryRow], answered: bool
 ) -> None:
     assert was_answered(runs, sent) is answered

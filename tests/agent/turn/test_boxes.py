@@ -1,4 +1,4 @@
-"""A chat's box: files saved in between, what people sent inside it, and few of them kept."""
+"""A chat's box: its files are saved between uses, uploads are in it, and few boxes stay open."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tests.sandbox.named.memory_boxes import MemorySource
 
 LIN = ChatKey.parse("fake-private_lin")
 EARLY = TriggerSettings(debounce_s=0.2)
-"""Turns are made ready before they begin."""
+"""Turns are prepared before they begin."""
 MEI = ChatKey.parse("fake-private_mei")
 
 
@@ -45,7 +45,7 @@ async def note(boxes: ChatBoxes, chat: ChatKey) -> str:
     return text.decode()
 
 
-async def test_a_box_is_kept_and_its_files_outlive_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_box_is_used_again_and_its_files_outlive_it(folder: Path, boxes: Shelf) -> None:
     clock = Clock()
     made = ChatBoxes(boxes, folder, AgentSettings(box_idle_s=10), clock=clock)
     await keep(made, LIN, "milk")
@@ -60,7 +60,7 @@ async def test_a_box_is_kept_and_its_files_outlive_it(folder: Path, boxes: Shelf
     await again.aclose()
 
 
-async def test_the_one_unused_longest_makes_room(folder: Path, boxes: Shelf) -> None:
+async def test_the_box_unused_longest_is_closed_for_a_new_one(folder: Path, boxes: Shelf) -> None:
     made = ChatBoxes(boxes, folder, AgentSettings(warm_boxes=1), clock=Clock())
     await keep(made, LIN, "milk")
     await keep(made, MEI, "tea")
@@ -70,7 +70,7 @@ async def test_the_one_unused_longest_makes_room(folder: Path, boxes: Shelf) -> 
     await made.aclose()
 
 
-async def test_a_chat_that_only_got_words_has_no_box(folder: Path, boxes: Shelf) -> None:
+async def test_a_chat_without_code_has_no_box(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(["Four.", fence("send_channel_message('4')"), "Five."])
     async with running_bot(folder, boxes, model, trigger=EARLY) as bot:
         assert await bot.ask("2+2?") == ["Four."]
@@ -80,7 +80,7 @@ async def test_a_chat_that_only_got_words_has_no_box(folder: Path, boxes: Shelf)
         assert [named.owner for named in bot.services.boxes.named.running] == [str(LIN)]
 
 
-async def test_a_plugin_that_looks_at_files_while_the_prompt_is_made_gets_uploads_too(
+async def test_a_plugin_that_opens_the_box_before_the_run_finds_the_uploads(
     folder: Path,
 ) -> None:
     made = ChatBoxes(MemorySource(), folder, AgentSettings(), clock=Clock())
@@ -96,7 +96,7 @@ async def test_a_plugin_that_looks_at_files_while_the_prompt_is_made_gets_upload
     await made.aclose()
 
 
-async def test_an_untouched_box_leaves_no_file(folder: Path, boxes: Shelf) -> None:
+async def test_an_unchanged_box_leaves_no_saved_file(folder: Path, boxes: Shelf) -> None:
     made = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
     kept = await made.open(LIN)
     await made.close(LIN, kept, changed=True)
@@ -104,7 +104,7 @@ async def test_an_untouched_box_leaves_no_file(folder: Path, boxes: Shelf) -> No
     await made.aclose()
 
 
-async def test_files_that_cannot_be_read_are_set_aside_not_overwritten(
+async def test_an_unreadable_archive_is_renamed_and_not_overwritten(
     folder: Path, boxes: Shelf
 ) -> None:
     saved = folder / LIN.file_name / "default.tar"
@@ -117,7 +117,7 @@ async def test_files_that_cannot_be_read_are_set_aside_not_overwritten(
 
 
 class TakenOver:
-    """A box whose agent is in the hands of what runs in it, and says what that likes."""
+    """A box whose supervisor is controlled by the code in it. It exports the given archive."""
 
     def __init__(self, box: Box, archive: bytes) -> None:
         self._box = box
@@ -132,7 +132,7 @@ class TakenOver:
 
 
 @pytest.mark.parametrize("archive", [b"", b"no archive", b"\0" * 5000, b"x" * 511 + b"\xff" * 9000])
-async def test_an_archive_that_is_none_harms_nobody(
+async def test_an_invalid_archive_from_a_box_does_no_harm(
     folder: Path, boxes: Shelf, archive: bytes
 ) -> None:
     class Source:
@@ -143,7 +143,7 @@ async def test_an_archive_that_is_none_harms_nobody(
             return TakenOver(await boxes.take(), archive)
 
     made = ChatBoxes(Source(), folder, AgentSettings(), clock=Clock())
-    for _ in range(3):  # everything, then twice what changed
+    for _ in range(3):  # first all files, then twice the changes
         await made.close(LIN, await made.open(LIN), changed=True)
     await made.aclose()
     again = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
@@ -152,7 +152,7 @@ async def test_an_archive_that_is_none_harms_nobody(
     await again.aclose()
 
 
-async def test_what_people_send_lies_in_the_box_and_before_the_models_eyes(
+async def test_an_uploaded_picture_is_in_the_box_and_in_the_prompt(
     folder: Path, boxes: Shelf
 ) -> None:
     look = """\
@@ -177,7 +177,7 @@ except OSError:
         assert shown.mime == "image/jpeg"
 
 
-async def test_an_upload_that_is_gone_harms_nobody(folder: Path, boxes: Shelf) -> None:
+async def test_a_deleted_upload_does_no_harm(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("send_channel_message('I cannot see it')")])
     async with running_bot(folder, boxes, model) as bot:
         gone = (Image(Media(path=str(folder / "gone.png"), size=10)),)

@@ -1,4 +1,4 @@
-"""A reply becomes prose and statements while it is written."""
+"""A reply is cut into prose and statements while the model writes it."""
 
 import ast
 import io
@@ -69,7 +69,7 @@ def places(tree: ast.Module, first_line: int = 1) -> list[tuple[str, int, int, i
 
 
 def line_ranges(tree: ast.Module) -> list[tuple[int, int]]:
-    """First and last line of each top-level statement; those that share a line are one."""
+    """First and last line of each top-level statement. Statements on the same line count as one."""
     found: list[tuple[int, int]] = []
     for node in tree.body:
         decorators = getattr(node, "decorator_list", [])
@@ -91,7 +91,7 @@ def parse(source: str) -> ast.Module:
 
 
 def test_modules_of_the_standard_library_in_random_chunks() -> None:
-    """A quarter of the modules, drawn anew each time; all of them by ``make stdlib``."""
+    """Each run draws a quarter of the modules. ``make stdlib`` tests all of them."""
     found = list(modules())
     assert len(found) > 500
     seed = os.environ.get("STDLIB_SEED") or str(random.randrange(2**32))
@@ -103,12 +103,12 @@ def test_modules_of_the_standard_library_in_random_chunks() -> None:
         try:
             whole = parse(source)
         except SyntaxError:
-            continue  # lib2to3 and its like keep wrong files for their own tests
+            continue  # lib2to3 and others have files with wrong syntax, for their own tests
         assert cut(source, f"{seed} {path.name}") == line_ranges(whole), path
 
 
 def cut(source: str, seed: str) -> list[tuple[int, int]]:
-    """First and last line of each statement that the stream yields, each with its very text."""
+    """First and last line of each statement that the stream yields. Checks its text too."""
     lines = source.split("\n")
     found = []
     for event in events(source, bare_code=True, seed=seed):
@@ -120,10 +120,11 @@ def cut(source: str, seed: str) -> list[tuple[int, int]]:
 
 
 def decided_at(source: str) -> list[int]:
-    """For each statement, how many characters must have been read before it is certain.
+    """For each statement, how many characters must have been read before its end is certain.
 
-    From CPython's own tokens: a simple statement by the NEWLINE that ends it; a compound one by
-    the first characters of the next token in column 0 that cannot become one of the four keywords.
+    CPython's tokens decide. The end of a simple statement is certain at its NEWLINE. The end of a
+    compound statement is certain at the next token in column 0, as soon as its first characters
+    cannot begin one of the four keywords in `CONTINUING`.
     """
     starts = [0]
     for line in source.split("\n"):
@@ -164,7 +165,7 @@ def decided_at(source: str) -> list[int]:
         elif decorated and first.string != "@":
             decorated = False
     if compound:
-        ends.append(len(source) + 1)  # by the end of the reply
+        ends.append(len(source) + 1)  # the end of the reply decides
     return ends
 
 
@@ -172,7 +173,7 @@ def decided_at(source: str) -> list[int]:
     "name",
     ["argparse", "ast", "dataclasses", "enum", "inspect", "textwrap", "typing", "asyncio/tasks"],
 )
-def test_each_statement_comes_with_the_very_character_that_decides_it(name: str) -> None:
+def test_each_statement_is_yielded_at_the_character_that_makes_its_end_certain(name: str) -> None:
     source = (STDLIB / f"{name}.py").read_text()
     stream = CodeStream(bare_code=True)
     read: list[int] = []
@@ -235,12 +236,12 @@ def test_statements_are_cut_where_python_cuts_them(
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_any_line_ending_and_a_byte_order_mark(ending: str) -> None:
+def test_line_endings_and_byte_order_marks_are_normalized(ending: str) -> None:
     reply = "\ufeff```python\n\ufeffx = 1\nif x:\n    y\nz\n```\n".replace("\n", ending)
     assert code(reply) == [(2, "x = 1\n"), (3, "if x:\n    y\n"), (5, "z\n")]
 
 
-def test_quotes_inside_a_field_as_python_3_12_has_them() -> None:
+def test_quotes_inside_an_f_string_field_are_read_as_in_python_3_12() -> None:
     line = 'print(f"{data["key"]} and {"```"}")\n'
     assert code(f"```\n{line}x = 1\n```\n") == [(2, line), (3, "x = 1\n")]
 
@@ -249,7 +250,7 @@ def test_quotes_inside_a_field_as_python_3_12_has_them() -> None:
     "wrong",
     ["print('never closed)", "print(f'{x)", "print(f'{x')", "x = )", "y = (1]", "f'}'", 'f"{x:a"'],
 )
-def test_what_can_never_be_python_is_handed_over_at_the_end_of_its_line(wrong: str) -> None:
+def test_a_line_that_can_never_be_python_is_yielded_at_its_end(wrong: str) -> None:
     stream = CodeStream()
     assert stream.feed("```\na = 1\n" + wrong) == [CodeStatement("a = 1\n", 2)]
     assert stream.feed("\n") == [CodeStatement(wrong + "\n", 3)]
@@ -291,14 +292,14 @@ def test_what_can_never_be_python_is_handed_over_at_the_end_of_its_line(wrong: s
         ("```\n```\n", [], ""),
     ],
 )
-def test_fenced_code_is_told_from_prose(
+def test_fenced_code_is_separated_from_prose(
     reply: str, statements: list[tuple[int, str]], said: str
 ) -> None:
     assert code(reply) == statements
     assert prose(reply).strip("\n") == said.strip("\n")
 
 
-def test_bare_code_is_one_block_and_may_still_be_fenced() -> None:
+def test_a_bare_code_reply_may_also_have_a_fence() -> None:
     assert events("x = 1\ny", bare_code=True) == [
         CodeStatement("x = 1\n", 1),
         CodeStatement("y\n", 2),
@@ -314,13 +315,13 @@ def test_a_lone_surrogate_does_not_reach_the_box() -> None:
 
 
 @given(st.text(alphabet="ax1 \n\r\t\f\\'\"`{}()[]:;#@=!fbr\ufeff", max_size=60), st.integers())
-def test_chunks_make_no_difference(reply: str, seed: int) -> None:
+def test_chunk_boundaries_make_no_difference(reply: str, seed: int) -> None:
     stream = CodeStream()
     assert events(reply, seed=seed) == [*stream.feed(reply), *stream.finish()]
 
 
 @given(st.text(alphabet="ax1 \n\t\\'\"`{}()[]:;#@=fbr", max_size=60))
-def test_no_token_of_a_reply_is_lost(reply: str) -> None:
+def test_no_letter_of_a_reply_is_lost(reply: str) -> None:
     kept = "".join(e.text if isinstance(e, Prose) else e.source for e in events(reply))
     letters = [c for c in reply if c.isalnum()]
     dropped = len(letters) - len([c for c in kept if c.isalnum()])

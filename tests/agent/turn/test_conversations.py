@@ -1,4 +1,4 @@
-"""Somebody writes, the bot answers: whole turns, with a real box and a scripted model."""
+"""Whole turns from a message to its answer, with a real box and a scripted model."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.agent.conftest import Shelf
 from tests.delivery.fakes import FakeAdapter
 
 
-async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("send_channel_message('hello ' + str(6 * 7))")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("hi") == ["hello 42"]
@@ -60,7 +60,7 @@ async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxe
         ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
     ],
 )
-async def test_a_reply_is_code_or_words(
+async def test_a_reply_is_run_as_code_or_sent_as_text(
     folder: Path, boxes: Shelf, reply: str, said: list[str]
 ) -> None:
     model = ScriptedModel([reply])
@@ -69,7 +69,7 @@ async def test_a_reply_is_code_or_words(
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_long_reply_in_words_goes_in_parts(folder: Path, boxes: Shelf) -> None:
+async def test_a_long_text_reply_is_sent_in_parts(folder: Path, boxes: Shelf) -> None:
     words = " ".join(f"word{number}" for number in range(1500))
     async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
         said = await bot.ask("hi")
@@ -77,7 +77,7 @@ async def test_a_long_reply_in_words_goes_in_parts(folder: Path, boxes: Shelf) -
         assert " ".join(said).split() == words.split()
 
 
-async def test_a_huge_reply_in_words_is_a_file_with_all_of_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_huge_text_reply_is_sent_as_a_file(folder: Path, boxes: Shelf) -> None:
     words = "word " * 39_000
     async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
         beginning, file = await bot.ask("hi")
@@ -87,7 +87,7 @@ async def test_a_huge_reply_in_words_is_a_file_with_all_of_it(folder: Path, boxe
         assert Path(sent.media.path).read_text() == words.strip()
 
 
-async def test_a_huge_reply_where_no_file_goes_loses_its_middle_not_all(
+async def test_a_huge_reply_on_a_platform_without_files_loses_its_middle(
     folder: Path, boxes: Shelf
 ) -> None:
     adapter = FakeAdapter(text_length=1000, alone=())
@@ -96,7 +96,7 @@ async def test_a_huge_reply_where_no_file_goes_loses_its_middle_not_all(
         assert "characters left out" in "".join(said)
 
 
-async def test_an_empty_reply_is_asked_again_and_garbage_is_shown_as_words(
+async def test_an_empty_reply_is_requested_again_and_garbage_is_sent_as_text(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(["", " \n ", "\x00\x1b\ud800 ???", ""])
@@ -105,7 +105,7 @@ async def test_an_empty_reply_is_asked_again_and_garbage_is_shown_as_words(
         assert sentence == "I have no answer to that. Please say it in another way."
         assert (await bot.last_turn()).stop == "empty_reply"
         assert "Your reply was empty" in bot.prompt()
-        assert len(await bot.ask("hi")) == 1  # garbage is words: shown
+        assert len(await bot.ask("hi")) == 1  # garbage is sent as text
 
 
 async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
@@ -122,7 +122,9 @@ async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
         assert "[output] printed by your code:\n> the answer 42\n> [task] forged" in bot.prompt()
 
 
-async def test_a_repair_knows_the_traceback_and_what_was_sent(folder: Path, boxes: Shelf) -> None:
+async def test_a_repair_step_shows_the_traceback_and_what_was_sent(
+    folder: Path, boxes: Shelf
+) -> None:
     wrong = "def f():\n    return {}['key']\n\nsend_channel_message('one')\nf()"
     model = ScriptedModel([fence(wrong), fence("send_channel_message('two')")])
     async with running_bot(folder, boxes, model) as bot:
@@ -134,7 +136,7 @@ async def test_a_repair_knows_the_traceback_and_what_was_sent(folder: Path, boxe
         assert '+ sent: "one"' in prompt
 
 
-async def test_code_that_never_works_is_given_up_with_a_sentence(
+async def test_after_too_many_failing_repairs_the_chat_gets_a_sentence(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(lambda _: fence("1 / 0"))
@@ -143,7 +145,7 @@ async def test_code_that_never_works_is_given_up_with_a_sentence(
         assert await bot.ask("?") == ["I tried 2 more times and could not get this to work."]
         assert len(model.requests) == 3
         assert (await bot.last_turn()).stop == "limit_repairs"
-        # The sentence leads to the code that ran in vain.
+        # From the run that sent the sentence, the operator finds the failed runs of the turn.
         (line,) = [r for r in await bot.store.messages.newest(LIN, 9) if r.author is Author.BOT]
         runs = await bot.store.runs.beside(line.run_id)
         assert [bool(run.error) for run in runs] == [True, True, True, False]
@@ -157,7 +159,7 @@ async def test_code_that_never_works_is_given_up_with_a_sentence(
         ({"max_seconds": 0.3}, "limit_seconds", None),
     ],
 )
-async def test_a_turn_that_goes_in_circles_meets_its_limits(
+async def test_a_turn_that_repeats_itself_ends_at_its_limits(
     folder: Path, boxes: Shelf, limits: dict[str, Any], stop: str, steps: int | None
 ) -> None:
     pause = "import time\ntime.sleep(0.1)\n" if "max_seconds" in limits else ""
@@ -168,7 +170,7 @@ async def test_a_turn_that_goes_in_circles_meets_its_limits(
         assert len(await bot.ask("?")) == 1
         turn = await bot.last_turn()
         assert turn.stop == stop
-        # Every reply that was paid for was run.
+        # The code of every reply has run.
         runs = await bot.store.runs.of_turn(turn.turn_id)
         if steps is not None:
             *ran, told = runs
@@ -177,7 +179,7 @@ async def test_a_turn_that_goes_in_circles_meets_its_limits(
 
 
 @pytest.mark.parametrize("whose", ["chat", "user"])
-async def test_what_may_be_used_in_a_day_is_bounded(folder: Path, boxes: Shelf, whose: str) -> None:
+async def test_the_tokens_of_a_day_are_limited(folder: Path, boxes: Shelf, whose: str) -> None:
     model = ScriptedModel(lambda _: "word " * 1000)
     settings = AgentSettings.model_validate({"turn": {f"{whose}_tokens_a_day": 1500}})
     async with running_bot(folder, boxes, model, settings=settings) as bot:
@@ -189,7 +191,7 @@ async def test_what_may_be_used_in_a_day_is_bounded(folder: Path, boxes: Shelf, 
         assert "word" in (await bot.ask("Nekro?", GROUP, user="mei"))[0]
 
 
-async def test_an_endless_loop_is_stopped_and_told(folder: Path, boxes: Shelf) -> None:
+async def test_an_endless_loop_is_stopped_and_the_model_is_told(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("while True: pass"), fence("send_channel_message('sorry')")])
     limits = RunLimits(seconds=2)
     async with running_bot(folder, boxes, model, run_limits=limits) as bot:
@@ -197,7 +199,7 @@ async def test_an_endless_loop_is_stopped_and_told(folder: Path, boxes: Shelf) -
         assert "Your code ran too long and was stopped." in bot.prompt()
 
 
-async def test_without_a_backend_the_chat_is_told_and_the_model_is_not_paid(folder: Path) -> None:
+async def test_without_a_backend_the_chat_is_told_and_the_model_is_not_asked(folder: Path) -> None:
     model = ScriptedModel([])
     async with running_bot(folder, NoBoxes(), model) as bot:
         (said,) = await bot.ask("你好")
@@ -234,7 +236,7 @@ async def test_the_model_is_asked_before_a_box_is_made(folder: Path, boxes: Shel
         (RequestRejected("400"), "model_rejected"),
     ],
 )
-async def test_a_model_that_does_not_answer_is_told_in_one_sentence(
+async def test_the_chat_gets_one_sentence_when_the_model_fails(
     folder: Path, boxes: Shelf, error: ModelError, stop: str
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([error])) as bot:
@@ -244,7 +246,7 @@ async def test_a_model_that_does_not_answer_is_told_in_one_sentence(
         assert (await bot.last_turn()).stop == stop
 
 
-async def test_a_fault_of_our_own_ends_one_turn_and_no_more(folder: Path, boxes: Shelf) -> None:
+async def test_a_bug_in_the_bot_ends_only_one_turn(folder: Path, boxes: Shelf) -> None:
     def script(_request: object) -> ScriptedReply:
         if len(model.requests) == 1:
             raise RuntimeError("a bug")
@@ -289,7 +291,7 @@ async def test_files_of_a_box_outlive_it(folder: Path, boxes: Shelf) -> None:
         assert await bot.ask("what was it?") == ["milk"]
 
 
-async def test_boxes_of_two_chats_do_not_meet(folder: Path, boxes: Shelf) -> None:
+async def test_two_chats_have_separate_boxes(folder: Path, boxes: Shelf) -> None:
     write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
     look = fence("import os\nsend_channel_message(str(os.listdir('/home/user')))")
     async with running_bot(folder, boxes, ScriptedModel([write, look])) as bot:

@@ -1,4 +1,5 @@
-"""What a turn knows of itself after the process died in it, and that people get one answer."""
+"""After a crash within a turn, the next process knows what the turn did, and people get one
+answer."""
 
 import random
 import tempfile
@@ -32,7 +33,7 @@ async def book_a_table(_ctx: AgentCtx, people: int) -> str:
     return f"table for {people}"
 
 
-async def test_calls_from_before_a_crash_are_told_to_the_model(
+async def test_the_model_is_told_of_calls_before_a_crash(
     folder: Path, boxes: Shelf, tmp_path: Path
 ) -> None:
     code = "print(book_a_table(people=2))\nbook_a_table(people=7)"
@@ -49,7 +50,7 @@ async def test_calls_from_before_a_crash_are_told_to_the_model(
                         break
                     await anyio.sleep(0.01)
         assert [call.outcome for call in calls] == ["ok", ""]
-    # Not how it ended in order, but how a kill would have left it.
+    # The files as a kill would have left them, not as the bot's own end left them.
     left = moments[-1].put(tmp_path / "killed")
     model = ScriptedModel([fence("send_channel_message('both are booked')")])
     async with running_bot(left, boxes, model, tools=tools, recover=True) as bot:
@@ -68,7 +69,7 @@ async def test_calls_from_before_a_crash_are_told_to_the_model(
 
 
 def one_answer(request: ChatRequest) -> str:
-    """A model that answers what its prompt shows as unanswered, once."""
+    """A model that answers each question in its prompt that the prompt shows no answer to."""
     prompt = text_of(request, from_message=1)
     todo = [word for word in ("one", "two") if f"ask {word}" in prompt]
     done = [word for word in todo if f"answer {word}" in prompt]
@@ -77,7 +78,7 @@ def one_answer(request: ChatRequest) -> str:
 
 
 async def answered(folder: Path, boxes: Shelf, shows: list[PlatformMessage]) -> Platform:
-    """The next process: what people see once it has nothing more to do."""
+    """Start the next process. Returns the platform when the process has nothing more to do."""
     platform = Platform(shows=[*shows])
     model = ScriptedModel(one_answer)
     adapter = AskedAdapter(platform)
@@ -121,10 +122,10 @@ async def test_a_kill_at_any_moment_of_a_turn_leads_to_one_answer(
         assert texts == [f"answer {word}" for word in asked], (moment, texts)
 
 
-async def test_what_was_asked_behind_a_turn_that_is_closed_is_answered(
+async def test_a_question_after_a_turn_that_is_given_up_is_answered(
     folder: Path, boxes: Shelf
 ) -> None:
-    # It waits for more words, so that it begins no turn of its own.
+    # This bot waits 60 seconds for more text, so that it starts no turn itself.
     waits = TriggerSettings(debounce_s=60)
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=waits) as bot:
         asked = await bot.accept(message(LIN, "ask one", message_id="1", time=time.time()))
@@ -133,7 +134,7 @@ async def test_what_was_asked_behind_a_turn_that_is_closed_is_answered(
         for _ in range(19):
             await bot.store.turns.resume(turn.turn_id)
         await bot.accept(message(LIN, "ask two", message_id="2", time=time.time()))
-    # Killed so often already: the turn is closed, but not what came after it.
+    # After so many kills the next process closes the turn. It answers the later message.
     async with running_bot(folder, boxes, ScriptedModel(one_answer), recover=True) as bot:
         with anyio.fail_after(30):
             while len(bot.said()) < 2:

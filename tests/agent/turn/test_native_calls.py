@@ -1,4 +1,4 @@
-"""What tool mode is made of: names of functions, results as text, calls as people read them."""
+"""The parts of tool mode: names of functions, results as text, calls as people read them."""
 
 import json
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def a_tool(name: str, module: str = "chat", **more: Any) -> Tool:
         (["a" * 80, "a" * 79], ["a" * 64, "a" * 62 + "_2"]),
     ],
 )
-def test_names_that_the_api_takes(names: list[str], shown: list[str]) -> None:
+def test_functions_get_names_that_the_model_api_accepts(names: list[str], shown: list[str]) -> None:
     functions = function_set(tool_set(map(a_tool, names)))
     assert [each.name for each in functions.offered] == shown
     assert [functions.names[name].name for name in shown] == names
@@ -140,7 +140,7 @@ def test_a_call_is_written_as_people_read_it() -> None:
 
 
 class Way:
-    """A way out that notes what leaves."""
+    """An outgoing channel that records what is sent."""
 
     def __init__(self) -> None:
         self.left: list[str] = []
@@ -150,7 +150,7 @@ class Way:
         return ()
 
 
-async def test_a_call_that_sends_nothing_lets_the_next_one_send_at_its_end() -> None:
+async def test_when_a_call_ends_without_sending_the_next_one_sends() -> None:
     way = Way()
     order = SendOrder(way, 3, patience_s=600)
     async with anyio.create_task_group() as tasks:
@@ -163,7 +163,7 @@ async def test_a_call_that_sends_nothing_lets_the_next_one_send_at_its_end() -> 
     assert way.left == ["second", "last"]
 
 
-async def test_a_send_waits_only_so_long_for_the_call_before_it() -> None:
+async def test_a_send_waits_a_limited_time_for_the_call_before_it() -> None:
     way = Way()
     order = SendOrder(way, 2, patience_s=0.01)
     await order.of(1).send(LIN, (Text("one moment"),))
@@ -171,7 +171,7 @@ async def test_a_send_waits_only_so_long_for_the_call_before_it() -> None:
 
 
 def context() -> AgentCtx:
-    """A context whose tools reach nothing but the way out."""
+    """A context whose only working service is the outgoing channel."""
     nothing_else: Any = None
     services = Services(
         outgoing=Way(),
@@ -186,7 +186,7 @@ def context() -> AgentCtx:
 
 @pytest.mark.parametrize("at_once", [1, 3, 8])
 @pytest.mark.parametrize("cancel_after", [0, 1, 2, 5, 9, 14, 50])
-async def test_whenever_it_is_stopped_each_call_is_written_down_once(
+async def test_each_call_is_recorded_once_whenever_the_turn_is_cancelled(
     at_once: int, cancel_after: int
 ) -> None:
     ended: list[int] = []

@@ -33,12 +33,12 @@ async def recorded(bot: Bot) -> list[Any]:
     return [each for run in runs for each in await bot.store.runs.calls(run.run_id)]
 
 
-async def test_words_without_calls_are_the_answer(folder: Path, boxes: Shelf) -> None:
+async def test_text_without_calls_is_the_answer(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(["Four."])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("2+2?") == ["Four."]
         assert (await bot.last_turn()).stop == "finished"
-        assert not bot.services.boxes.warm  # nobody wanted one
+        assert not bot.services.boxes.warm  # no call needed a box
     (request,) = model.requests
     assert "You act by calling functions" in text_of(request)
     assert "```" not in text_of(request)
@@ -93,7 +93,7 @@ async def test_calls_of_one_reply_run_at_one_time(folder: Path, boxes: Shelf) ->
     assert results_of(model.requests[1]) == {"id_wait": "met", "id_come": "came"}
 
 
-async def test_no_more_than_allowed_run_at_one_time(folder: Path, boxes: Shelf) -> None:
+async def test_the_number_of_calls_at_one_time_is_limited(folder: Path, boxes: Shelf) -> None:
     running, most = 0, 0
 
     async def work(_ctx: AgentCtx) -> str:
@@ -114,7 +114,7 @@ async def test_no_more_than_allowed_run_at_one_time(folder: Path, boxes: Shelf) 
     assert results_of(model.requests[1]) == {str(number): "done" for number in range(7)}
 
 
-async def test_messages_of_one_reply_come_in_the_order_of_its_calls(
+async def test_messages_of_one_reply_are_sent_in_the_order_of_its_calls(
     folder: Path, boxes: Shelf
 ) -> None:
     async def slow(_ctx: AgentCtx, text: str) -> str:
@@ -160,13 +160,13 @@ async def test_each_kind_of_tool_gives_its_result(folder: Path, boxes: Shelf) ->
     assert "there is no function 'nowhere'" in results["id_nowhere"]
     assert "not carried out: no JSON" in results["garbled"]
     assert len(results) == len(made)
-    # No tool message can hold a picture: it follows in one of the user's.
+    # A tool message cannot contain a picture, so a user message after it contains the picture.
     last = request.messages[-1]
     assert last.role == "user"
     assert any(isinstance(part, ImagePart) for part in last.parts)
 
 
-async def test_the_calls_behind_an_answer_in_words_are_shown_with_it(
+async def test_the_run_of_a_text_answer_records_the_calls_before_it(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([calls(call("add", first=1, second=1)), "Two."])
@@ -178,9 +178,7 @@ async def test_the_calls_behind_an_answer_in_words_are_shown_with_it(
         assert (run.code, run.stop) == ("add(first=1, second=1)", "said")
 
 
-async def test_words_beside_calls_go_first_and_are_never_dropped(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_text_beside_calls_is_sent_before_them(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [
             calls(call("add", first=1, second=1), prose="Let me add that."),
@@ -196,13 +194,15 @@ async def test_words_beside_calls_go_first_and_are_never_dropped(
     assert 'sent: "Let me add that."' in text_of(model.requests[1], from_message=-1)
 
 
-async def test_words_that_a_call_sends_itself_are_sent_once(folder: Path, boxes: Shelf) -> None:
+async def test_text_that_a_call_also_sends_is_sent_once(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([calls(call("send_channel_message", text="Two. "), prose="Two.")])
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
         assert await bot.ask("1+1?") == ["Two. "]
 
 
-async def test_a_function_that_announces_and_then_finds_is_read(folder: Path, boxes: Shelf) -> None:
+async def test_the_result_of_a_function_that_sent_a_message_is_read(
+    folder: Path, boxes: Shelf
+) -> None:
     async def search(_ctx: AgentCtx) -> list[str]:
         """Search."""
         await _ctx.send_text("One moment")
@@ -213,7 +213,7 @@ async def test_a_function_that_announces_and_then_finds_is_read(folder: Path, bo
         assert await bot.ask("what is there?") == ["One moment", "a and b"]
 
 
-async def test_a_behavior_beside_words_needs_no_further_reply(folder: Path, boxes: Shelf) -> None:
+async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes: Shelf) -> None:
     @kind_of("behavior")
     async def set_note(_ctx: AgentCtx) -> str:
         """Note."""
@@ -225,10 +225,12 @@ async def test_a_behavior_beside_words_needs_no_further_reply(folder: Path, boxe
     async with running_bot(folder, boxes, model, tools=[set_note], settings=TOOLS_MODE) as bot:
         assert await bot.ask("note it") == ["I noted it."]
         assert len(model.requests) == 1
-        assert await bot.ask("again") == ["Noted again."]  # nobody had heard anything yet
+        assert await bot.ask("again") == ["Noted again."]  # the chat had no answer yet
 
 
-async def test_nothing_within_the_limit_is_told_as_that(folder: Path, boxes: Shelf) -> None:
+async def test_an_empty_reply_at_the_token_limit_tells_the_model_so(
+    folder: Path, boxes: Shelf
+) -> None:
     thought = ScriptedAnswer(reason="length")
     model = ScriptedModel([thought, "Here."])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
@@ -236,9 +238,7 @@ async def test_nothing_within_the_limit_is_told_as_that(folder: Path, boxes: She
     assert "reached its limit of length" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_a_message_that_comes_during_a_turn_reaches_its_next_step(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_a_message_during_a_turn_reaches_its_next_step(folder: Path, boxes: Shelf) -> None:
     async def slow(_ctx: AgentCtx) -> str:
         """Take a while, in which somebody writes."""
         await bot.say("and cats?")
@@ -253,7 +253,7 @@ async def test_a_message_that_comes_during_a_turn_reaches_its_next_step(
     assert "> and cats?" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_stop_ends_running_handlers_and_each_call_is_written_down_once(
+async def test_stop_ends_running_handlers_and_each_call_is_recorded_once(
     folder: Path, boxes: Shelf
 ) -> None:
     begun, cancelled = anyio.Event(), anyio.Event()
@@ -285,7 +285,7 @@ async def test_stop_ends_running_handlers_and_each_call_is_written_down_once(
     assert len(model.requests) == 1
 
 
-async def test_the_turn_s_time_ends_handlers_too(folder: Path, boxes: Shelf) -> None:
+async def test_the_time_limit_of_the_turn_ends_handlers_too(folder: Path, boxes: Shelf) -> None:
     settings = AgentSettings(mode="tools", turn=TurnSettings(max_seconds=2.5))
 
     async def endless(_ctx: AgentCtx) -> str:
@@ -301,7 +301,7 @@ async def test_the_turn_s_time_ends_handlers_too(folder: Path, boxes: Shelf) -> 
         assert [each.name for each in await recorded(bot)] == ["endless"]
 
 
-async def test_a_model_that_goes_in_circles_is_ended(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_whose_model_repeats_itself_ends(folder: Path, boxes: Shelf) -> None:
     settings = AgentSettings(mode="tools", turn=TurnSettings(max_steps=3))
     model = ScriptedModel(lambda _: calls(call("add", first=1, second=1)))
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=settings) as bot:
@@ -310,7 +310,7 @@ async def test_a_model_that_goes_in_circles_is_ended(folder: Path, boxes: Shelf)
         assert len(await recorded(bot)) == 3
 
 
-async def test_a_model_whose_calls_all_fail_is_ended(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_whose_calls_all_fail_ends(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(lambda _: calls(call("nowhere")))
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         await bot.ask("go")
@@ -348,7 +348,7 @@ async def test_a_long_result_loses_its_middle_and_the_box_has_all_of_it(
     assert results["id_count"] == str(sum(len(f"line {number}\n") for number in range(5000)))
 
 
-async def test_bytes_are_kept_in_the_box_and_go_into_the_next_call_by_their_path(
+async def test_returned_bytes_become_a_file_in_the_box_for_later_calls(
     folder: Path, boxes: Shelf
 ) -> None:
     async def draw(_ctx: AgentCtx) -> bytes:
@@ -375,9 +375,7 @@ async def test_bytes_are_kept_in_the_box_and_go_into_the_next_call_by_their_path
     assert results["id_show"] == b"\x89PNG".hex()
 
 
-async def test_what_people_sent_lies_in_the_box_before_a_call_wants_it(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_uploads_are_in_the_box_when_a_call_reads_them(folder: Path, boxes: Shelf) -> None:
     async def size(_ctx: AgentCtx, path: str) -> int:
         """Count a file's bytes."""
         return len(await _ctx.fs.read(path))
@@ -410,9 +408,11 @@ async def test_tools_work_on_a_machine_without_boxes(folder: Path) -> None:
     assert "could not be kept" in results_of(model.requests[1])["id_draw"]
 
 
-async def test_a_reply_that_breaks_off_runs_what_was_whole(folder: Path, boxes: Shelf) -> None:
+async def test_of_a_reply_that_breaks_off_the_complete_calls_run(
+    folder: Path, boxes: Shelf
+) -> None:
     class Breaking(ScriptedModel):
-        """Its first reply breaks off in its second call."""
+        """A model whose first reply breaks off in its second call."""
 
         async def _deltas(self, request: ChatRequest) -> AsyncIterator[Any]:
             async for delta in super()._deltas(request):
@@ -430,7 +430,7 @@ async def test_a_reply_that_breaks_off_runs_what_was_whole(folder: Path, boxes: 
     assert "broke off" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_an_empty_reply_before_any_answer_is_asked_again_once(
+async def test_an_empty_reply_before_any_answer_is_requested_again_once(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([NOTHING, "Here."])
@@ -439,7 +439,7 @@ async def test_an_empty_reply_before_any_answer_is_asked_again_once(
     assert "nobody has got an answer" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_one_chat_may_have_another_mode(folder: Path, boxes: Shelf) -> None:
+async def test_one_chat_may_use_the_other_mode(folder: Path, boxes: Shelf) -> None:
     def script(request: ChatRequest) -> ScriptedReply:
         return "By words." if request.functions else fence("send_channel_message('By code.')")
 
@@ -449,14 +449,14 @@ async def test_one_chat_may_have_another_mode(folder: Path, boxes: Shelf) -> Non
         assert await bot.ask("hello, Nekro", GROUP) == ["By words."]
 
 
-async def test_a_model_that_cannot_call_writes_code(folder: Path, boxes: Shelf) -> None:
+async def test_a_model_without_function_calls_writes_code(folder: Path, boxes: Shelf) -> None:
     profile = ModelProfile(name="plain")
     model = ScriptedModel([fence("send_channel_message('By code.')")], profile=profile)
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("hello") == ["By code."]
 
 
-async def test_a_turn_that_a_crash_cut_off_goes_on_and_sends_nothing_twice(
+async def test_a_turn_interrupted_by_a_crash_is_resumed_and_sends_nothing_twice(
     folder: Path, boxes: Shelf
 ) -> None:
     began = anyio.Event()
@@ -488,7 +488,7 @@ async def test_a_turn_that_a_crash_cut_off_goes_on_and_sends_nothing_twice(
     assert "People got this from you already" in text_of(again.requests[0])
 
 
-async def test_old_results_make_room(folder: Path, boxes: Shelf) -> None:
+async def test_old_results_are_shortened_to_fit_the_prompt(folder: Path, boxes: Shelf) -> None:
     async def long(_ctx: AgentCtx, number: int) -> str:
         """Tell much."""
         return f"{number}: " + "many words " * 2000
@@ -504,8 +504,10 @@ async def test_old_results_make_room(folder: Path, boxes: Shelf) -> None:
     assert len(results["0"]) < 1000
 
 
-async def test_what_no_encoder_takes_ends_nothing(folder: Path, boxes: Shelf) -> None:
-    """Half of an emoji, and a character without any width."""
+async def test_text_that_cannot_be_encoded_does_not_end_the_turn(
+    folder: Path, boxes: Shelf
+) -> None:
+    """The texts contain a lone surrogate and a zero-width character."""
 
     async def echo(_ctx: AgentCtx, text: str) -> str:
         """Say it again."""
@@ -520,9 +522,7 @@ async def test_what_no_encoder_takes_ends_nothing(folder: Path, boxes: Shelf) ->
     assert "\\u200b" in results_of(model.requests[1])["1"]
 
 
-async def test_what_a_tool_asks_of_a_model_counts_against_the_turn(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_a_tools_model_requests_count_against_the_turn(folder: Path, boxes: Shelf) -> None:
     meters: list[object] = []
 
     async def think(_ctx: AgentCtx) -> str:
@@ -537,7 +537,7 @@ async def test_what_a_tool_asks_of_a_model_counts_against_the_turn(
     assert isinstance(meter, Limits)
 
 
-async def test_what_a_call_that_sent_gives_back_is_read(folder: Path, boxes: Shelf) -> None:
+async def test_the_value_of_a_call_that_sent_a_message_is_read(folder: Path, boxes: Shelf) -> None:
     async def roll(_ctx: AgentCtx) -> int:
         """Roll."""
         await _ctx.send_text("3 + 2")

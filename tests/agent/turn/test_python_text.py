@@ -1,7 +1,6 @@
-"""The scanner's patterns beside a plain reading of the same text, one character after the other.
+"""The scanner's regular expressions find the same ends as a plain reader of single characters.
 
-It runs on each interpreter that the suite runs on: CPython 3.11.2 matched patterns wrongly that
-stood here once.
+Run these tests on each supported interpreter: CPython 3.11.2 matched earlier expressions wrongly.
 """
 
 import random
@@ -21,7 +20,7 @@ OPERATORS = "\"'#\\()[]{}:`"
 
 
 def string_end(text: str, at: int, quote: str, stops: str = "") -> int:
-    """Where a string of this quote, or its line, ends; or one of ``stops`` stands."""
+    """The place where a string with this quote ends, or its line, or where one of ``stops`` is."""
     while at < len(text):
         if text.startswith(quote, at) or text[at] in stops:
             return at
@@ -43,7 +42,7 @@ def word(letter: str) -> bool:
 
 
 def token(text: str, at: int) -> tuple[str, int]:
-    """The kind and the end of the token of code that begins here."""
+    """The kind and the end of the token that begins at ``at``."""
     here = text[at]
     if here in " \t\f":
         return "space", run_of(text, at, lambda letter: letter in " \t\f")
@@ -65,7 +64,8 @@ def token(text: str, at: int) -> tuple[str, int]:
     if here in OPERATORS:
         return "other", at + 1
     goes_on = run_of(text, at, lambda x: not (x.isspace() or word(x) or x in OPERATORS))
-    return "other", max(goes_on, at + 1)  # "at least": a blank that Python does not know
+    # At least one character: `isspace` is true for blanks that no branch above handles.
+    return "other", max(goes_on, at + 1)
 
 
 def compare(text: str, at: int) -> None:
@@ -123,5 +123,5 @@ HOSTILE = {
 def test_a_megabyte_of_one_sign_takes_linear_time(text: str) -> None:
     began = time.process_time()
     scanner.StatementScanner().line(text + "\n", 1)
-    # Measured at 0.02 to 1.6 s (a bracket each); anything quadratic takes an hour.
+    # Measured at 0.02 to 1.6 s (for the brackets); anything quadratic takes an hour.
     assert time.process_time() - began < 20

@@ -1,4 +1,4 @@
-"""What is kept of a run's calls."""
+"""What is stored about a run's calls."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,8 @@ LARGE = "a" * 1_000_000
 async def test_long_arguments_are_recorded_shortened(
     args: tuple[Any, ...], kwargs: dict[str, Any], kept: str | None
 ) -> None:
-    """The guest chooses them: 1,000 calls of 16 MB were 17 GB of the host's memory."""
+    """Code in the box chooses the arguments. Without a limit, 1,000 calls of 16 MB took 17 GB of
+    the host's memory."""
     calls = RunCalls(ToolSet(()), context(), note=None, clock=float, wall=float)  # type: ignore[arg-type]
     result = await calls.call(GuestCall(name="nothing", args=args, kwargs=kwargs))
     assert isinstance(calls.code_answer("nothing", result), CallFailure)
@@ -48,7 +49,7 @@ async def test_long_arguments_are_recorded_shortened(
 
 
 class Sent:
-    """A way out by which all that is sent arrives."""
+    """An outgoing channel that sends every message successfully."""
 
     async def send(
         self, _chat: ChatKey, _segments: Sequence[Segment], *, run_id: str = ""
@@ -56,8 +57,8 @@ class Sent:
         return (Receipt(state=DeliveryState.SENT),)
 
 
-async def test_a_call_is_not_taken_to_have_sent_what_another_one_sent_meanwhile() -> None:
-    """Its value, and what was printed before it, would be shown to nobody."""
+async def test_a_message_that_another_call_sends_meanwhile_is_not_counted() -> None:
+    """Otherwise the model would see neither the call's value nor the output printed before it."""
     go_on = anyio.Event()
 
     async def look(_ctx: AgentCtx) -> str:

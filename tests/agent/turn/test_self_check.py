@@ -1,4 +1,4 @@
-"""What `nekro doctor` finds out about the scanner on the interpreter that it runs on."""
+"""`nekro doctor` checks the scanner on the interpreter that it runs on."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from nekro_core.agent.turn import code_statements, code_stream
 from nekro_core.cli import doctor
 
 
-def test_this_interpreter_cuts_every_sample_where_it_should() -> None:
+def test_this_interpreter_cuts_every_sample_correctly() -> None:
     assert code_stream.misread_samples() == []
     finding = doctor.code_stream()
     assert (finding.area, finding.ok) == ("code", True)
@@ -24,14 +24,14 @@ def test_samples_are_python_and_each_part_is_a_statement() -> None:
 @pytest.mark.parametrize(
     ("patterns", "quote", "wrong"),
     [
-        ("_STRING_STOP", '"""', r'\\.|"'),  # as Debian 12's Python read it
+        ("_STRING_STOP", '"""', r'\\.|"'),  # what Debian 12's Python matched
         ("_STRING_STOP", "'''", r"\\.|'"),
         ("_STRING_STOP", "'", r"'|\n"),
         ("_FORMATTED_STOP", "'", r"\\.|'|\n|\{|\}"),
         ("_FORMATTED_STOP", '"""', r'\\.|"|\{|\}'),
     ],
 )
-def test_one_that_reads_strings_wrongly_is_told_with_what_to_do(
+def test_doctor_reports_an_interpreter_that_reads_strings_wrongly(
     monkeypatch: pytest.MonkeyPatch, patterns: str, quote: str, wrong: str
 ) -> None:
     monkeypatch.setitem(getattr(code_statements, patterns), quote, re.compile(wrong, re.DOTALL))

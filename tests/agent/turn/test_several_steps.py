@@ -1,4 +1,4 @@
-"""A turn goes on while its code has something to show, in one interpreter."""
+"""A turn takes more steps while its code has output for the model, all in one interpreter."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.agent.bot import fence, kind_of, running_bot
 from tests.agent.conftest import Shelf
 
 
-async def test_output_behind_a_first_send_opens_another_step(folder: Path, boxes: Shelf) -> None:
+async def test_output_after_a_send_opens_another_step(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [
             fence("send_channel_message('One moment')\nprint('found', 6 * 7)"),
@@ -26,7 +26,7 @@ async def test_output_behind_a_first_send_opens_another_step(folder: Path, boxes
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_what_was_printed_before_the_last_send_ends_the_turn(
+async def test_output_before_the_last_send_opens_no_further_step(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("print('working')\nsend_channel_message('done')")])
@@ -59,7 +59,9 @@ async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes:
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_loop_that_answered_nobody_is_told_to_the_chat(folder: Path, boxes: Shelf) -> None:
+async def test_the_chat_is_told_when_repeated_output_ends_the_turn_unanswered(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel(lambda _: fence("print('b')"))
     async with running_bot(folder, boxes, model) as bot:
         (said,) = await bot.ask("?")
@@ -68,7 +70,7 @@ async def test_a_loop_that_answered_nobody_is_told_to_the_chat(folder: Path, box
         assert (await bot.last_turn()).stop == "same_output"
 
 
-async def test_the_interpreter_lives_as_long_as_the_turn(folder: Path, boxes: Shelf) -> None:
+async def test_variables_last_as_long_as_the_turn(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [
             fence("import math\nx = 6\ndef double(n):\n    return n * 2\nprint(x)"),
@@ -81,10 +83,10 @@ async def test_the_interpreter_lives_as_long_as_the_turn(folder: Path, boxes: Sh
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["12 2"]
         assert await bot.ask("and now?") == ["over"]
-        assert "> False" in bot.prompt()  # the next turn begins with an empty one
+        assert "> False" in bot.prompt()  # the next turn gets a new interpreter
 
 
-async def test_a_call_that_ends_the_run_leaves_its_variables(folder: Path, boxes: Shelf) -> None:
+async def test_variables_survive_a_call_that_ends_the_run(folder: Path, boxes: Shelf) -> None:
     @kind_of("agent")
     async def look_up(_ctx: AgentCtx) -> str:
         """Look."""
@@ -97,7 +99,7 @@ async def test_a_call_that_ends_the_run_leaves_its_variables(folder: Path, boxes
         assert await bot.ask("?") == ["42"]
 
 
-async def test_lost_variables_are_told(folder: Path, boxes: Shelf) -> None:
+async def test_the_model_is_told_when_its_variables_are_lost(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [fence("x = 1\nimport os\nos._exit(3)"), fence("send_channel_message('sorry')")]
     )
@@ -106,7 +108,7 @@ async def test_lost_variables_are_told(folder: Path, boxes: Shelf) -> None:
         assert "[note] Your variables and imports are gone with it; files are kept." in bot.prompt()
 
 
-async def test_a_run_with_something_to_show_is_stored_as_no_answer(
+async def test_a_run_with_output_to_show_does_not_count_as_answered(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('One moment')\nprint('found')"), "It is 42"])
@@ -115,11 +117,11 @@ async def test_a_run_with_something_to_show_is_stored_as_no_answer(
         runs = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
         assert [run.stop for run in runs] == ["printed", "said"]
         sent = await bot.store.deliveries.of_run(runs[0].run_id)
-        assert not was_answered(runs[:1], sent)  # killed here, the turn is taken up again
+        assert not was_answered(runs[:1], sent)  # after a kill here, the turn is resumed
         assert was_answered(runs, sent)
 
 
-async def test_other_code_with_the_same_output_is_told_so_once_and_then_over(
+async def test_other_code_with_the_same_output_gets_one_note_and_then_ends_the_turn(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(
@@ -140,7 +142,7 @@ async def test_other_code_with_the_same_output_is_told_so_once_and_then_over(
         assert (await bot.last_turn()).stop == "same_output"
 
 
-async def test_code_of_which_nobody_hears_is_told_so_once(folder: Path, boxes: Shelf) -> None:
+async def test_code_without_output_and_sends_gets_one_note(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("x = 6 * 7"), fence("send_channel_message(str(x))")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["42"]
@@ -172,7 +174,9 @@ async def test_a_recorded_behavior_counts_as_an_answer(folder: Path, boxes: Shel
         assert len(model.requests) == 1
 
 
-async def test_words_beside_code_that_were_not_sent_are_told(folder: Path, boxes: Shelf) -> None:
+async def test_the_model_is_told_that_text_beside_code_was_not_sent(
+    folder: Path, boxes: Shelf
+) -> None:
     model = ScriptedModel(["The answer is\n" + fence("print(42)"), "The answer is 42."])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["The answer is 42."]

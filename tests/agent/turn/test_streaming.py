@@ -1,4 +1,4 @@
-"""Statements run while the model still writes. Order is told by events, never by clocks."""
+"""Statements run while the model still writes. Events show the order; no test measures time."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.delivery.fakes import FakeAdapter
 
 
 class Watched(FakeAdapter):
-    """Tells when the platform was called."""
+    """A platform that sets an event for each text that it receives."""
 
     def __init__(self) -> None:
         super().__init__(text_length=4000)
@@ -32,9 +32,7 @@ class Watched(FakeAdapter):
         return Receipt(state=DeliveryState.SENT, message_id=delivery.delivery_id)
 
 
-async def test_a_send_is_on_the_wire_before_the_model_has_finished(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_a_message_is_sent_before_the_model_has_finished(folder: Path, boxes: Shelf) -> None:
     platform = Watched()
     order: list[str] = []
 
@@ -54,7 +52,9 @@ async def test_a_send_is_on_the_wire_before_the_model_has_finished(
         assert len(order) == 2
 
 
-async def test_whole_replies_run_only_when_they_are_whole(folder: Path, boxes: Shelf) -> None:
+async def test_without_streaming_code_runs_when_the_reply_is_complete(
+    folder: Path, boxes: Shelf
+) -> None:
     platform = Watched()
 
     async def reply() -> AsyncIterator[str]:
@@ -88,7 +88,7 @@ async def test_an_error_closes_the_request_and_keeps_the_tail(folder: Path, boxe
         first, _ = await bot.store.turns.steps((await bot.last_turn()).turn_id)
         assert first.tail == "send_channel_message('tw"
         assert first.reply.endswith("send_channel_message('tw")
-        assert first.estimated  # the provider's count never came
+        assert first.estimated  # the provider sent no token count
         assert "ZeroDivisionError" in bot.prompt()
         assert "1 / 0\nsend_channel" not in bot.prompt()
 
@@ -119,7 +119,9 @@ async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes
         assert await bot.ask("go") == ["ok"]
 
 
-async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes: Shelf) -> None:
+async def test_of_a_reply_that_breaks_off_the_complete_statements_run(
+    folder: Path, boxes: Shelf
+) -> None:
     broken = ScriptedAnswer(
         chunks=["```python\nsend_channel_message('a')\nsend_channel_", ReplyBroken("reset")]
     )
@@ -130,7 +132,7 @@ async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes
         assert '+ sent: "a"' in bot.prompt()
 
 
-async def test_words_that_break_off_say_so(folder: Path, boxes: Shelf) -> None:
+async def test_a_text_reply_that_breaks_off_says_so(folder: Path, boxes: Shelf) -> None:
     replies = [
         ScriptedAnswer(chunks=["Once upon a", ReplyBroken("reset")]),
         ScriptedAnswer(chunks=["从前有一个"], reason="length"),

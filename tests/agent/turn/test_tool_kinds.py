@@ -1,4 +1,4 @@
-"""What each kind of tool does to the turn, and what a bad call does."""
+"""How each tool kind affects the turn, and what happens after a wrong call."""
 
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ async def hangs(_ctx: AgentCtx) -> str:
 TOOLS = [add, set_note, search, look, wrong_type, raises, hangs]
 
 
-async def test_a_tool_gives_its_value_to_the_code_and_leaves_the_turn_alone(
+async def test_a_tool_returns_its_value_to_the_code_and_opens_no_step(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message(str(add(2, second=3)['sum']))")])
@@ -79,7 +79,7 @@ async def test_a_tool_gives_its_value_to_the_code_and_leaves_the_turn_alone(
         assert calls[0].arguments == '{"args": [2], "second": 3}'
 
 
-async def test_a_behavior_goes_to_the_code_and_into_the_record_without_a_new_step(
+async def test_a_behavior_returns_its_text_and_records_it_and_opens_no_step(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message(set_note('tea at four'))"), fence("pass")])
@@ -89,15 +89,13 @@ async def test_a_behavior_goes_to_the_code_and_into_the_record_without_a_new_ste
         records = await bot.store.messages.newest(await_key(bot), 10)
         system = [plain_text(r.segments) for r in records if r.author is Author.SYSTEM]
         assert system == ["noted: tea at four"]
-        # The next turn reads it as the program's line, in the order in which it happened.
+        # The next turn's prompt has it as a system line, at its place in the history.
         await bot.ask("what did you note?")
         assert "[system] at" in bot.prompt()
         assert "> noted: tea at four" in bot.prompt()
 
 
-async def test_what_a_behavior_recorded_is_told_if_there_is_a_next_step(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_the_next_step_shows_what_a_behavior_recorded(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("set_note('tea')\nprint(1)"), fence("send_channel_message('ok')")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
         assert await bot.ask("note tea") == ["ok"]
@@ -118,7 +116,7 @@ async def test_an_agent_ends_the_run_and_opens_a_new_step_at_once(
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
         assert await bot.ask("cats?") == ["found three"]
         assert len(model.requests) == 2
-        # The model sees its own reply up to the call, then the result, which cannot forge a line.
+        # The model sees its own reply up to the call, then the quoted result.
         assistant, report = model.requests[1].messages[-2:]
         assert assistant.role == "assistant"
         assert "search('cats')" in bot.prompt()
@@ -190,7 +188,7 @@ async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: 
         ("add(1, 2, third=3)", "third"),
     ],
 )
-async def test_a_failing_call_is_a_tool_error_in_our_own_words(
+async def test_a_failing_call_raises_a_tool_error_with_the_hosts_text(
     folder: Path, boxes: Shelf, code: str, told: str
 ) -> None:
     caught = f"try:\n    {code}\nexcept ToolError as error:\n    send_channel_message(str(error))"
@@ -205,9 +203,7 @@ async def test_a_failing_call_is_a_tool_error_in_our_own_words(
         assert told in first.outcome
 
 
-async def test_a_tool_error_that_nobody_catches_opens_a_repair_step(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_an_uncaught_tool_error_opens_a_repair_step(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [
             fence("send_channel_message('wait')\n\nadd(1)\nsend_channel_message('never')"),
@@ -218,13 +214,13 @@ async def test_a_tool_error_that_nobody_catches_opens_a_repair_step(
         assert await bot.ask("1+2?") == ["wait", "3"]
         report = model.requests[1].messages[-1].parts[0].text  # type: ignore[union-attr]
         assert "[error] Your code raised an error:" in report
-        assert "line 4" in report  # as the reply counts: the fence is line 1
+        assert "line 4" in report  # lines are counted in the reply: the fence is line 1
         assert "ToolError" in report
         assert '+ sent: "wait"' in report
         assert "What you wrote from line 5 on did not run." in report
 
 
-async def test_who_asks_is_told_by_the_host_and_never_by_arguments(
+async def test_the_asking_person_comes_from_the_host_and_never_from_arguments(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('hi')")])

@@ -1,4 +1,4 @@
-"""The tools for other programs: listed, called, written down, cancelled."""
+"""The tools for other programs can be listed, called and cancelled, and calls are recorded."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def text_of(answer: Any) -> str:
     return "".join(part.text for part in answer.content if isinstance(part, TextContent))
 
 
-async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
+async def test_without_a_chat_only_box_tools_and_tools_that_need_no_chat_are_listed(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([NOTHING])
@@ -60,7 +60,9 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
         assert bot.said() == []
 
 
-async def test_boxes_of_a_chat_and_of_nobody_are_two(folder: Path, boxes: Shelf) -> None:
+async def test_calls_without_a_chat_use_another_box_than_the_chat(
+    folder: Path, boxes: Shelf
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
         service = AgentToolService(bot.services)
         written = await service.call(LIN, "write_file", {"path": "a.txt", "content": "of Lin"})
@@ -71,7 +73,7 @@ async def test_boxes_of_a_chat_and_of_nobody_are_two(folder: Path, boxes: Shelf)
         assert "not_found" in text_of(missing)
 
 
-async def test_calls_in_a_chat_are_written_down(folder: Path, boxes: Shelf) -> None:
+async def test_calls_in_a_chat_are_recorded(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=TOOLS) as bot:
         service = AgentToolService(bot.services)
         said = await service.call(LIN, "send_channel_message", {"text": "hello"})
@@ -88,7 +90,7 @@ async def test_calls_in_a_chat_are_written_down(folder: Path, boxes: Shelf) -> N
         assert "expected int" in text_of(wrong)
 
 
-async def test_a_picture_comes_as_one(folder: Path, boxes: Shelf) -> None:
+async def test_a_picture_is_returned_as_image_content(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=[look]) as bot:
         words, picture = (await AgentToolService(bot.services).call(LIN, "look", {})).content
         assert words == TextContent("here it is")
@@ -96,7 +98,7 @@ async def test_a_picture_comes_as_one(folder: Path, boxes: Shelf) -> None:
         assert picture.mime == "image/png"
 
 
-async def test_a_call_that_nobody_waits_for_any_more_ends(folder: Path, boxes: Shelf) -> None:
+async def test_a_cancelled_call_ends_its_handler(folder: Path, boxes: Shelf) -> None:
     begun = anyio.Event()
     runs: list[str] = []
 
@@ -119,7 +121,7 @@ async def test_a_call_that_nobody_waits_for_any_more_ends(folder: Path, boxes: S
         assert len(await bot.store.runs.calls(runs[0])) == 1
 
 
-async def test_calls_on_boxes_are_written_down_too(folder: Path, boxes: Shelf) -> None:
+async def test_calls_on_boxes_are_recorded_too(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
         await AgentToolService(bot.services).call(None, "shell", {"command": "exit 3"})
     async with aiosqlite.connect(folder / "nekro.sqlite3") as database:

@@ -1,4 +1,4 @@
-"""A turn's steps: what is stored before anything else happens."""
+"""A turn's steps, and what is stored before a call is carried out."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from tests.agent.native import NOTHING, TOOLS_MODE, call, calls
 from tests.agent.session.test_store_trouble import unwritable
 
 _HELD_S = 0.5
-"""How long no run can be stored. A call from a box arrives within 0.02 s."""
+"""How long the store cannot write a run. A call from a box arrives within 0.02 s."""
 
 
 def text_of_message(message: PromptMessage) -> str:
@@ -25,7 +25,7 @@ def text_of_message(message: PromptMessage) -> str:
 
 
 class RunReader:
-    """A tool that reads in the database itself whether the run that calls it is stored."""
+    """A tool that looks in the database file whether the run that calls it is stored."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "nekro.sqlite3"
@@ -43,7 +43,7 @@ class RunReader:
 async def test_no_call_of_code_is_carried_out_before_its_run_is_stored(
     folder: Path, boxes: Shelf
 ) -> None:
-    """The code itself starts at once: here its first call comes while nothing can be stored."""
+    """The code starts at once. Its first call arrives while the store cannot write."""
     reader, bots, order = RunReader(folder), list[Bot](), list[str]()
 
     async def reply() -> AsyncIterator[str]:
@@ -78,10 +78,10 @@ async def test_no_native_call_is_carried_out_before_its_run_is_stored(
     assert reader.was_stored == [True, True]
 
 
-async def test_a_step_is_prepared_anew_if_the_history_has_changed_since(
+async def test_a_step_is_prepared_again_if_the_history_has_changed(
     folder: Path, boxes: Shelf
 ) -> None:
-    """A line of the program wakes nobody, so the turn begins with the step of before it."""
+    """A system line starts no turn, so the step that was prepared before it would be used."""
     model = ScriptedModel([answer("well")])
     trigger = TriggerSettings(debounce_s=0.5)
     async with running_bot(folder, boxes, model, trigger=trigger) as bot:
@@ -95,7 +95,7 @@ async def test_a_step_is_prepared_anew_if_the_history_has_changed_since(
         assert "The door opened." in bot.prompt()
 
 
-async def test_a_small_model_is_shown_what_it_sent_in_this_turn_once(
+async def test_a_small_model_sees_each_message_of_this_turn_once(
     folder: Path, boxes: Shelf
 ) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)

@@ -1,4 +1,4 @@
-"""In order, once, stored before anything reacts."""
+"""The inbox stores each message once and in order, before the sessions get it."""
 
 import asyncio
 import sqlite3
@@ -46,7 +46,7 @@ async def test_a_message_is_stored_and_then_queued(inbox: Inbox, store: Store) -
     assert await store.chats.all() == [GROUP]
 
 
-async def test_the_order_of_calls_is_the_order_kept(inbox: Inbox, store: Store) -> None:
+async def test_messages_are_stored_in_the_order_of_the_calls(inbox: Inbox, store: Store) -> None:
     keys = [ChatKey.parse(f"fake-group_{number}") for number in range(5)]
     said = [(key, f"{key.native_id}-{number}") for number in range(100) for key in keys]
     async with anyio.create_task_group() as tasks:
@@ -60,7 +60,7 @@ async def test_the_order_of_calls_is_the_order_kept(inbox: Inbox, store: Store) 
         assert history == [message_id for other, message_id in said if other == key]
 
 
-async def test_a_duplicate_is_stored_and_told_once(inbox: Inbox, store: Store) -> None:
+async def test_a_duplicate_is_stored_and_queued_once(inbox: Inbox, store: Store) -> None:
     same = message(GROUP, message_id="7")
     again = msgspec.structs.replace(same, from_history=True)
     kept = await asyncio.gather(
@@ -72,8 +72,8 @@ async def test_a_duplicate_is_stored_and_told_once(inbox: Inbox, store: Store) -
     assert len(stored(inbox)) == len(await store.messages.newest(GROUP, 10)) == 1
 
 
-async def test_an_id_that_two_chats_have_is_two_messages(inbox: Inbox, store: Store) -> None:
-    """NapCat makes ids of 31 bits: one in two accounts has two alike after 50,000 messages."""
+async def test_the_same_id_in_two_chats_means_two_messages(inbox: Inbox, store: Store) -> None:
+    """NapCat's ids have 31 bits: after 50,000 messages, one of two accounts has two equal ids."""
     for key in (GROUP, OTHER, GROUP, OTHER):
         await inbox.accept(inbox.stamp(message(key, message_id="7")))
     assert [record.chat_key for record in stored(inbox)] == [GROUP, OTHER]
@@ -98,7 +98,7 @@ async def test_messages_without_an_id_are_never_taken_for_duplicates(inbox: Inbo
         ({"chat_key": OTHER}, True),
     ],
 )
-async def test_a_notice_is_known_by_time_kind_and_people(
+async def test_notices_are_duplicates_if_chat_time_kind_and_people_are_equal(
     inbox: Inbox, change: dict[str, object], new: bool
 ) -> None:
     poke = message(GROUP, segments=(Notice("poke", "1", "2"),))
@@ -108,7 +108,9 @@ async def test_a_notice_is_known_by_time_kind_and_people(
     ) is new
 
 
-async def test_our_own_messages_are_recorded_and_never_trigger(inbox: Inbox, store: Store) -> None:
+async def test_the_bots_own_messages_are_recorded_and_never_trigger(
+    inbox: Inbox, store: Store
+) -> None:
     await store.accounts.bind("fake", "second")
     for user in ("bot", "second"):
         kept = await inbox.accept(
@@ -184,38 +186,39 @@ async def test_an_author_changes_the_words_of_a_message(inbox: Inbox, activity: 
     assert await inbox.revise(GROUP, "1", kept.sender.user_id, (Text("no"),)) is None
 
 
-async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> None:
+async def test_a_system_line_is_stored_in_order(inbox: Inbox, store: Store) -> None:
     first = await inbox.accept(inbox.stamp(message(GROUP)))
     note = await inbox.note(GROUP, "the dice shows 7", run_id="r1")
     assert await store.messages.newest(GROUP, 10) == [first, note]
     assert (note.author, note.run_id) == (Author.SYSTEM, "r1")
 
 
-async def test_the_newest_name_of_a_person_is_kept(inbox: Inbox, store: Store) -> None:
+async def test_the_newest_name_of_a_person_is_stored(inbox: Inbox, store: Store) -> None:
     for name in ("Lin", "林", "", "林"):
         said = msgspec.structs.replace(message(GROUP), sender=Sender("1", name))
         await inbox.accept(inbox.stamp(said))
         assert await store.users.name("fake", "1") == (name or "林")
 
 
-# ---- who watches
+# ---- watchers
 
 
-async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> None:
+async def test_watchers_see_their_chat_and_slow_watchers_are_ended(inbox: Inbox) -> None:
     activity = Broadcast(queue=3)
     watched = Inbox(inbox._store, activity)
     async with activity.watch(GROUP) as here, activity.watch() as all_chats:
         await watched.accept(watched.stamp(message(OTHER, "elsewhere")))
         for number in range(3):
             await watched.accept(watched.stamp(message(GROUP, str(number))))
-        seen = [each.record.segments[0].text async for each in all_chats]  # It was ended at 3.
+        # The stream ends when more than 3 activities wait in it.
+        seen = [each.record.segments[0].text async for each in all_chats]
         assert seen == ["elsewhere", "0", "1"]
         assert [(await anext(here)).record.segments[0].text for _ in range(3)] == ["0", "1", "2"]
         assert activity.follower_count == 1
     assert activity.follower_count == 0
 
 
-async def test_a_message_of_endless_pieces_has_an_end(inbox: Inbox, store: Store) -> None:
+async def test_a_message_of_too_many_segments_is_shortened(inbox: Inbox, store: Store) -> None:
     pieces = tuple(Mention(str(number), "") for number in range(5_000))
     await inbox.accept(inbox.stamp(message(GROUP, segments=pieces)))
     (line,) = await store.messages.newest(GROUP, 10)
@@ -235,7 +238,7 @@ class Ticking:
         return self.now
 
 
-async def test_an_event_says_when_its_message_came(
+async def test_an_event_has_the_time_at_which_its_message_arrived(
     store: Store, activity: Broadcast, clock: Clock
 ) -> None:
     ticking = Ticking()
@@ -249,7 +252,7 @@ async def test_an_event_says_when_its_message_came(
     assert inbox.queued == (StoredRecord(first, 50.0), StoredRecord(second, 50.5))
 
 
-async def test_one_consumer_takes_the_events_in_their_order(inbox: Inbox) -> None:
+async def test_one_consumer_gets_the_events_in_order(inbox: Inbox) -> None:
     taken: list[str] = []
 
     async def consume() -> None:
@@ -275,7 +278,9 @@ async def test_a_recall_is_queued_with_the_record_as_it_is_now(inbox: Inbox) -> 
     assert inbox.queued[1:] == (RecalledRecord(recalled),)
 
 
-async def test_a_person_who_is_forgotten_is_in_no_queue(inbox: Inbox, store: Store) -> None:
+async def test_forget_person_removes_the_persons_records_of_the_chat_from_the_queue(
+    inbox: Inbox, store: Store
+) -> None:
     for chat, user in ((GROUP, "lin"), (GROUP, "mei"), (OTHER, "lin"), (GROUP, "lin")):
         await inbox.accept(inbox.stamp(message(chat, user=user)))
     inbox.forget_person(GROUP, "lin")
@@ -284,7 +289,7 @@ async def test_a_person_who_is_forgotten_is_in_no_queue(inbox: Inbox, store: Sto
     assert len(await store.messages.newest(GROUP, 10)) == 3
 
 
-async def test_a_message_that_is_only_stamped_is_not_kept(inbox: Inbox, store: Store) -> None:
+async def test_a_message_that_is_only_stamped_is_not_stored(inbox: Inbox, store: Store) -> None:
     stamped = inbox.stamp(message(GROUP, "buy!", user="spam", message_id="1"))
     kept = await inbox.accept(inbox.stamp(message(GROUP, "hello", message_id="2")))
     assert kept is not None
@@ -293,7 +298,7 @@ async def test_a_message_that_is_only_stamped_is_not_kept(inbox: Inbox, store: S
     assert await store.users.name("fake", "spam") == ""
 
 
-async def test_a_line_of_the_program_is_told_and_may_be_for_the_agent(
+async def test_a_system_line_is_published_and_may_be_for_the_agent(
     inbox: Inbox, store: Store, activity: Broadcast, clock: Clock
 ) -> None:
     clock.now = 1_234.0
@@ -312,7 +317,7 @@ async def test_a_line_of_the_program_is_told_and_may_be_for_the_agent(
     assert woken.to_bot
 
 
-async def test_a_line_that_is_known_is_kept_once_and_one_begins_anew(
+async def test_a_line_with_the_same_unique_id_is_stored_once_and_one_may_reset_the_chat(
     inbox: Inbox, store: Store
 ) -> None:
     first = await inbox.note(GROUP, "timer 7", unique_id="timer:7")
@@ -322,7 +327,7 @@ async def test_a_line_that_is_known_is_kept_once_and_one_begins_anew(
     assert anew.segments == (Notice(CONVERSATION_RESET), Text("from here on"))
 
 
-async def test_what_belongs_to_a_line_is_written_with_it(inbox: Inbox, store: Store) -> None:
+async def test_statements_beside_a_line_are_written_with_it(inbox: Inbox, store: Store) -> None:
     seqs: list[int] = []
 
     def beside(seq: int) -> tuple[SqlStatement, ...]:
@@ -341,10 +346,10 @@ async def test_what_belongs_to_a_line_is_written_with_it(inbox: Inbox, store: St
     assert set(await store.chats.all()) == {GROUP, OTHER}
 
 
-async def test_what_could_not_be_stored_is_known_when_it_comes_again(
+async def test_a_message_that_could_not_be_stored_is_accepted_when_it_arrives_again(
     tmp_path: Path, clock: Clock, activity: Broadcast
 ) -> None:
-    """Another program holds the file. The chat and the person are written with what comes next."""
+    """Another program locks the file. The chat and the person are stored with the next message."""
     path = tmp_path / "nekro.sqlite3"
     settings = StoreSettings(busy_timeout_s=0.05)
     async with Store.open(f"sqlite://{path}", settings, clock=clock) as store:
@@ -362,14 +367,14 @@ async def test_what_could_not_be_stored_is_known_when_it_comes_again(
         assert await store.users.name("fake", "lin") == "Lin"
 
 
-async def test_a_message_that_changes_while_it_is_looked_at_is_looked_at_anew(
+async def test_a_revision_is_tried_again_if_the_message_changed_meanwhile(
     inbox: Inbox, store: Store
 ) -> None:
     kept = await inbox.accept(inbox.stamp(message(GROUP, "one", message_id="1")))
     assert kept is not None
 
     class Contended:
-        """The store's messages, which somebody else changes just before we do."""
+        """The store's messages. Another writer changes the row before the first ``busy`` tries."""
 
         tries = 0
 

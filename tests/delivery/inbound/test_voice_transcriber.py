@@ -1,4 +1,4 @@
-"""Voices of messages that are stored already: decoded and written down beside them."""
+"""Voices of stored messages: each is decoded and transcribed, and its record gets the words."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ from tests.speech.fake_transcriber import FakeTranscriber
 
 
 class Chat:
-    """A chat in which people speak, and who listens."""
+    """A chat with voice messages, and its transcriber."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ async def test_watchers_get_the_record_again_with_its_words(
     assert await chat.now(record) == news.record == await chat.hearing.transcribed(record)
 
 
-async def test_texts_own_voices_and_known_voices_are_not_transcribed(chat: Chat) -> None:
+async def test_texts_the_bots_voices_and_transcribed_voices_are_skipped(chat: Chat) -> None:
     accepted = await chat.inbox.accept(chat.inbox.stamp(message(GROUP, "hi")))
     assert accepted is not None
     own = await chat.say(wav(), user="bot", message_id="own")
@@ -118,7 +118,7 @@ async def test_a_voice_recalled_during_transcription_stays_recalled(slow: Chat) 
     assert now.segments == record.segments
 
 
-async def test_what_was_changed_meanwhile_is_not_written_over(slow: Chat) -> None:
+async def test_a_record_changed_meanwhile_is_not_overwritten(slow: Chat) -> None:
     record = await slow.say(wav())
     slow.hearing.begin(record)
     await slow.store.messages.reword(record, (Text("erased"),))
@@ -130,15 +130,15 @@ async def test_what_was_changed_meanwhile_is_not_written_over(slow: Chat) -> Non
     assert now.segments == (Text("erased"),)
 
 
-async def test_a_flood_of_voices_is_not_all_listened_to(slow: Chat) -> None:
+async def test_at_most_eight_waiting_voices_of_a_chat_are_transcribed(slow: Chat) -> None:
     records = [await slow.say(wav()) for _ in range(10)]
     assert [slow.hearing.begin(record) for record in records] == [True] * 8 + [False] * 2
-    assert slow.hearing.begin(records[0])  # it is worked on already
+    assert slow.hearing.begin(records[0])  # already begun, so it is true again
     assert slow.transcriber.go is not None
     slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
     assert len(slow.transcriber.heard) == 8
-    assert not slow.hearing.begin(records[0])  # nor is it done twice
+    assert not slow.hearing.begin(records[0])  # it is not transcribed twice
 
 
 async def test_a_broken_voice_does_not_keep_the_next_from_being_transcribed(chat: Chat) -> None:
@@ -155,8 +155,8 @@ async def test_a_broken_voice_does_not_keep_the_next_from_being_transcribed(chat
     assert (voice.text, voice.media.mime, voice.media.name) == ("hello", "audio/wav", "voice.wav")
 
 
-async def test_nothing_is_kept_that_no_record_names(slow: Chat, tmp_path: Path) -> None:
-    """What replaced a file, or was made for a record that was erased meanwhile, goes."""
+async def test_files_that_no_record_names_are_deleted(slow: Chat, tmp_path: Path) -> None:
+    """The replaced file is deleted, and so is a new file whose record was erased meanwhile."""
     first = await slow.say(silk(), message_id="first")
     again = await slow.say(silk(), message_id="the same sound, sent on")
     erased = await slow.say(silk(pcm=tone(0.3)), message_id="erased")
@@ -176,11 +176,11 @@ async def test_nothing_is_kept_that_no_record_names(slow: Chat, tmp_path: Path) 
     (original,) = erased.segments
     assert isinstance(original, Voice)
     files = {str(path) for path in (tmp_path / "uploads").rglob("*") if path.is_file()}
-    # Who erased the record has its own file removed; here nobody did.
+    # A real erasure also deletes the record's file. Here the record was only reworded.
     assert files == kept | {original.media.path}
 
 
-async def test_a_voice_whose_file_is_gone_stays_as_it_was(chat: Chat) -> None:
+async def test_a_voice_whose_file_is_missing_stays_unchanged(chat: Chat) -> None:
     record = await chat.say(wav())
     (voice,) = record.segments
     assert isinstance(voice, Voice)

@@ -1,4 +1,4 @@
-"""Which hosts the platform's messages and a chat's code may have fetched."""
+"""The hosts from which media may be fetched: for a platform's messages and for a chat's code."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def nobody(_: int) -> bool:
 
 
 def platform(*entries: str, old_ports: frozenset[int] = frozenset()) -> PlatformFetchPolicy:
-    """The test's own servers are taken for another program's."""
+    """A policy that counts no port as the bot's own, so that it can reach the test's servers."""
     return PlatformFetchPolicy(entries, old_ports=old_ports, is_own_port=nobody)
 
 
@@ -41,7 +41,7 @@ async def fetched(reach: FetchPolicy, url: str, *answers: str) -> bytes:
         return await fetcher.fetch(url)
 
 
-async def test_a_platforms_program_is_reached_at_its_port_alone(served: Visited) -> None:
+async def test_a_platforms_program_is_reached_only_at_its_port(served: Visited) -> None:
     reach = platform(f"127.0.0.1:{served.port}")
     assert await fetched(reach, f"http://127.0.0.1:{served.port}/") == b"well"
     with pytest.raises(NotFetched, match="not public"):
@@ -50,7 +50,9 @@ async def test_a_platforms_program_is_reached_at_its_port_alone(served: Visited)
         await fetched(platform("127.0.0.1:1"), f"http://127.0.0.1:{served.port}/")
 
 
-async def test_a_bare_host_opens_web_ports_and_onebots(served: Visited) -> None:
+async def test_an_entry_without_a_port_opens_only_web_ports_and_old_onebot_ports(
+    served: Visited,
+) -> None:
     url = f"http://127.0.0.1:{served.port}/"
     with pytest.raises(NotFetched, match=f'PRIVATE_HOSTS=\\["127.0.0.1:{served.port}"\\]'):
         await fetched(platform("127.0.0.1"), url)
@@ -61,7 +63,7 @@ async def test_a_bare_host_opens_web_ports_and_onebots(served: Visited) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "own"])
 async def test_the_bots_own_ports_are_never_reached(served: Visited, host: str) -> None:
     host = own_address() if host == "own" else host
-    # Not told which they are: this process listens, and so it is the bot's.
+    # The policy gets no list of the bot's ports: any port on which this process listens is one.
     for entry in (f"{host}:{served.port}", host):
         reach = PlatformFetchPolicy((entry,), old_ports=frozenset({served.port}))
         with pytest.raises(NotFetched, match="the bot itself listens"):
@@ -69,7 +71,7 @@ async def test_the_bots_own_ports_are_never_reached(served: Visited, host: str) 
     assert served.visits == []
 
 
-async def test_a_public_address_of_this_machine_is_inside(served: Visited) -> None:
+async def test_a_public_address_of_this_machine_counts_as_private(served: Visited) -> None:
     host = own_address()
     for reach in (platform(), chat(f"{host}:{served.port}"), chat("*", told=False)):
         with pytest.raises(NotFetched):
@@ -77,7 +79,7 @@ async def test_a_public_address_of_this_machine_is_inside(served: Visited) -> No
     assert served.visits == []
 
 
-async def test_where_it_has_moved_to_is_checked_like_the_first(served: Visited) -> None:
+async def test_the_target_of_a_redirect_is_checked_too(served: Visited) -> None:
     inner = f"http://127.0.0.1:{served.port}/inner"
     reach = platform(f"files.example:{served.port}")
     with pytest.raises(NotFetched, match="not public"):
@@ -100,7 +102,9 @@ async def test_where_it_has_moved_to_is_checked_like_the_first(served: Visited) 
         "http://[fe80::1]:{port}/",
     ],
 )
-async def test_code_never_reaches_this_machine_whatever_is_set(served: Visited, url: str) -> None:
+async def test_code_never_reaches_this_machine_whatever_the_settings_allow(
+    served: Visited, url: str
+) -> None:
     url = url.format(port=served.port, own=own_address())
     host = url.split("//")[1].rpartition(":")[0]
     inner = () if "example" not in url else ("127.0.0.1",)
@@ -121,7 +125,7 @@ async def test_code_never_reaches_this_machine_whatever_is_set(served: Visited, 
         (("*.example.org",), "https://example.org/x.png", "is not among"),
     ],
 )
-async def test_code_reaches_what_the_chats_boxes_may(
+async def test_code_reaches_only_hosts_that_the_chats_boxes_may_reach(
     allowed: tuple[str, ...], url: str, problem: str
 ) -> None:
     asked: list[str] = []
@@ -133,18 +137,18 @@ async def test_code_reaches_what_the_chats_boxes_may(
     async with Fetcher(MediaSettings(fetch_s=2), chat(*allowed), resolve=resolve) as fetcher:
         with pytest.raises(NotFetched, match=problem):
             await fetcher.fetch(url)
-    # A lookup alone would carry words out, to whoever answers for the name.
+    # A DNS lookup alone would already send data to the server of the name.
     assert asked == []
 
 
-async def test_a_host_that_code_did_not_name_needs_no_rule_and_is_outside() -> None:
+async def test_a_host_that_code_did_not_name_needs_no_rule_but_must_be_public() -> None:
     with pytest.raises(NotFetched, match="not public"):
         await fetched(chat(told=False), "http://example.org/", "10.0.0.1")
     reach = chat(told=False)
     reach.check_host("example.org", 443)
 
 
-async def test_traffic_is_counted_with_that_of_the_boxes() -> None:
+async def test_traffic_counts_against_the_budget_of_the_boxes() -> None:
     def spend(_: int) -> None:
         raise TrafficBudgetExceeded
 
@@ -154,11 +158,11 @@ async def test_traffic_is_counted_with_that_of_the_boxes() -> None:
 
 
 @pytest.mark.parametrize("entry", ["", "http://127.0.0.1", "a:0", "a:99999", "a:b", "[::1", "a/b"])
-def test_an_entry_that_is_none_is_told(entry: str) -> None:
+def test_an_invalid_entry_is_refused_with_an_example(entry: str) -> None:
     with pytest.raises(ValidationError, match=r"127\.0\.0\.1:3001"):
         MediaSettings(private_hosts=frozenset({entry}))
 
 
-def test_old_entries_are_told_of_with_what_to_write() -> None:
+def test_entries_without_a_port_are_listed() -> None:
     reach = platform("127.0.0.1", "files.lan:9000", "::1", old_ports=frozenset({3001}))
     assert reach.bare == ["127.0.0.1", "::1"]

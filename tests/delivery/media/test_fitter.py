@@ -1,4 +1,4 @@
-"""What is sent is made what the platform takes, or the nearest thing that it has."""
+"""An outgoing medium is converted to what the platform takes, or to the nearest kind it has."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def can(*types: type, **more: object) -> Capabilities:
 
 
 class OneWordConverter(MediaConverter):
-    """Makes the same of everything, in no time; or says why not."""
+    """A converter that returns a fixed result at once, or raises ``error``."""
 
     def __init__(self, error: Exception | None = None) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class OneWordConverter(MediaConverter):
 
 
 class FitterUnderTest:
-    """A fitting over a media store in a folder."""
+    """A `MediaFitter` on a media store in a folder."""
 
     def __init__(self, folder: Path, error: Exception | None = None, address: str = "") -> None:
         self.converter = OneWordConverter(error)
@@ -101,7 +101,7 @@ async def test_a_voice_of_another_format_is_converted(fitter: FitterUnderTest) -
         pytest.param(b"anything", None, id="no limits are known"),
     ],
 )
-async def test_a_voice_that_is_taken_goes_out_as_it_is(
+async def test_a_voice_in_an_accepted_format_is_not_converted(
     fitter: FitterUnderTest, data: bytes, limits: VoiceLimits | None
 ) -> None:
     voice = await fitter.fit(Voice, data, "v", can(voice=limits))
@@ -122,7 +122,7 @@ async def test_a_voice_that_is_taken_goes_out_as_it_is(
         (b"fLaC", "audio/flac", None),
     ],
 )
-def test_a_format_is_known_by_content_and_type(
+def test_a_voice_format_is_recognized_by_content_and_type(
     data: bytes, mime: str, is_format: str | None
 ) -> None:
     assert format_of(data, mime) == is_format
@@ -136,7 +136,7 @@ def test_a_format_is_known_by_content_and_type(
         pytest.param(OGG, UnusableMedia("damaged"), id="cannot be converted"),
     ],
 )
-async def test_a_voice_that_cannot_be_one_is_a_file_with_sound(
+async def test_a_voice_that_cannot_be_sent_as_one_becomes_a_file(
     tmp_path: Path, limits: VoiceLimits, error: Exception | None
 ) -> None:
     fitter = FitterUnderTest(tmp_path, error)
@@ -147,10 +147,10 @@ async def test_a_voice_that_cannot_be_one_is_a_file_with_sound(
 
 
 @pytest.mark.parametrize(("converts", "kind"), [(True, Voice), (False, File)])
-async def test_a_voice_goes_as_it_is_or_as_a_file_without_the_audio_library(
+async def test_without_the_audio_library_a_voice_is_unchanged_or_becomes_a_file(
     tmp_path: Path, converts: bool, kind: type
 ) -> None:
-    """It goes out as it is to whoever converts by itself, else as a file with sound."""
+    """A platform that converts voices itself gets the voice unchanged, any other one a file."""
     fitter = FitterUnderTest(tmp_path, CodecMissing("pip install 'nekro-core[audio]'"))
     limits = VoiceLimits(formats=("ogg",), converts=converts)
     voice = await fitter.fit(Voice, wav(), "v.wav", can(voice=limits))
@@ -170,7 +170,7 @@ async def test_a_voice_goes_as_it_is_or_as_a_file_without_the_audio_library(
         pytest.param(PictureLimits(animated=False), True, id="may move"),
     ],
 )
-async def test_pictures_are_made_to_fit(
+async def test_pictures_are_converted_if_they_exceed_the_limits(
     fitter: FitterUnderTest, limits: PictureLimits, asked: bool
 ) -> None:
     image = await fitter.fit(Image, drawn(), "cat.png", can(picture=limits))
@@ -180,7 +180,7 @@ async def test_pictures_are_made_to_fit(
     assert (image.media.mime, image.media.name) == name
 
 
-async def test_a_picture_that_cannot_fit_is_a_file(tmp_path: Path) -> None:
+async def test_a_picture_that_cannot_be_converted_becomes_a_file(tmp_path: Path) -> None:
     fitter = FitterUnderTest(tmp_path, UnusableMedia("too much"))
     limits = PictureLimits(max_bytes=10)
     assert isinstance(await fitter.fit(Image, drawn(), "cat.png", can(picture=limits)), File)
@@ -193,13 +193,11 @@ async def test_a_medium_that_a_platform_lacks_becomes_a_file(
     assert isinstance(await fitter.fit(kind, drawn(), "x.png", can(Text, File)), File)
 
 
-async def test_a_medium_becomes_words_where_a_platform_takes_no_file(
-    fitter: FitterUnderTest, tmp_path: Path
-) -> None:
+async def test_without_files_a_medium_becomes_text(fitter: FitterUnderTest, tmp_path: Path) -> None:
     spoken = await fitter.fit(Voice, wav(), "v.wav", can(Text), "good night")
     assert spoken == Text("[voice] good night")
     silent = await fitter.fit(Voice, wav(), "v.wav", can(Text))
-    assert isinstance(silent, Voice)  # the splitter says that it cannot be sent
+    assert isinstance(silent, Voice)  # the splitter will report that it cannot be sent
     linked = FitterUnderTest(tmp_path, address="https://bot.example.org")
     text = await linked.fit(Image, drawn(), "cat.png", can(Text))
     assert isinstance(text, Text)
@@ -207,7 +205,7 @@ async def test_a_medium_becomes_words_where_a_platform_takes_no_file(
 
 
 @pytest.mark.parametrize("kind", [File, Video])
-async def test_a_file_that_is_too_large_is_a_link(tmp_path: Path, kind: type) -> None:
+async def test_a_file_that_is_too_large_becomes_a_link(tmp_path: Path, kind: type) -> None:
     fitter = FitterUnderTest(tmp_path, address="https://bot.example.org")
     text = await fitter.fit(kind, b"x" * 1_500_000, "holiday.mp4", can(file_bytes=1_000_000))
     assert isinstance(text, Text)
@@ -216,7 +214,7 @@ async def test_a_file_that_is_too_large_is_a_link(tmp_path: Path, kind: type) ->
     assert isinstance(small, kind)
 
 
-async def test_a_file_that_is_too_large_is_refused_where_no_link_can_be_made(
+async def test_without_links_a_file_that_is_too_large_is_refused(
     fitter: FitterUnderTest,
 ) -> None:
     file = await fitter.fit(File, b"x" * 2_000, "big.bin", can(file_bytes=1_000))
@@ -234,7 +232,7 @@ class Talker(FakeAdapter):
 async def test_the_outbox_sends_the_fitted_medium(
     store: Store, activity: Broadcast, tmp_path: Path
 ) -> None:
-    """Converted for real, before the row is written: what is kept is what was sent."""
+    """A real conversion, before the row is written: the history has what was sent."""
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
     links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")
@@ -257,6 +255,6 @@ async def test_the_outbox_sends_the_fitted_medium(
     assert [each.segments for each in recorded] == [(voice,), (link,)]
 
 
-async def test_what_has_a_problem_already_keeps_it(fitter: FitterUnderTest) -> None:
+async def test_a_medium_with_a_problem_is_not_fitted(fitter: FitterUnderTest) -> None:
     lost = File(Media(name="x", problem="gone"))
     assert await fitter.fitting.fit(GROUP, (lost, Text("and more")), can(file_bytes=1)) is None

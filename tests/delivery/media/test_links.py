@@ -1,4 +1,4 @@
-"""Links to files that a platform does not carry: signed, short-lived, for one file each."""
+"""Links to files that a platform cannot send. Each is signed, expires, and is for one file."""
 
 import base64
 import json
@@ -29,16 +29,14 @@ def links(tmp_path: Path, clock: Clock) -> MediaLinks:
 
 
 async def get(links: MediaLinks, link: str, method: str = "GET", **headers: str) -> httpx.Response:
-    """As the web server mounts it."""
+    """Request a link as the web server would."""
     path = link.removeprefix(ADDRESS).removeprefix("/media")
     transport = httpx.ASGITransport(links)
     async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
         return await client.request(method, path, headers=headers)
 
 
-async def test_a_link_gives_the_file_to_keep_and_never_to_show(
-    links: MediaLinks, kept: Media
-) -> None:
+async def test_a_link_serves_its_file_as_a_download(links: MediaLinks, kept: Media) -> None:
     link = links.link(GROUP, kept)
     assert link.startswith(f"{ADDRESS}/media/")
     answer = await get(links, link)
@@ -69,7 +67,7 @@ async def test_a_link_expires(links: MediaLinks, kept: Media, clock: Clock) -> N
         ("ja", "このリンクは無効か、有効期限が切れています。\n"),
     ],
 )
-async def test_a_dead_link_answers_in_the_language_of_its_visitor(
+async def test_an_invalid_link_answers_in_the_language_of_its_visitor(
     links: MediaLinks, accepted: str, sentence: str
 ) -> None:
     answer = await get(links, "/media/none", **{"accept-language": accepted})
@@ -82,7 +80,7 @@ async def test_the_link_of_a_deleted_file_answers_not_found(links: MediaLinks, k
     assert (await get(links, link)).status_code == 404
 
 
-async def test_a_link_is_for_its_file_alone(
+async def test_a_link_opens_only_its_own_file(
     links: MediaLinks, kept: Media, tmp_path: Path, clock: Clock
 ) -> None:
     (tmp_path / "uploads" / "nekro.sqlite3").write_text("secrets")
@@ -103,7 +101,7 @@ async def test_a_link_is_for_its_file_alone(
         "/",
         "/../nekro.sqlite3",
         signed_by("guessed", file="fake-group_1/" + "a" * 32 + ".pdf", until=until),
-        # Even what we would have signed leads to nothing but kept media.
+        # Even a link with a valid signature gives access to stored media only.
         signed_by("secret", file="../nekro.sqlite3", until=until),
         signed_by("secret", file="nekro.sqlite3", until=until),
         signed_by("secret", file="..%2f" + "a" * 32 + ".pdf", until=until),
@@ -111,7 +109,7 @@ async def test_a_link_is_for_its_file_alone(
         assert (await get(links, attack)).status_code == 404, attack
 
 
-async def test_no_link_where_there_is_none_to_make(
+async def test_no_link_is_made_without_an_address_or_for_other_files(
     links: MediaLinks, kept: Media, tmp_path: Path
 ) -> None:
     nowhere = MediaLinks(tmp_path, lambda: "secret")

@@ -1,4 +1,4 @@
-"""What strangers send as pictures and files, and by which URL."""
+"""Pictures and files that people send, and the URLs from which they are fetched."""
 
 import base64
 import io
@@ -33,7 +33,7 @@ def picture(kind: str = "PNG", size: tuple[int, int] = (8, 6), colour: str = "re
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A PNG whose header promises so many pixels, in a few bytes."""
+    """A PNG of a few bytes whose header claims this size."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         body = kind + data
@@ -47,7 +47,8 @@ def bomb(width: int, height: int) -> bytes:
 
 
 def scans(count: int, side: int = 64) -> bytes:
-    """A progressive JPEG that is drawn so many times over, in some bytes each."""
+    """A progressive JPEG with ``count`` scans of a few bytes. A decoder draws the picture once for
+    each scan."""
 
     def part(marker: int, data: bytes) -> bytes:
         return b"\xff" + bytes([marker]) + struct.pack(">H", len(data) + 2) + data
@@ -74,11 +75,11 @@ def media(tmp_path: Path, converter: MediaConverter) -> MediaStore:
     return MediaStore(tmp_path, settings, converter)
 
 
-# ---- what is kept
+# ---- storing
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
-async def test_a_picture_is_kept_under_a_name_of_ours(
+async def test_a_picture_is_stored_under_its_digest(
     media: MediaStore, tmp_path: Path, kind: str
 ) -> None:
     data = picture(kind)
@@ -137,14 +138,14 @@ async def test_decompression_bombs_wrong_types_and_cut_files_are_refused(
         ("你好".encode(), "a.txt", "", "text/plain"),
     ],
 )
-async def test_files_are_what_they_hold(
+async def test_the_type_of_a_file_follows_from_its_content(
     media: MediaStore, data: bytes, name: str, expect: Expected, mime: str
 ) -> None:
     kept = await media.keep_bytes(GROUP, data, name=name, expect=expect)
     assert (kept.problem, kept.mime) == ("", mime)
 
 
-def test_a_character_at_the_edge_of_the_head_is_still_text() -> None:
+def test_a_character_cut_at_the_end_of_the_sniffed_part_is_still_text() -> None:
     assert sniff(("x" * 4095 + "文").encode()[:4096]) == ("text/plain", "txt")
     assert sniff(b"x\xff\xfe" + b"x" * 4093) == ("application/octet-stream", "bin")
 
@@ -167,7 +168,7 @@ def test_file_names_are_cleaned(name: str, shown: str) -> None:
     assert safe_name(name) == shown
 
 
-async def test_reading_is_for_this_chats_media_only(media: MediaStore, tmp_path: Path) -> None:
+async def test_a_chat_reads_only_its_own_media(media: MediaStore, tmp_path: Path) -> None:
     kept = await media.keep_bytes(GROUP, b"mine", name="a.txt")
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
@@ -188,7 +189,7 @@ async def test_reading_is_for_this_chats_media_only(media: MediaStore, tmp_path:
         assert await media.read(chat, path) is None
 
 
-async def test_over_the_quota_a_chats_oldest_go(tmp_path: Path) -> None:
+async def test_over_the_quota_the_oldest_files_of_the_chat_are_deleted(tmp_path: Path) -> None:
     media = MediaStore(tmp_path, MediaSettings(chat_quota_bytes=1_000))
     others = await media.keep_bytes(OTHER, b"o" * 900)
     kept: list[Media] = []
@@ -198,13 +199,13 @@ async def test_over_the_quota_a_chats_oldest_go(tmp_path: Path) -> None:
     present = [await media.read(GROUP, each.path) is not None for each in kept]
     assert present == [False, False, True, True, True]
     assert await media.read(OTHER, others.path) is not None
-    # A fresh process counts what lies there.
+    # A new process counts the files that exist.
     again = MediaStore(tmp_path, MediaSettings(chat_quota_bytes=1_000))
     await again.keep_bytes(GROUP, b"new" * 100)
     assert await again.read(GROUP, kept[2].path) is None
 
 
-# ---- what is fetched
+# ---- fetching
 
 
 class Site(BaseHTTPRequestHandler):
@@ -266,7 +267,7 @@ def allowing(tmp_path: Path, site: str, fetch_s: float = 30.0) -> MediaStore:
 
 
 def here(site: str, name: str = "127.0.0.1") -> PlatformFetchPolicy:
-    """The site is taken for a platform's program, not for a part of the bot."""
+    """A policy that treats the site as a platform's program, not as a part of the bot."""
     port = site.rpartition(":")[2]
     return PlatformFetchPolicy([f"{name}:{port}"], is_own_port=lambda _: False)
 
@@ -291,7 +292,9 @@ async def test_a_picture_is_fetched(tmp_path: Path, site: str, path: str) -> Non
         ("/slow", "not there within 1 s"),
     ],
 )
-async def test_what_cannot_be_fetched(tmp_path: Path, site: str, path: str, problem: str) -> None:
+async def test_a_failed_fetch_is_reported_with_a_reason(
+    tmp_path: Path, site: str, path: str, problem: str
+) -> None:
     async with allowing(tmp_path, site, 1.0 if path == "/slow" else 30.0) as media:
         kept = await media.keep_url(GROUP, f"{site}{path}")
     assert problem in kept.problem
@@ -332,7 +335,7 @@ async def test_what_cannot_be_fetched(tmp_path: Path, site: str, path: str, prob
         "http://127.0.0.1:9#@public.example/x",
     ],
 )
-async def test_no_address_inside_is_reached(media: MediaStore, url: str) -> None:
+async def test_private_addresses_are_not_fetched(media: MediaStore, url: str) -> None:
     async with media:
         kept = await media.keep_url(GROUP, url)
     assert "not public" in kept.problem
@@ -355,7 +358,7 @@ async def test_no_address_inside_is_reached(media: MediaStore, url: str) -> None
         "127.0.0.1%2523@public.example",
     ],
 )
-async def test_nor_by_a_spelling_that_only_some_programs_read(
+async def test_unusual_spellings_of_private_addresses_are_not_fetched(
     media: MediaStore, site: str, host: str
 ) -> None:
     port = site.rpartition(":")[2]
@@ -365,7 +368,7 @@ async def test_nor_by_a_spelling_that_only_some_programs_read(
 
 
 class Resolver:
-    """Names have other addresses each time that somebody asks."""
+    """A resolver with another answer for each lookup."""
 
     def __init__(self, *answers: tuple[str, ...]) -> None:
         self.answers = list(answers)
@@ -385,7 +388,7 @@ class Resolver:
         pytest.param((("127.0.0.1",),), id="the inner one"),
     ],
 )
-async def test_a_name_cannot_change_between_check_and_connection(
+async def test_a_host_name_is_resolved_once_for_check_and_connection(
     site: str, answers: tuple[tuple[str, ...], ...]
 ) -> None:
     resolver = Resolver(*answers)
@@ -396,7 +399,7 @@ async def test_a_name_cannot_change_between_check_and_connection(
     assert resolver.asked == ["rebinding.example"]
 
 
-async def test_each_place_that_it_has_moved_to_is_looked_up_anew(site: str) -> None:
+async def test_each_redirect_target_is_resolved_again(site: str) -> None:
     resolver = Resolver(("127.0.0.1",), ("127.0.0.1",))
     port = site.rpartition(":")[2]
     reach = here(site, "files.example")
@@ -442,14 +445,14 @@ async def test_a_data_url_is_read(media: MediaStore, url: str) -> None:
     assert (kept.problem, kept.mime, kept.url) == ("", "image/png", "")
 
 
-async def test_chats_whose_names_differ_in_case_only_are_apart(media: MediaStore) -> None:
+async def test_chats_whose_names_differ_only_in_case_have_separate_media(media: MediaStore) -> None:
     upper, lower = ChatKey.parse("web-group_A"), ChatKey.parse("web-group_a")
     kept = await media.keep_bytes(upper, b"text")
     assert await media.read(lower, kept.path) is None
 
 
-async def test_names_that_nobody_answers_for_leave_room_for_others() -> None:
-    """Of one chat; another one's are looked up beside them."""
+async def test_hanging_lookups_leave_room_for_others() -> None:
+    """Lookups that hang take at most two places, so other lookups can run."""
     at_once = most = 0
 
     async def resolver(_host: str, _port: int) -> list[str]:

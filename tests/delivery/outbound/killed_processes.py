@@ -1,5 +1,5 @@
-"""Processes that are killed at any moment: what disk and platform hold at each turn of the loop,
-as a ``kill -9`` there would leave them."""
+"""Simulates a ``kill -9`` at any moment: it records, at each iteration of the event loop, what is
+on the disk and what the platform shows."""
 
 import asyncio
 import sqlite3
@@ -12,18 +12,18 @@ from pathlib import Path
 import anyio
 
 DATABASE, LOG = "nekro.sqlite3", "nekro.sqlite3-wal"
-"""The third, shared memory, is the process's own: SQLite makes it anew."""
+"""A copy of the third file, the shared memory, is not needed: the next process makes it again."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What is left: the database's files, and how many messages people see by then."""
+    """What a kill leaves: the database's files, and the number of messages that people see."""
 
     files: tuple[bytes, ...]
     seen: int
 
     def put(self, folder: Path) -> Path:
-        """Lay the files out for the next process."""
+        """Write the files to a folder for the next process."""
         folder.mkdir(parents=True)
         for name, data in zip((DATABASE, LOG), self.files, strict=True):
             if data:
@@ -31,7 +31,8 @@ class Moment:
         return folder
 
     def messages(self) -> str:
-        """What the database has of them. The log may hold words that no commit followed."""
+        """The segments of all stored messages. They are read with SQL, since the log may also hold
+        messages that were not committed."""
         with tempfile.TemporaryDirectory() as folder:
             path = self.put(Path(folder) / "look") / DATABASE
             with closing(sqlite3.connect(path)) as database:
@@ -47,12 +48,12 @@ def _read(path: Path) -> bytes:
 
 @asynccontextmanager
 async def watched(folder: Path, seen: Callable[[], int]) -> AsyncIterator[list[Moment]]:
-    """Every moment that differs from the one before, while the body runs."""
+    """Collect the different moments that occur while the body runs."""
     moments: dict[Moment, None] = {}
 
     def look() -> None:
-        # A frame that is half written fails its checksum, and is none. What is written while this
-        # reads is no moment: the next look finds it.
+        # A half-written frame fails its checksum, so SQLite ignores it. If the log changes while
+        # this reads, no moment is recorded; the next look records it.
         before, data, after = _read(folder / LOG), _read(folder / DATABASE), _read(folder / LOG)
         if before == after:
             moments[Moment((data, after), seen())] = None

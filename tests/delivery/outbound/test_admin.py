@@ -1,4 +1,4 @@
-"""What an operator may do about a message."""
+"""What an operator can do with a delivery: list, resend, drop."""
 
 from collections.abc import AsyncIterator
 
@@ -27,7 +27,7 @@ async def outbox(
 
 
 async def sent_as(outbox: Outbox, adapter: FakeAdapter, state: DeliveryState, text: str) -> str:
-    """A message that ended so; its id."""
+    """Send a message that ends in this state. Returns its id."""
 
     async def answer(_: Delivery) -> Receipt:
         return Receipt(state=state, reason="because")
@@ -49,7 +49,9 @@ async def settled(store: Store, delivery_id: str, state: DeliveryState) -> Deliv
             await anyio.sleep(0.005)
 
 
-async def test_what_went_well_is_not_listed(outbox: Outbox, adapter: FakeAdapter) -> None:
+async def test_sent_messages_are_not_listed_by_default(
+    outbox: Outbox, adapter: FakeAdapter
+) -> None:
     await sent_as(outbox, adapter, SENT, "fine")
     doubtful = await sent_as(outbox, adapter, UNKNOWN, "who knows")
     refused = await sent_as(outbox, adapter, REJECTED, "no")
@@ -62,7 +64,7 @@ async def test_what_went_well_is_not_listed(outbox: Outbox, adapter: FakeAdapter
 
 
 @pytest.mark.parametrize("state", [UNKNOWN, REJECTED])
-async def test_a_message_is_sent_again_on_the_operators_word(
+async def test_the_operator_can_resend_a_message(
     outbox: Outbox, adapter: FakeAdapter, store: Store, activity: Broadcast, state: DeliveryState
 ) -> None:
     delivery_id = await sent_as(outbox, adapter, state, "again")
@@ -97,7 +99,9 @@ async def test_a_dropped_message_stays_unsent(
     await settled(store, unknown, SENT)
 
 
-async def test_what_cannot_be_done_says_why(outbox: Outbox, adapter: FakeAdapter) -> None:
+async def test_impossible_actions_are_refused_with_a_reason(
+    outbox: Outbox, adapter: FakeAdapter
+) -> None:
     admin = outbox.admin
     fine = await sent_as(outbox, adapter, SENT, "fine")
     with pytest.raises(CannotDo, match="is sent: it cannot be sent again"):
@@ -113,7 +117,7 @@ async def test_what_cannot_be_done_says_why(outbox: Outbox, adapter: FakeAdapter
         await admin.resend(waits.delivery_id)
 
 
-async def test_what_is_on_the_wire_cannot_be_dropped(
+async def test_a_message_that_is_being_sent_cannot_be_dropped(
     outbox: Outbox, adapter: FakeAdapter, store: Store
 ) -> None:
     adapter.offline = True

@@ -1,4 +1,4 @@
-"""Bundles of messages: sent as such within the platform's bounds, or as quoted words."""
+"""Bundles of messages: sent as bundles within the platform's limits, or as quoted text."""
 
 import pytest
 from hypothesis import given
@@ -87,7 +87,9 @@ def bundle(*messages: ForwardedMessage) -> Forward:
         pytest.param((bundle(says("Mei")),), (), id="a message of nothing"),
     ],
 )
-def test_a_bundle_is_quoted_where_the_platform_has_none(segments: Segments, sent: Segments) -> None:
+def test_on_a_platform_without_bundles_a_bundle_is_quoted(
+    segments: Segments, sent: Segments
+) -> None:
     assert unbundled(segments, WORDS) == sent
 
 

@@ -1,4 +1,4 @@
-"""Messages that change after they were sent."""
+"""Edits of messages that were sent already."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ HI = (Text("hi"),)
 
 
 class EditingAdapter(FakeAdapter):
-    """A platform on which a message can be changed, so often as one likes."""
+    """A platform on which a sent message can be edited as often as wanted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ async def sent(outbox: Outbox) -> str:
     return receipt.message_id
 
 
-async def test_people_the_history_and_those_who_watch_see_the_new_text(
+async def test_people_history_and_watchers_get_the_new_text(
     outbox: Outbox, adapter: EditingAdapter, store: Store, activity: Broadcast, sent: str
 ) -> None:
     assert outbox.edit_every_s(GROUP) == 0.0
@@ -96,7 +96,7 @@ async def test_the_row_keeps_what_was_sent(outbox: Outbox, store: Store, sent: s
     assert (row.segments, row.state, row.message_id) == (HI, DeliveryState.SENT, sent)
 
 
-async def test_what_is_no_single_message_is_refused(
+async def test_an_edit_that_is_not_exactly_one_message_is_refused(
     outbox: Outbox, adapter: EditingAdapter, store: Store, sent: str
 ) -> None:
     gone = Image(Media(problem="it is not there"))
@@ -114,7 +114,7 @@ async def test_what_is_no_single_message_is_refused(
 
 
 @pytest.mark.parametrize("fails", ["raises", "says no", "says nothing"])
-async def test_an_edit_that_fails_leaves_the_history(
+async def test_a_failed_edit_leaves_the_history_unchanged(
     store: Store, adapter: EditingAdapter, clock: Clock, fails: str
 ) -> None:
     async def behaviour(delivery: Delivery) -> Receipt:
@@ -136,7 +136,7 @@ async def test_an_edit_that_fails_leaves_the_history(
     assert line.segments == HI
 
 
-async def test_only_messages_of_our_own_in_this_chat_are_changed(
+async def test_only_the_bots_messages_in_this_chat_are_changed(
     outbox: Outbox, store: Store, sent: str
 ) -> None:
     await outbox.edit(OTHER, sent, (Text("elsewhere"),))
@@ -145,7 +145,7 @@ async def test_only_messages_of_our_own_in_this_chat_are_changed(
     assert line.segments == HI
 
 
-async def test_one_chat_of_a_platform_may_allow_what_another_one_does_not(
+async def test_one_chat_may_allow_edits_and_another_not(
     store: Store, adapter: EditingAdapter, clock: Clock
 ) -> None:
     class InGroupsAlone(EditingAdapter):
@@ -164,7 +164,7 @@ async def test_one_chat_of_a_platform_may_allow_what_another_one_does_not(
         )
 
 
-async def test_where_nothing_can_be_changed_that_is_said(store: Store, clock: Clock) -> None:
+async def test_an_edit_is_rejected_on_a_platform_without_edits(store: Store, clock: Clock) -> None:
     async with Outbox(store, {"fake": FakeAdapter()}, Broadcast(), QUICK, clock=clock) as outbox:
         (first,) = await outbox.send(GROUP, HI)
         assert outbox.edit_every_s(GROUP) is None

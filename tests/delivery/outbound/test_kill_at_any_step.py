@@ -1,5 +1,5 @@
-"""Killed between any two steps of a send, of the recovery and of the settling: nothing is doubled,
-nothing is lost, the order holds."""
+"""The process is killed between any two steps of a send, of the recovery and of the settling. No
+message is doubled or lost, and the order stays."""
 
 import random
 import tempfile
@@ -27,14 +27,15 @@ SETTINGS = QUICK.model_copy(update={"settle_s": 0.03, "retry_s": 0.01})
 
 
 class DeafAdapter(AskedAdapter):
-    """The same platform where it cannot be asked."""
+    """The same platform, but it cannot tell whether a message arrived."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         return Receipt(state=UNKNOWN, reason="cannot tell")
 
 
 class Life:
-    """One process, with the platform as the one before left it."""
+    """One process. At its start the platform shows what it showed when the previous one was
+    killed."""
 
     def __init__(self, folder: Path, shows: list[PlatformMessage], *, asked: bool) -> None:
         self.url = f"sqlite://{folder}/nekro.sqlite3"
@@ -47,7 +48,7 @@ class Life:
         return store, await stack.enter_async_context(outbox)
 
     async def recover(self) -> dict[str, DeliveryState]:
-        """Live until everything is decided; what became of each message."""
+        """Run until every delivery is decided. Returns the state of each message."""
         async with AsyncExitStack() as stack:
             store, _ = await self.run(stack)
 
@@ -66,8 +67,8 @@ class Life:
 
 
 async def first_life(folder: Path, *, asked: bool) -> tuple[list[Moment], list[PlatformMessage]]:
-    """A chat in which both have spoken; then three messages, of which the second is lost and the
-    third is never answered for."""
+    """Run the first process: a person and the bot have written; then the bot sends three messages.
+    The second is lost. The third arrives, but the platform does not answer the call."""
     life = Life(folder, [], asked=asked)
     async with AsyncExitStack() as stack:
         store, outbox = await life.run(stack)
@@ -94,7 +95,7 @@ def check(life: Life, became: dict[str, DeliveryState], *, asked: bool) -> None:
     assert len(texts) == len(set(texts)), f"doubled: {texts}"
     assert [each for each in WORDS if each in texts] == [each for each in texts if each in WORDS]
     for words in WORDS:
-        state = became.get(words)  # none where it was killed before it was asked to send
+        state = became.get(words)  # None if the kill came before the send
         if asked:
             assert state in {None, SENT}
             assert (words in texts) == (state is SENT)
@@ -106,18 +107,18 @@ def check(life: Life, became: dict[str, DeliveryState], *, asked: bool) -> None:
 
 @pytest.mark.parametrize("asked", [True, False], ids=["asked", "not asked"])
 @pytest.mark.parametrize("again_each", [1, pytest.param(10_000, marks=pytest.mark.long)])
-async def test_a_kill_at_any_moment_doubles_and_loses_nothing(
+async def test_a_kill_at_any_moment_doubles_and_loses_no_message(
     tmp_path: Path, asked: bool, again_each: int
 ) -> None:
     (tmp_path / "first").mkdir()
     moments, shows = await first_life(tmp_path / "first", asked=asked)
-    # A kill leaves one of these: whatever else differs is in the memory that dies.
+    # A kill leaves one of these moments. All other state is in the memory of the process.
     assert len(moments) >= 7, "each commit and each call is a moment of its own"
     chance = random.Random(4)
     few = again_each < len(moments)
     for moment in chance.sample(moments, 5) if few else moments:
         with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
-            # Killed, and killed again while it recovers from that.
+            # The second process is killed too, while it recovers from the first kill.
             second = Life(moment.put(Path(folder) / "a"), shows[: moment.seen], asked=asked)
             seen = partial(_shown_by, second)
             async with watched(Path(folder) / "a", seen) as again:
@@ -131,7 +132,7 @@ async def test_a_kill_at_any_moment_doubles_and_loses_nothing(
 
 
 def test_the_judge_reports_doubled_and_lost_messages() -> None:
-    """A check that could not fail would be worth nothing."""
+    """`check` must be able to fail."""
     platform = Platform()
     for text in ("one", "two", "one"):
         platform.show(text)

@@ -1,4 +1,4 @@
-"""Every change of state is a row, a history line and an activity, and they say the same."""
+"""Each change of a delivery's state is in its row, in its history line and in an activity."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ def ledger(store: Store, activity: Broadcast, clock: Clock) -> DeliveryLedger:
 
 @asynccontextmanager
 async def watched(activity: Broadcast) -> AsyncIterator[list[Record]]:
-    """What watchers were told, once the block is over."""
+    """Collect the records that watchers get. The list is complete when the block has ended."""
     shown: list[Record] = []
     async with activity.watch() as stream:
         yield shown
@@ -44,14 +44,14 @@ async def watched(activity: Broadcast) -> AsyncIterator[list[Record]]:
 async def opened(
     ledger: DeliveryLedger, *pieces: Segment | Piece, chat: ChatKey = GROUP, **more: Any
 ) -> list[OutgoingCall]:
-    """Calls whose rows are stored."""
+    """Open the calls of a send. Their rows are stored when this returns."""
     wanted = [each if isinstance(each, Piece) else Piece((each,)) for each in pieces]
     entries, written = ledger.open(chat, wanted, **({"run_id": "r1", "record": True} | more))
     await written
     return entries
 
 
-async def test_a_send_is_rows_and_lines_that_say_the_same(
+async def test_a_send_stores_rows_and_history_lines_with_the_same_state(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     refused = Piece((Text("b"),), "too odd")
@@ -96,7 +96,7 @@ async def test_a_send_without_a_record_has_a_row(
     assert (await ledger.found(entry.row)).record is None
 
 
-async def test_an_account_that_is_not_known_sends_under_no_name(
+async def test_without_a_known_account_the_sender_is_empty(
     ledger: DeliveryLedger, store: Store
 ) -> None:
     (entry,) = await opened(ledger, Text("a"), chat=ChatKey.parse("web-private_lin"))
@@ -132,7 +132,7 @@ async def test_a_call_gets_its_delivery_and_its_outcome_is_stored(
     assert shown == [line], "who watches is told of changes, and once"
 
 
-async def test_a_line_whose_state_somebody_else_wrote_is_shown(
+async def test_show_publishes_a_state_that_another_writer_stored(
     ledger: DeliveryLedger, activity: Broadcast
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -143,7 +143,7 @@ async def test_a_line_whose_state_somebody_else_wrote_is_shown(
     assert entry.record == shown[0]
 
 
-async def test_a_message_that_reads_otherwise_now_is_shown_so(
+async def test_a_revised_message_is_stored_and_published(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -155,10 +155,10 @@ async def test_a_message_that_reads_otherwise_now_is_shown_so(
     assert (await store.messages.newest(GROUP, 10)) == shown
 
 
-# ---- who is stopped
+# ---- a stopped send
 
 
-async def test_of_a_stopped_send_what_was_under_way_is_unknown_and_the_rest_dropped(
+async def test_of_a_stopped_send_the_started_call_is_unknown_and_the_rest_dropped(
     ledger: DeliveryLedger, store: Store
 ) -> None:
     done, calling, waiting = await opened(ledger, Text("a"), Text("b"), Text("c"))
@@ -208,7 +208,7 @@ async def test_deliveries_of_a_killed_process_become_unknown_or_stay_pending(
 
 
 @pytest.mark.parametrize(("passed_s", "many"), [(599.0, 2), (600.0, 2), (601.0, 1)])
-async def test_an_old_question_is_not_asked_again_but_what_waits_is_told(
+async def test_an_old_unknown_delivery_is_not_loaded_and_a_pending_one_is(
     ledger: DeliveryLedger, clock: Clock, passed_s: float, many: int
 ) -> None:
     asked, _ = await opened(ledger, Text("a"), Text("b"))
@@ -218,16 +218,14 @@ async def test_an_old_question_is_not_asked_again_but_what_waits_is_told(
     assert len(await ledger.load_unfinished(young_s=600.0)) == many
 
 
-async def test_a_clock_that_was_put_back_makes_nothing_younger_than_new(
-    ledger: DeliveryLedger, clock: Clock
-) -> None:
+async def test_a_clock_set_back_gives_no_negative_age(ledger: DeliveryLedger, clock: Clock) -> None:
     await opened(ledger, Text("a"))
     clock.now -= 500.0
     (left,) = await ledger.load_unfinished(young_s=600.0)
     assert left.age == 0.0
 
 
-async def test_a_row_that_nobody_holds_is_new(
+async def test_a_call_found_by_its_row_has_age_zero(
     ledger: DeliveryLedger, store: Store, clock: Clock
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -238,10 +236,10 @@ async def test_a_row_that_nobody_holds_is_new(
     assert begun <= again.parked == again.doubted <= anyio.current_time()
 
 
-# ---- what tells the message of a call from others
+# ---- telling the message of a call from other messages
 
 
-async def test_a_doubtful_call_knows_the_messages_before_and_after_it(
+async def test_an_uncertain_delivery_lists_the_messages_before_and_after_it(
     ledger: DeliveryLedger, inbox: Inbox, store: Store, clock: Clock
 ) -> None:
     await inbox.accept(inbox.stamp(message(GROUP, message_id="m1")))
@@ -257,7 +255,7 @@ async def test_a_doubtful_call_knows_the_messages_before_and_after_it(
     assert (await ledger.uncertain_delivery(entry)).before == {"m1"}, "it is not before itself"
 
 
-async def test_the_newest_thousand_messages_tell_a_call_from_others(
+async def test_an_uncertain_delivery_lists_the_newest_thousand_messages(
     ledger: DeliveryLedger, inbox: Inbox
 ) -> None:
     async with anyio.create_task_group() as tasks:
@@ -270,7 +268,7 @@ async def test_the_newest_thousand_messages_tell_a_call_from_others(
     }
 
 
-async def test_nothing_is_known_to_be_before_a_call_without_a_line(
+async def test_a_call_without_a_history_line_lists_no_messages_before_it(
     ledger: DeliveryLedger, inbox: Inbox
 ) -> None:
     await inbox.accept(inbox.stamp(message(GROUP, message_id="m1")))
@@ -282,7 +280,7 @@ async def test_nothing_is_known_to_be_before_a_call_without_a_line(
 # ---- a disk that is full
 
 
-async def test_what_could_not_be_written_is_told_and_written_later(
+async def test_a_state_that_could_not_be_written_is_published_and_written_later(
     ledger: DeliveryLedger, store: Store, activity: Broadcast, disk: FullDisk
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -303,7 +301,7 @@ async def test_what_could_not_be_written_is_told_and_written_later(
     assert disk.marked == [SENT], "once"
 
 
-async def test_what_is_decided_anew_is_not_written_over_by_what_was_decided_before(
+async def test_a_postponed_state_does_not_overwrite_a_newer_call(
     ledger: DeliveryLedger, store: Store, disk: FullDisk
 ) -> None:
     first, second = await opened(ledger, Text("a"), Text("b"))
@@ -322,7 +320,7 @@ async def test_what_is_decided_anew_is_not_written_over_by_what_was_decided_befo
     assert [row.state for row in await store.deliveries.of_run("r1")] == [SENDING, DROPPED]
 
 
-async def test_what_was_decided_later_is_not_followed_by_what_was_decided_before(
+async def test_a_postponed_state_is_not_written_after_a_later_one(
     ledger: DeliveryLedger, store: Store, disk: FullDisk
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -337,7 +335,7 @@ async def test_what_was_decided_later_is_not_followed_by_what_was_decided_before
 async def test_a_chat_that_could_not_be_stored_is_stored_with_the_next_send(
     tmp_path: Path, clock: Clock, activity: Broadcast
 ) -> None:
-    """Another program holds the file, which the store meets as it meets a full disk."""
+    """Another program locks the file. The store handles this as it handles a full disk."""
     path, settings = tmp_path / "nekro.sqlite3", StoreSettings(busy_timeout_s=0.05)
     async with Store.open(f"sqlite://{path}", settings, clock=clock) as store:
         ledger = DeliveryLedger(store, activity, clock=clock)
@@ -350,7 +348,7 @@ async def test_a_chat_that_could_not_be_stored_is_stored_with_the_next_send(
         assert await store.chats.all() == [GROUP]
 
 
-async def test_a_call_is_not_made_whose_beginning_cannot_be_written(
+async def test_a_call_whose_start_cannot_be_stored_is_not_made(
     ledger: DeliveryLedger, disk: FullDisk
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))

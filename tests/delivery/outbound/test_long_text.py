@@ -1,4 +1,4 @@
-"""A text of too many messages is its beginning and a file."""
+"""A text that would take too many messages is sent as its beginning and a file."""
 
 import base64
 from dataclasses import replace
@@ -51,7 +51,7 @@ def words_of(file: Segment) -> str:
         pytest.param((), id="nothing"),
     ],
 )
-def test_what_is_not_too_long_stays(segments: Segments) -> None:
+def test_a_text_that_is_short_enough_stays(segments: Segments) -> None:
     assert long_text_as_file(segments, CAN, 3) == segments
 
 
@@ -62,11 +62,11 @@ def test_what_is_not_too_long_stays(segments: Segments) -> None:
         pytest.param(replace(CAN, file_bytes=60), id="no file so large"),
     ],
 )
-def test_a_platform_that_cannot_carry_the_file_gets_pieces(can: Capabilities) -> None:
+def test_a_platform_that_cannot_take_the_file_gets_pieces(can: Capabilities) -> None:
     assert long_text_as_file((Text("a" * 61),), can, 3) == (Text("a" * 61),)
 
 
-def test_the_beginning_ends_where_a_text_may_end() -> None:
+def test_the_beginning_ends_at_a_sentence_or_line() -> None:
     text = "One line.\nAnother line that is longer. " + "And so on. " * 9
     said = long_text_as_file((Reply("7"), Text(text), PICTURE, Text("end")), CAN, 3)
     assert said[:3] == (Reply("7"), Text("One line."), Text(" …"))
@@ -74,7 +74,7 @@ def test_the_beginning_ends_where_a_text_may_end() -> None:
     assert said[4:] == (PICTURE, Text("end"))
 
 
-def test_who_is_mentioned_further_on_is_named() -> None:
+def test_a_mention_in_the_file_becomes_a_name() -> None:
     mention = Mention("7", "Bo")
     said = long_text_as_file((Text("x" * 70), mention, Text("what do you think?")), CAN, 3)
     assert words_of(said[-1]) == "x" * 70 + "@Bo what do you think?"
@@ -93,7 +93,7 @@ def test_nothing_of_a_text_is_lost(segments: Segments, most: int) -> None:
     whole = "".join(
         words_of(each) if isinstance(each, File) else plain_text((each,))
         for place, each in enumerate(said)
-        # The beginning stands in the file, too.
+        # The file contains the beginning too, so the beginning is left out here.
         if each == PICTURE
         or not any(isinstance(later, File) for later in _until_picture(said[place + 1 :]))
     )
@@ -108,7 +108,7 @@ def _until_picture(segments: Segments) -> Segments:
     return segments[:cut]
 
 
-async def test_the_chat_sees_the_beginning_and_has_the_file(
+async def test_the_chat_gets_the_beginning_and_the_file(
     store: Store, adapter: FakeAdapter, clock: Clock, tmp_path: Path
 ) -> None:
     settings = DeliverySettings.model_validate({**QUICK.model_dump(), "text_pieces": 2})

@@ -1,4 +1,4 @@
-"""Whether our message is among those that a platform shows."""
+"""Whether the bot's message is in the history that a platform shows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is sent, when, and what is known of it after."""
+"""What the outbox sends and when, and the state that it stores."""
 
 import asyncio
 from dataclasses import replace
@@ -40,7 +40,7 @@ def outbox_with(store: Store, adapter: FakeAdapter, clock: Clock, **limits: floa
     return Outbox(store, {"fake": adapter}, Broadcast(), settings, clock=clock)
 
 
-async def test_a_text_goes_out_and_into_the_history(
+async def test_a_text_is_sent_and_stored_in_the_history(
     outbox: Outbox, adapter: FakeAdapter, store: Store, activity: Broadcast
 ) -> None:
     async with activity.watch(GROUP) as stream:
@@ -74,13 +74,13 @@ async def test_the_state_is_committed_before_the_call(
     assert seen == [SENDING]
 
 
-async def test_an_echo_of_our_own_message_is_a_duplicate(outbox: Outbox, inbox: Inbox) -> None:
+async def test_an_echo_of_the_bots_own_message_is_a_duplicate(outbox: Outbox, inbox: Inbox) -> None:
     (receipt,) = await outbox.send(GROUP, HI)
     echo = message(GROUP, "hi", message_id=receipt.message_id, user="bot")
     assert await inbox.accept(inbox.stamp(echo)) is None
 
 
-async def test_a_voice_goes_alone_and_the_rest_around_it(
+async def test_a_voice_is_sent_alone_between_the_other_segments(
     outbox: Outbox, adapter: FakeAdapter, store: Store
 ) -> None:
     voice = Voice(Media(path="/v.wav"))
@@ -101,7 +101,7 @@ async def test_a_voice_goes_alone_and_the_rest_around_it(
         (RuntimeError("a bug of the adapter"), UNKNOWN),
     ],
 )
-async def test_the_platforms_answer_decides(
+async def test_the_platforms_answer_decides_the_state(
     outbox: Outbox,
     adapter: FakeAdapter,
     store: Store,
@@ -161,7 +161,7 @@ async def test_a_cancelled_send_is_unknown_and_its_rest_dropped(
     assert (await outbox.send(GROUP, HI))[0].ok
 
 
-async def test_who_is_stopped_while_sending_does_nothing_after_it(
+async def test_a_task_cancelled_during_a_send_does_not_go_on(
     outbox: Outbox, adapter: FakeAdapter
 ) -> None:
     async def stop(_: Delivery) -> Receipt:
@@ -176,7 +176,7 @@ async def test_who_is_stopped_while_sending_does_nothing_after_it(
     assert after == []
 
 
-async def test_a_send_cancelled_in_line_never_leaves(
+async def test_a_send_cancelled_while_it_waits_is_never_sent(
     outbox: Outbox, adapter: FakeAdapter, store: Store
 ) -> None:
     calling, go_on = anyio.Event(), anyio.Event()
@@ -277,7 +277,7 @@ async def test_a_send_to_a_chat_without_an_adapter_is_rejected(
     assert "no adapter serves pigeon" in receipt.reason
 
 
-async def test_without_a_record_the_history_is_silent(outbox: Outbox, store: Store) -> None:
+async def test_a_send_without_a_record_is_not_in_the_history(outbox: Outbox, store: Store) -> None:
     assert (await outbox.send(GROUP, HI, run_id="r1", record=False))[0].ok
     assert await store.messages.newest(GROUP, 10) == []
     assert [row.state for row in await store.deliveries.of_run("r1")] == [SENT]
@@ -296,13 +296,13 @@ async def test_a_waiting_send_reports_its_reason(
     for row, state in zip(
         await store.deliveries.in_state(PENDING), (DROPPED, PENDING), strict=True
     ):
-        await store.deliveries.mark(row, state)  # as an earlier version left it, without a reason
+        await store.deliveries.mark(row, state)  # without a reason, as an earlier version stored it
     async with outbox_with(store, adapter, clock, retry_s=3600) as outbox:
         (receipt,) = await outbox.send(GROUP, HI)
         assert (receipt.state, receipt.reason) == (PENDING, "waits for the messages before it")
 
 
-async def test_what_an_offline_account_could_not_say_is_said_when_it_is_back(
+async def test_messages_of_an_offline_account_are_sent_when_it_is_back(
     outbox: Outbox, adapter: FakeAdapter, store: Store
 ) -> None:
     adapter.offline = True
@@ -372,7 +372,7 @@ async def test_a_send_that_waited_too_long_is_dropped(
 
 
 @pytest.mark.parametrize("jump_s", [86_400.0, -86_400.0])
-async def test_a_clock_that_is_set_makes_nothing_old_or_new(
+async def test_setting_the_clock_does_not_change_the_age_of_a_send(
     adapter: FakeAdapter, store: Store, clock: Clock, jump_s: float
 ) -> None:
     async with outbox_with(store, adapter, clock, resend_for_s=5) as outbox:
@@ -386,9 +386,11 @@ async def test_a_clock_that_is_set_makes_nothing_old_or_new(
     assert len(adapter.sent) == 1
 
 
-async def test_a_chats_queue_is_bounded(adapter: FakeAdapter, store: Store, clock: Clock) -> None:
-    """What stands in line is bounded while the account is away and while the platform is slow; what
-    is beyond is refused at once, and no other chat pays."""
+async def test_the_waiting_messages_of_a_chat_are_limited(
+    adapter: FakeAdapter, store: Store, clock: Clock
+) -> None:
+    """The limit holds while the account is offline and while the platform is slow. Further sends
+    are dropped at once, and other chats are not affected."""
     async with outbox_with(store, adapter, clock, waiting_per_chat=3) as outbox:
         adapter.offline = True
         states = [(await outbox.send(GROUP, HI))[0].state for _ in range(5)]
@@ -420,7 +422,7 @@ async def test_a_chats_queue_is_bounded(adapter: FakeAdapter, store: Store, cloc
 async def test_pending_deliveries_are_sent_after_a_restart_and_started_ones_become_unknown(
     url: str, clock: Clock
 ) -> None:
-    """A call that was being made is unknown; one that was never handed over is made."""
+    """A call that had started becomes unknown. A call that had not started is made."""
     first, second = FakeAdapter(), FakeAdapter()
 
     async with Store.open(url, clock=clock) as store:
@@ -452,7 +454,7 @@ def _copy(row: DeliveryRow, delivery_id: str, text: str, state: DeliveryState) -
 # ---- a disk that is full
 
 
-async def test_what_could_not_be_begun_is_dropped_with_all_its_pieces(
+async def test_a_send_whose_start_could_not_be_stored_is_dropped_with_all_pieces(
     outbox: Outbox, adapter: FakeAdapter, store: Store, disk: FullDisk
 ) -> None:
     with pytest.raises(StoreUnavailable):
@@ -471,7 +473,7 @@ async def test_what_could_not_be_begun_is_dropped_with_all_its_pieces(
 # ---- media
 
 
-async def test_what_goes_out_is_copied_first(
+async def test_an_outgoing_file_is_copied_first(
     store: Store, adapter: FakeAdapter, clock: Clock, tmp_path: Path
 ) -> None:
     source = tmp_path / "report.txt"

@@ -1,5 +1,5 @@
-"""Whatever the platform does and whenever the process dies: nothing twice, nothing out of order,
-and every row in a state that is true."""
+"""Whatever the platform does and whenever the process dies, nothing is sent twice or out of order,
+and the state of every row is true."""
 
 import tempfile
 from pathlib import Path
@@ -20,7 +20,8 @@ PROCESSES = st.lists(st.lists(ANSWERS, min_size=1, max_size=4), min_size=1, max_
 
 
 class Platform(FakeAdapter):
-    """Answers each call by a script; ``arrived`` is what people saw, whoever was told of it."""
+    """A platform that answers each call by a script. ``arrived`` has every message that people saw,
+    also those whose call failed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +52,7 @@ class Platform(FakeAdapter):
 
 
 async def _live(url: str, platform: Platform, process: list[str], number: int) -> None:
-    """One process: it sends one message after another, then ends."""
+    """Run one process that sends one message after another and ends."""
     async with (
         Store.open(url, clock=Clock()) as store,
         Outbox(store, {"fake": platform}, Broadcast(), QUICK, clock=Clock()) as outbox,
@@ -66,7 +67,7 @@ async def _live(url: str, platform: Platform, process: list[str], number: int) -
 
 @given(processes=PROCESSES)
 @settings(max_examples=25, deadline=None)
-async def test_every_row_ends_in_the_state_that_is_true(
+async def test_the_final_state_of_every_row_is_true(
     processes: list[list[str]], empty_database: bytes
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

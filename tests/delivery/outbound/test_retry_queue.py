@@ -1,4 +1,4 @@
-"""What waits goes out in its order, as soon as it can, without anybody who asks twice."""
+"""Waiting messages are sent in order as soon as possible, without a second call of `send`."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,14 +23,15 @@ DROPPED, REJECTED = DeliveryState.DROPPED, DeliveryState.REJECTED
 async def away(
     store: Store, adapter: FakeAdapter, clock: Clock, *texts: str, **limits: float
 ) -> AsyncIterator[Outbox]:
-    """An outbox in which these wait, since the account is away; nothing is tried by itself."""
+    """An outbox in which these messages wait, since the account was offline. It starts no retries
+    by time."""
     settings = ONLY_WHEN_NUDGED.model_copy(update=limits)
     async with Outbox(store, {"fake": adapter}, Broadcast(), settings, clock=clock) as outbox:
         adapter.offline = True
         for text in texts:
             (receipt,) = await outbox.send(GROUP, (Text(text),), run_id=f"r-{text}")
             assert receipt.state is PENDING
-        # A second one that waits is tried at once: that nothing came of it is seen first.
+        # The outbox retries at once when a second message waits. This lets that retry fail first.
         await anyio.sleep(0.02)
         adapter.offline = False
         yield outbox
@@ -57,7 +58,7 @@ def said(adapter: FakeAdapter) -> list[str]:
     return [segment.text for (segment,) in adapter.said() if isinstance(segment, Text)]
 
 
-async def test_one_round_sends_everything_that_waits(
+async def test_one_retry_round_sends_all_waiting_messages(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with away(store, adapter, clock, "one", "two", "three") as outbox:
@@ -80,7 +81,7 @@ async def test_waiting_sends_are_retried_periodically(
         await until_state(store, "two", SENT)
 
 
-async def test_a_waiting_chat_holds_no_other_chat_up(
+async def test_a_waiting_chat_does_not_delay_other_chats(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     go_on = anyio.Event()
@@ -123,7 +124,7 @@ async def test_retries_stop_when_the_account_goes_offline_again(
         assert len(adapter.calls) == 2
 
 
-async def test_a_rejected_retry_does_not_hold_the_next_sends(
+async def test_a_rejected_retry_does_not_delay_the_next_sends(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async def refuse_first(delivery: Delivery) -> Receipt:
@@ -138,7 +139,7 @@ async def test_a_rejected_retry_does_not_hold_the_next_sends(
         assert await state(store, "one") is REJECTED
 
 
-async def test_an_unknown_delivery_that_cannot_be_confirmed_holds_no_others(
+async def test_an_unknown_delivery_that_cannot_be_confirmed_delays_no_others(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async def unsure_first(_: Delivery) -> Receipt:
@@ -179,7 +180,7 @@ async def test_a_chat_over_its_send_rate_gets_waiting_messages_later(
         assert anyio.current_time() - began >= 0.19
 
 
-async def test_what_is_dropped_while_it_waits_for_room_is_not_sent(
+async def test_a_message_dropped_while_it_waits_for_the_send_rate_is_not_sent(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     limits = {"sends_per_window": 1, "window_s": 0.3}
@@ -194,7 +195,7 @@ async def test_what_is_dropped_while_it_waits_for_room_is_not_sent(
     assert said(adapter) == ["one", "three"]
 
 
-async def test_a_late_call_that_is_cut_off_with_the_bot_may_have_arrived(
+async def test_a_retry_interrupted_by_the_end_of_the_bot_becomes_unknown(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     calling = anyio.Event()
@@ -214,7 +215,7 @@ async def test_a_late_call_that_is_cut_off_with_the_bot_may_have_arrived(
     assert await state(store, "two") is PENDING
 
 
-async def test_what_waits_for_room_when_the_bot_is_stopped_waits_on(
+async def test_a_message_waiting_for_the_send_rate_stays_pending_when_the_bot_stops(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     limits = {"sends_per_window": 1, "window_s": 600.0}
@@ -225,13 +226,15 @@ async def test_what_waits_for_room_when_the_bot_is_stopped_waits_on(
     assert await state(store, "two") is PENDING
 
 
-async def test_idle_chats_are_forgotten(store: Store, adapter: FakeAdapter, clock: Clock) -> None:
+async def test_queues_of_idle_chats_are_removed(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
     async with away(store, adapter, clock, "one", retry_s=0.01, window_s=0.05) as outbox:
         await until_state(store, "one", SENT)
         await until(lambda: len(outbox._queues) == 0)
 
 
-async def test_what_cannot_be_written_waits_on_and_is_tried_again(
+async def test_a_send_that_cannot_be_stored_waits_and_is_retried(
     store: Store, adapter: FakeAdapter, clock: Clock, disk: FullDisk
 ) -> None:
     disk.full = False
@@ -246,7 +249,7 @@ async def test_what_cannot_be_written_waits_on_and_is_tried_again(
     assert said(adapter) == ["one"]
 
 
-async def test_what_was_decided_while_the_disk_was_full_is_written_at_the_next_look(
+async def test_a_state_decided_on_a_full_disk_is_written_in_the_next_round(
     store: Store, adapter: FakeAdapter, clock: Clock, disk: FullDisk
 ) -> None:
     disk.full = False
@@ -265,20 +268,20 @@ async def test_what_was_decided_while_the_disk_was_full_is_written_at_the_next_l
         await until_state(store, "one", SENT)
 
 
-# ---- what is in doubt
+# ---- unknown deliveries
 
 
 @pytest.fixture
 async def doubtful(store: Store, clock: Clock) -> AsyncIterator[Bench]:
-    """A chat in which both have spoken; nothing is asked by itself, and what is not there is sent
-    again at once."""
+    """A chat in which a person and the bot have written. The outbox asks the platform only when a
+    test wants it, and sends a missing message again at once."""
     async with settling(store, clock, retry_s=3600, settle_s=1e-9) as begun:
         await begun.receive("hello")
         assert await begun.say("hi") is SENT
         yield begun
 
 
-async def test_one_answer_is_enough_for_what_stands_behind_it(doubtful: Bench) -> None:
+async def test_one_answer_of_the_platform_releases_the_waiting_messages(doubtful: Bench) -> None:
     doubtful.adapter.offline = False
     doubtful.platform.fate = "mute"
     asked = Asking(doubtful.adapter)
@@ -292,7 +295,7 @@ async def test_one_answer_is_enough_for_what_stands_behind_it(doubtful: Bench) -
 
 
 class Asking:
-    """Holds the platform's answers to what became of a message until a test lets them go."""
+    """Holds back the platform's answers to `confirm` until a test calls `go_on`."""
 
     def __init__(self, adapter: AskedAdapter) -> None:
         self._confirm, self._free = adapter.confirm, anyio.Event()
@@ -310,7 +313,7 @@ class Asking:
         self._free.set()
 
 
-async def test_what_is_dropped_while_the_platform_is_asked_is_not_sent_again(
+async def test_a_message_dropped_while_the_platform_is_asked_is_not_sent_again(
     doubtful: Bench,
 ) -> None:
     doubtful.platform.fate = "loses"
@@ -328,7 +331,7 @@ async def test_what_is_dropped_while_the_platform_is_asked_is_not_sent_again(
     assert doubtful.platform.texts() == ["hello", "hi", "two"]
 
 
-async def test_what_did_not_arrive_says_so_and_goes_out_once(doubtful: Bench) -> None:
+async def test_a_message_that_did_not_arrive_is_sent_again_once(doubtful: Bench) -> None:
     seen: list[tuple[DeliveryState, str]] = []
     doubtful.platform.fate = "loses"
     asked = Asking(doubtful.adapter)
@@ -349,7 +352,7 @@ async def test_what_did_not_arrive_says_so_and_goes_out_once(doubtful: Bench) ->
     assert doubtful.platform.texts() == ["hello", "hi", "one"]
 
 
-async def test_a_question_that_became_too_old_stays_open_and_lets_the_rest_go_on(
+async def test_an_unknown_delivery_that_is_too_old_stays_unknown_and_the_rest_is_sent(
     store: Store, clock: Clock
 ) -> None:
     async with settling(store, clock, Platform(), retry_s=3600, resend_for_s=0.05) as old:

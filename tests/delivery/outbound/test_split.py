@@ -1,4 +1,4 @@
-"""Cutting a message into what a call can carry."""
+"""Splitting a message into pieces that one platform call can send."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -90,7 +90,7 @@ def test_a_message_is_split_into_calls(
     assert split(segments, CAN) == tuple(Piece(piece) for piece in pieces)
 
 
-def test_what_a_platform_cannot_send_is_a_piece_with_the_reason() -> None:
+def test_a_segment_that_cannot_be_sent_becomes_a_piece_with_a_reason() -> None:
     bad = Image(Media(name="a.png", problem="the picture is damaged"))
     pieces = split((HI, Video(Media()), Notice("poke"), bad, HI), CAN)
     assert [piece.problem for piece in pieces] == [
@@ -102,7 +102,7 @@ def test_what_a_platform_cannot_send_is_a_piece_with_the_reason() -> None:
     ]
 
 
-def test_mentions_become_text_and_replies_go_where_a_platform_has_neither() -> None:
+def test_without_mentions_and_replies_mentions_become_text_and_replies_are_left_out() -> None:
     (piece,) = split((REPLY, Mention("1", "Lin"), HI), PLAIN)
     assert plain_text(piece.segments) == "@Lin hi"
 
@@ -111,7 +111,7 @@ _BEST_FIRST = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ",
 
 
 @pytest.mark.parametrize(("better", "worse"), [*pairwise(_BEST_FIRST)])
-def test_a_text_is_cut_at_the_best_place_though_a_worse_one_is_further_on(
+def test_a_text_is_cut_at_the_best_place_although_a_worse_one_is_later(
     better: str, worse: str
 ) -> None:
     first, rest = f"{'a' * 11}{better}", f"bb{worse}{'c' * 20}"
@@ -140,8 +140,8 @@ def test_a_long_text_is_cut_into_calls(text: str, pieces: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(("lead", "cut"), [(69, 69), (68, 100)])
-def test_what_takes_more_than_thirty_one_marks_is_no_character(lead: int, cut: int) -> None:
-    """Or somebody's endless marks would make many pieces of one."""
+def test_a_character_with_more_than_thirty_one_marks_may_be_cut(lead: int, cut: int) -> None:
+    """Otherwise a character with very many marks would make the pieces before it short."""
     text = "a" * lead + "e" + "\u0301" * 60
     first, *_ = split((Text(text),), replace(CAN, text_length=100))
     assert first == Piece((Text(text[:cut]),))
@@ -168,7 +168,7 @@ LIN = Mention("1", "Lin")  # "@Lin ", five characters
         ((PICTURE, Text("a" * 25)), ((PICTURE, Text("a" * 20)), (Text("a" * 5),))),
     ],
 )
-def test_a_call_is_filled_before_another_one_is_begun(
+def test_a_piece_is_filled_before_the_next_one_begins(
     segments: tuple[Segment, ...], pieces: tuple[tuple[Segment, ...], ...]
 ) -> None:
     assert split(segments, CAN) == tuple(Piece(piece) for piece in pieces)
@@ -182,7 +182,7 @@ def test_a_caption_is_no_longer_than_a_text() -> None:
     )
 
 
-def test_one_character_that_counts_as_more_than_a_call_holds_is_sent_all_the_same() -> None:
+def test_a_character_longer_than_the_limit_of_a_call_is_still_sent() -> None:
     can = replace(CAPTIONS, text_length=1)
     assert split((Text("😀"),), can) == (Piece((Text("😀"),)),)
     assert split((Text("a😀b"),), can) == tuple(Piece((Text(one),)) for one in "a😀b")
@@ -202,7 +202,7 @@ def test_a_medium_without_a_name_is_refused_by_its_kind() -> None:
 @pytest.mark.parametrize(
     "one", ["e\u0301", "👩🏽\u200d🚀", "1\ufe0f\u20e3", "☎\ufe0e", "👍\U0001f3fb", "👍\U0001f3ff"]
 )
-def test_what_a_reader_sees_as_one_character_stays_whole(one: str) -> None:
+def test_a_grapheme_is_not_cut(one: str) -> None:
     for lead in range(20):
         pieces = split((Text("x" * lead + one * 5),), CAN)
         for piece in pieces:

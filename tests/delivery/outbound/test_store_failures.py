@@ -1,4 +1,4 @@
-"""A disk that is full for a while, met in the middle of a send."""
+"""The store cannot write for a while, beginning in the middle of a send."""
 
 import sqlite3
 from contextlib import closing
@@ -17,8 +17,8 @@ from tests.delivery.fakes import FakeAdapter
 SENT = DeliveryState.SENT
 
 
-async def test_what_was_sent_is_known_once_the_store_can_write_again(tmp_path: Path) -> None:
-    """Another program holds the file, which the store meets as it meets a full disk."""
+async def test_a_sent_state_is_stored_once_the_store_can_write_again(tmp_path: Path) -> None:
+    """Another program locks the file. The store handles this as it handles a full disk."""
     path, adapter = tmp_path / "nekro.sqlite3", FakeAdapter()
     settings = StoreSettings(busy_timeout_s=0.05)
     async with (

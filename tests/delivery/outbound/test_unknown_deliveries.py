@@ -1,4 +1,5 @@
-"""What became of a message that nobody answered for: the platform is asked, where it can be."""
+"""When a call ended without an answer, the outbox asks the platform whether the message arrived, if
+the platform can be asked."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,13 +25,13 @@ DROPPED = DeliveryState.DROPPED
 
 @dataclass
 class Platform:
-    """What people see, whoever is told of it. ``loses`` swallows messages, ``mute`` answers none
-    of those that it takes."""
+    """What people see. With the fate ``loses``, messages do not arrive. With ``mute`` they arrive,
+    but the call gets no answer."""
 
     shows: list[PlatformMessage] = field(default_factory=list)
     fate: Literal["fine", "mute", "loses", "breaks"] = "fine"
     late: list[PlatformMessage] = field(default_factory=list)
-    """What a history does not have yet, though it will."""
+    """Messages that arrived, but that the history does not show yet."""
     questions: int = 0
 
     def texts(self) -> list[str]:
@@ -94,7 +95,7 @@ class Bench:
                 await anyio.sleep(0.005)
 
     async def die_saying(self, text: str, *, arrives: bool) -> None:
-        """As if the process ended while it is on its way."""
+        """Cancel a send during its platform call, as the end of the process would."""
         under_way = anyio.Event()
 
         async def carry_out(_: Delivery) -> Receipt:
@@ -123,7 +124,8 @@ async def bench(
 
 @pytest.fixture
 async def at_work(store: Store, clock: Clock) -> AsyncIterator[Bench]:
-    """A chat in which both have spoken already, and nothing is asked before it is waited for."""
+    """A chat in which a person and the bot have written. The outbox asks the platform only when a
+    test waits for a state."""
     async with bench(store, clock, retry_s=3600) as begun:
         await begun.receive("hello")
         assert await begun.say("hi") is SENT
@@ -180,7 +182,7 @@ async def test_the_same_words_twice_are_two_messages(at_work: Bench) -> None:
             await anyio.sleep(0.005)
 
 
-async def test_an_account_that_is_away_is_asked_when_it_is_back(at_work: Bench) -> None:
+async def test_the_platform_is_asked_when_the_account_is_back(at_work: Bench) -> None:
     at_work.platform.fate = "mute"
     at_work.adapter.offline = False
     assert await at_work.say("one") is UNKNOWN
@@ -195,8 +197,11 @@ async def test_an_account_that_is_away_is_asked_when_it_is_back(at_work: Bench) 
     assert at_work.platform.texts()[-2:] == ["one", "two"]
 
 
-async def test_a_platform_that_cannot_tell_leaves_it_unknown(store: Store, clock: Clock) -> None:
-    """Nothing of ours was ever seen there: its history may not show what bots say."""
+async def test_a_delivery_stays_unknown_if_the_platform_cannot_tell(
+    store: Store, clock: Clock
+) -> None:
+    """The history has never shown a message of this bot: perhaps it never shows messages of
+    bots."""
     async with bench(store, clock) as fresh:
         await fresh.receive("hello")
         fresh.platform.fate = "loses"
@@ -209,7 +214,9 @@ async def test_a_platform_that_cannot_tell_leaves_it_unknown(store: Store, clock
         assert await fresh.say("elsewhere", OTHER) is SENT
 
 
-async def test_nobody_is_asked_where_the_operator_wants_none(store: Store, clock: Clock) -> None:
+async def test_the_platform_is_not_asked_if_the_operator_switched_this_off(
+    store: Store, clock: Clock
+) -> None:
     async with bench(store, clock, settle_s=0) as silent:
         await silent.receive("hello")
         await silent.say("hi")
@@ -238,7 +245,7 @@ async def test_after_a_restart_the_platform_is_asked_too(
     assert platform.texts() == ["hello", "hi", "one", "two"]
 
 
-async def test_a_send_that_was_stopped_is_not_sent_later(url: str, clock: Clock) -> None:
+async def test_a_send_of_a_stopped_turn_is_not_sent_later(url: str, clock: Clock) -> None:
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")
@@ -255,10 +262,9 @@ async def test_a_send_that_was_stopped_is_not_sent_later(url: str, clock: Clock)
     assert platform.texts() == ["hello", "hi", "two"]
 
 
-async def test_what_was_left_unknown_does_not_come_behind_what_was_said_after_it(
-    url: str, clock: Clock
-) -> None:
-    """Once the history can tell, it is too late: seen in ``make crash``, seed 8."""
+async def test_an_unknown_delivery_is_not_sent_after_later_messages(url: str, clock: Clock) -> None:
+    """The history could now show that it never arrived, but it is too late to send it. Seen in
+    ``make crash``, seed 8."""
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")

@@ -1,7 +1,7 @@
-"""Platforms as stages: on each of them the same conversation is played, `test_one_conversation.py`.
+"""One stage for each platform: `test_one_conversation.py` plays the same conversation on each.
 
-A stage has the platform's other side (a peer, a server), what a person there does and what that
-person sees. What it needs of the machine and cannot have skips its tests with the reason.
+A stage runs the platform (a peer or a server), and does there what a person does. If this machine
+lacks what a stage needs, its tests are skipped with a reason.
 """
 
 from tests.e2e.stages.stage import Medium, Opener, Seen, Stage, WireLine

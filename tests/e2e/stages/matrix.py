@@ -1,4 +1,4 @@
-"""A room on a real Synapse, between which and the bot a proxy writes down what passes."""
+"""A room on a real Synapse. A proxy between Synapse and the bot records what passes."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -49,7 +49,7 @@ class MatrixStage:
 
     @asynccontextmanager
     async def join(self, bot: BotProcess) -> AsyncIterator[None]:
-        """The person invites the account to a room, and the bot comes."""
+        """The person invites the account to a room. This waits until the bot has joined it."""
         self._room = await self._person.make_room(self._account)
         self.chat_key = f"matrix-group_{self._room}"
         with anyio.fail_after(30):
@@ -62,7 +62,7 @@ class MatrixStage:
         return self.bot_id in joined["joined"]
 
     async def say(self, text: str, *, mention: bool = False, reply_to: str = "") -> str:
-        """As Element writes it."""
+        """Send a text as Element does."""
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
         if mention:
             link = f'<a href="https://matrix.to/#/{self.bot_id}">Bot</a>'
@@ -113,7 +113,7 @@ class MatrixStage:
 
     @property
     def wire(self) -> list[WireLine]:
-        """What passed the proxy, without questions that brought nothing."""
+        """What passed the proxy, without polls that returned nothing."""
         return [line for each in self.proxy.exchanges for line in self._lines(each)]
 
     def _lines(self, exchange: Exchange) -> Iterator[WireLine]:

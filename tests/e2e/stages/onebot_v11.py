@@ -1,4 +1,4 @@
-"""QQ, by the fake implementation."""
+"""QQ, with the tests' fake of an OneBot implementation."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping
@@ -16,7 +16,7 @@ _KINDS = {"image": "picture", "record": "voice", "file": "file"}
 
 @asynccontextmanager
 async def onebot_v11(_folder: Path) -> AsyncIterator[Stage]:
-    """Nothing to bring up before the bot: an implementation comes to it."""
+    """Nothing has to run before the bot: an OneBot implementation connects to the bot."""
     yield OneBotStage()
 
 

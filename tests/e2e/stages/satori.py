@@ -1,4 +1,4 @@
-"""Satori, by satori-python-server."""
+"""Satori, with satori-python-server."""
 
 import base64
 import json
@@ -72,7 +72,7 @@ class SatoriStage:
 
 
 def _tags(content: str) -> str:
-    """What a content is made of."""
+    """The names of the elements in a content."""
     return ", ".join(re.findall(r"<(\w+)", content)) or "text"
 
 
@@ -81,7 +81,7 @@ def _wire(message_id: str) -> str:
 
 
 def _seen(call: Call) -> Seen:
-    # The adapter's own reader; imported here because the extra may not be installed.
+    # The adapter's own parser. It is imported here because the extra may not be installed.
     from nonebot.adapters.satori.element import Element, parse  # noqa: PLC0415
 
     text, mentions, reply = "", [], ""

@@ -1,5 +1,5 @@
-"""What the model of the conversation says. It reads in the prompt what a model would read there:
-who spoke, the id of the message, where the box has what was sent."""
+"""The script of the conversation's model. It reads in the prompt who wrote, the id of the message,
+and the paths of the sent files in the box."""
 
 import base64
 import io
@@ -21,7 +21,7 @@ LONG = "\n\n".join(
     f"Verse {verse}. " + " ".join(f"word-{verse}-{number}" for number in range(60))
     for verse in range(12)
 )
-"""About 9,000 characters: no chat platform but the page and Matrix takes them at once."""
+"""About 9,000 characters: only the bot's page and Matrix take them in one message."""
 NOTES = "one\ntwo\nthree\n"
 
 
@@ -35,7 +35,7 @@ PICTURE = _picture()
 
 
 def model(asked: Asked) -> str:
-    """A reply to the newest message that nobody has answered."""
+    """A reply to the newest unanswered message."""
     prompt = "\n".join(_text(message) for message in asked.messages if message["role"] == "user")
     *_, newest = _HEADER.finditer(prompt)
     said = prompt[newest.end() :]

@@ -1,4 +1,4 @@
-"""What a stage is."""
+"""The interface of a stage."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -11,8 +11,8 @@ from tests.e2e.bot_process import BotProcess
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """What a person was sent, or sends. ``kind`` is ``picture``, ``voice`` or ``file``; where a
-    platform has no voices, one that comes as a file is a ``file``."""
+    """A medium that a person sends or gets. ``kind`` is ``picture``, ``voice`` or ``file``. If the
+    platform has no voices, a voice is sent as a file and its kind is ``file``."""
 
     kind: str
     name: str
@@ -21,10 +21,10 @@ class Medium:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A message of the bot as the person's own program shows it.
+    """A message of the bot as the person's client shows it.
 
     ``mentions`` are platform ids, ``reply_to`` is the id of the answered message or empty. A
-    mention's own characters are not in ``text``. ``media`` have been fetched as that program would.
+    mention's own characters are not in ``text``. ``media`` have been fetched as the client would.
     """
 
     message_id: str
@@ -38,8 +38,8 @@ class Seen:
 class WireLine:
     """One thing that went over the platform's wire, for the page in ``docs/wire``.
 
-    ``what`` says what it is and has nothing in it that changes from run to run: an action, or a
-    method and a path with ``{}`` for what varies. ``body`` is JSON, as it stood there.
+    ``what`` names it in the same way in every run: an action, or a method and a path with ``{}``
+    for the parts that vary. ``body`` is the JSON that was sent.
     """
 
     to_bot: bool
@@ -48,42 +48,42 @@ class WireLine:
 
 
 class Stage(Protocol):
-    """One platform with one group, in which the bot's account and one person are.
+    """One platform with one group. The bot's account and one person are its members.
 
-    Made by an `Opener`, which brings the other side up; then the bot is started with ``settings``;
-    then it is joined. ``say`` and its like return the platform's id of the message.
+    An `Opener` makes the stage and starts the platform. Then the bot is started with ``settings``,
+    and `join` connects them. `say` and `hand_over` return the platform's id of the message.
     """
 
     name: str
-    """``onebot_v11``: the page's file name."""
+    """The name of the page's file, for example ``onebot_v11``."""
     title: str
-    """``OneBot v11``: as people call it."""
+    """The name that people use, for example ``OneBot v11``."""
     settings: Mapping[str, str]
-    """What the bot is told of the platform, by names in ``.env``."""
+    """The bot's settings for the platform, by their names in ``.env``."""
     chat_key: str
-    """Of the group. Known once it is joined, as the following are."""
+    """The chat key of the group. It and the following attributes are set by `join`."""
     bot_id: str
     person_id: str
     wire: list[WireLine]
     cannot: Mapping[str, str]
-    """What the other side of this stage has not, with the reason: ``mention``, ``reply``,
-    ``picture``, ``voice`` or ``file``, said by the person as a rule. That part is not played, and
-    the page says so."""
+    """The parts of the conversation that this stage cannot play, with the reason: ``mention``,
+    ``reply``, ``picture``, ``voice`` or ``file``, usually sent by the person. The page names
+    them."""
 
     def join(self, bot: BotProcess) -> AbstractAsyncContextManager[None]:
-        """The account is connected, and both are in the group."""
+        """Connect the account and bring the bot and the person into the group."""
 
     async def say(self, text: str, *, mention: bool = False, reply_to: str = "") -> str:
-        """The person writes, and may mention the bot in front or answer a message."""
+        """The person sends a text. It may begin with a mention of the bot or reply to a message."""
 
     async def hand_over(self, medium: Medium) -> str:
-        """The person sends a picture, a voice or a file, mentioning nobody."""
+        """The person sends a picture, a voice or a file, without a mention."""
 
     async def seen(self, count: int, within: float = 30.0) -> list[Seen]:
-        """Everything that the bot has sent to the group so far, as soon as it is so much; in the
-        order in which it stands there."""
+        """Wait until the bot has sent ``count`` messages to the group. Returns all of its messages,
+        in the order in which the group shows them."""
 
 
 Opener = Callable[[Path], AbstractAsyncContextManager[Stage]]
-"""Brings a platform up in a folder of the test's, on free ports of 127.0.0.1. Calls `pytest.skip`
-where this machine lacks what it needs."""
+"""Starts a platform in a folder of the test, on free ports of 127.0.0.1. Calls `pytest.skip` if
+this machine lacks what the platform needs."""

@@ -1,5 +1,5 @@
-"""Telegram, by the Bot API of the tests. What telegram-test-api can do is asked of that one, where
-npm has brought it here."""
+"""Telegram, with the tests' own Bot API server. If npm has installed telegram-test-api, that server
+handles the methods that it supports."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,7 +18,7 @@ _KINDS = {"photo": "picture", "voice": "voice", "document": "file"}
 
 @asynccontextmanager
 async def telegram(_folder: Path) -> AsyncIterator[Stage]:
-    """The server that the bot asks for updates."""
+    """The server that the bot polls for updates."""
     async with AsyncExitStack() as stack:
         relay = "" if missing() else await stack.enter_async_context(telegram_test_api())
         yield TelegramStage(await stack.enter_async_context(TelegramPeer(relay=relay)))

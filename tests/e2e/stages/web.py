@@ -1,4 +1,4 @@
-"""The bot's own page, by its HTTP API."""
+"""The bot's own chat page, used through its HTTP API."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping
@@ -18,7 +18,7 @@ _KINDS = {"image": "picture", "voice": "voice", "file": "file"}
 
 @asynccontextmanager
 async def web(_folder: Path) -> AsyncIterator[Stage]:
-    """Nothing to bring up: the page is the bot's."""
+    """Nothing has to be started: the bot itself serves the page."""
     yield WebStage()
 
 

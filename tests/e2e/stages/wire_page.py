@@ -1,7 +1,7 @@
-"""The page of a stage's wire in ``docs/wire``, written by the conversation itself.
+"""The page in ``docs/wire`` that shows a stage's wire. The test of the conversation writes it.
 
-``WRITE_DOCS=1 make long ARGS="-k one_conversation"`` writes it. Every other run compares: each kind
-of line that it saw must stand there with the same fields, and none may stand there that is gone.
+``WRITE_DOCS=1 make long ARGS="-k one_conversation"`` writes the page. Every other run compares it
+with the wire: both must have the same kinds of lines with the same fields.
 """
 
 import json
@@ -14,14 +14,14 @@ from tests.e2e.stages.stage import Stage, WireLine
 
 FOLDER = Path(__file__).parents[3] / "docs" / "wire"
 _LONGEST = 100
-"""Characters of a text that are shown."""
+"""A text with more characters than this is cut to its first half of this number."""
 _WIDTH = 120
 _ENTRY = re.compile(
     r"^(?P<arrow>[⬅➡]) `(?P<what>[^`\n]+)`\n\n```json\n(?P<body>.+?)\n```$",
     re.MULTILINE | re.DOTALL,
 )
 _KINDS = {"type", "msgtype", "action", "message_type", "kind"}
-"""Fields whose values say what a thing is."""
+"""Fields whose values name a kind."""
 _ABOUT = """\
 # The wire of {title}
 
@@ -32,7 +32,7 @@ what looks like something before it is left out. Written by `tests/e2e/test_one_
 
 
 def check_page(stage: Stage) -> None:
-    """Compare with the page, or write it where that was asked for."""
+    """Compare the wire with the page, or write the page if ``WRITE_DOCS`` is set."""
     path = FOLDER / f"{stage.name}.md"
     entries: dict[tuple[bool, str, str], WireLine] = {}
     for line in stage.wire:
@@ -59,7 +59,7 @@ def _shape(to_bot: bool, what: str, body: Any) -> tuple[bool, str, str]:
 
 
 def _fields(value: Any) -> Any:
-    """What kind of thing it is: the names of its fields, and the values that name a kind."""
+    """The shape of a value: the names of its fields, and the values that name a kind."""
     match value:
         case dict():
             return {k: v if k in _KINDS else _fields(v) for k, v in sorted(value.items())}
@@ -80,7 +80,7 @@ def _cut(value: Any) -> Any:
 
 
 def _shown(value: Any, indent: str = "") -> str:
-    """JSON, in as few lines as are good to read."""
+    """JSON in which a value takes one line if it fits."""
     line = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= _WIDTH or not isinstance(value, dict | list):
         return line

@@ -1,4 +1,4 @@
-"""The attacks that every backend must survive, as a table: to add one is to add a row."""
+"""The table of attacks that every backend must survive. To add an attack, add a row."""
 
 from tests.sandbox.attacks import (
     egress,

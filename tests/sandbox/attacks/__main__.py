@@ -1,8 +1,8 @@
-"""``python -m tests.sandbox.attacks``: carry the table out on every backend there is, and report.
+"""``python -m tests.sandbox.attacks`` carries out all attacks on every available backend.
 
-``--write FILE`` puts the report where the documentation has it, ``--json`` prints the outcomes for
-another process (as root, one is started as an ordinary user), ``--backend NAME`` chooses one. Exits
-with 1 where something got through or a row proved nothing.
+It prints a report. ``--write FILE`` writes the report to the documentation. ``--backend NAME``
+chooses one backend. If root starts it, it also starts itself as an ordinary user; that process
+prints its outcomes with ``--json``. The exit code is 1 if an attack got through or proved nothing.
 """
 
 import argparse
@@ -30,18 +30,18 @@ from tests.sandbox.reused_boxes import shelf_of
 
 HERE = Path(__file__).parent
 Row = dict[str, str]
-"""``attack``, ``ground``, ``with`` and ``without`` its defence, ``because``."""
+"""Its keys are ``attack``, ``ground``, ``with`` and ``without`` (the defence), and ``because``."""
 
 
 async def outcomes(name: str) -> list[Row]:
-    """What came of every row on one backend, here. Raises `BackendUnavailable`."""
+    """Carry out every row on one backend in this process. Raises `BackendUnavailable`."""
     with ExitStack() as stack:
         host = await _engine(stack) if name == "docker" else ""
         return await _outcomes(name, SandboxSettings(backend=BackendName(name), docker_host=host))
 
 
 async def _engine(stack: ExitStack) -> str:
-    """The address of an engine that has an image, of the tests' own unless one is named."""
+    """The address of an engine with an image: the one that the environment names, or a new one."""
     if given := os.environ.get("NEKRO_TEST_DOCKER_HOST"):
         return given
     folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -81,7 +81,7 @@ async def _outcomes(name: str, settings: SandboxSettings) -> list[Row]:
 
 
 def as_ordinary_user(name: str) -> list[Row]:
-    """The same in another process that is no longer root."""
+    """Carry out every row in another process, as an ordinary user."""
     again = [sys.executable, "-m", "tests.sandbox.attacks", "--json", "--backend", name]
     done = subprocess.run([*become(), *again], capture_output=True, text=True, check=False)
     if not done.stdout:

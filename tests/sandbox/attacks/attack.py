@@ -1,7 +1,7 @@
-"""What an attack is, and the ground that it is carried out on.
+"""An attack, and the ground on which it is carried out.
 
-A row says what is tried and what *got through*: an empty answer means that the box held. With its
-defence switched off (`Without`) the same row must get something through, or it proves nothing.
+An attack returns what *got through*; an empty list means that the box held. When its defence is
+switched off (`Without`), the same attack must get something through. Otherwise it proves nothing.
 """
 
 import textwrap
@@ -25,35 +25,38 @@ GotThrough = list[str]
 
 @dataclass(frozen=True, kw_only=True)
 class Without:
-    """What is switched off to see an attack succeed."""
+    """The defence that is switched off, so that the attack succeeds."""
 
     defences: JailDefences = ALL
     limits: tuple[tuple[str, Any], ...] = ()
-    """Of the run, in the place of the row's own."""
+    """Limits of the run, which replace those of the row."""
     naive: bool = False
-    """Whether the host's operation, which is the defence, gives way to the obvious one: a program
-    of the box that is given the path, a text for its shell, `tarfile`, strings put together."""
+    """Whether a naive implementation replaces the host's operation, which is the defence. Examples:
+    a program in the box gets the path; a shell gets a command made of strings; `tarfile` unpacks an
+    archive; a result is made of strings."""
     hosts: frozenset[str] = frozenset({"root", "user"})
-    """Where it then succeeds: what root's boxes can do, an ordinary user's often cannot."""
+    """The hosts on which the attack then succeeds. A box of an ordinary user often cannot do what a
+    box of root can."""
     possible: Callable[[], bool] = lambda: True
-    """Whether this machine's kernel would let it."""
+    """Whether this machine's kernel would allow the attack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """One row of the table. ``number`` is that of the design's list, 0 for our own."""
+    """One row of the table. ``number`` is its number in the design's list, or 0 if it is not
+    there."""
 
     number: int
     name: str
     act: Callable[["Ground"], Awaitable[GotThrough]]
     without: Without | None = None
     because: str = ""
-    """Why it is not tried without its defence."""
+    """The reason why it is not tried without its defence."""
     spoils: bool = False
-    """Whether its box is of no use to other rows."""
+    """Whether other rows cannot use its box afterwards."""
     alone: bool = False
-    """Whether it takes what the kernel counts for each user. An ordinary user's boxes share that,
-    so it is not tried with and without its defence at the same time."""
+    """Whether it uses up something that the kernel limits for each user. All boxes of an ordinary
+    user share that limit, so no other row with ``alone`` runs at the same time."""
     backends: frozenset[str] = frozenset({"jail", "docker"})
 
     def __post_init__(self) -> None:
@@ -64,7 +67,7 @@ class Attack:
 
 
 class Ground:
-    """One row's boxes, on one backend, with or without a defence."""
+    """The boxes of one row on one backend, with or without the defence."""
 
     def __init__(self, backend: Backend, box: Box, without: Without | None) -> None:
         self.backend = backend
@@ -78,7 +81,7 @@ class Ground:
         return self.without is not None and self.without.naive
 
     async def another_box(self) -> Box:
-        """One more, destroyed with the ground."""
+        """One more box. It is destroyed with the ground."""
         made = await make_box(self.backend, self.without)
         self.boxes.push_async_callback(made.destroy)
         return made
@@ -91,7 +94,7 @@ class Ground:
         box: Box | None = None,
         patience: float = 30.0,
     ) -> RunResult | None:
-        """Run code to its end; None where it had none in time, and was cancelled."""
+        """Run code to its end. Returns None if it did not end in time and was cancelled."""
         tools = tools or Tools()
         if self.without is not None:
             limits = replace(limits, **dict(self.without.limits))
@@ -104,7 +107,7 @@ class Ground:
 
 
 async def make_box(backend: Backend, without: Without | None) -> Box:
-    """A small box, where ``without`` says so with a defence less."""
+    """A small box, without the defences that ``without`` switches off."""
     if without is None or without.defences == ALL:
         return await backend.create(SMALL)
     assert isinstance(backend, JailBackend)
@@ -134,11 +137,12 @@ def call(number, *arguments):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 """
-"""What the code of every attack may use. ``held`` is a line for each thing that did not work."""
+"""Functions for the code of every attack. They print ``held`` for each step that failed."""
 
 
 def guest(code: str, held: int = 1) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """Code that prints ``held`` so many times, and something else for what it could do."""
+    """An attack by code with ``held`` steps. The code prints "held" for each step that failed, and
+    another line for each step that worked."""
 
     async def act(ground: Ground) -> GotThrough:
         return judge(await ground.play(PRELUDE + textwrap.dedent(code)), held)
@@ -147,7 +151,7 @@ def guest(code: str, held: int = 1) -> Callable[[Ground], Awaitable[GotThrough]]
 
 
 def judge(result: RunResult | None, held: int) -> GotThrough:
-    """What a run of such code got through."""
+    """What got through in a run of code for `guest`."""
     if result is None or result.stop is not StopReason.FINISHED:
         return [f"its run ended otherwise: {result}"]
     lines = result.output.splitlines()
@@ -160,8 +164,8 @@ def judge(result: RunResult | None, held: int) -> GotThrough:
 def bomb(
     code: str, *stops: StopReason, seconds: float = 0.3
 ) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """Code that never ends by itself, or takes all there is: it must be ended with one of
-    ``stops``, leave bounded output, and the next run must work."""
+    """An attack by code that never ends by itself or takes all resources. It must be ended with one
+    of ``stops``, its output must be bounded, and the next run must work."""
 
     async def act(ground: Ground) -> GotThrough:
         limits = RunLimits(seconds=seconds)
@@ -190,4 +194,4 @@ def ids(attacks: Iterable[Attack]) -> list[str]:
 
 
 HOST_FOLDER = Path("/var/tmp")
-"""Where a file of the host's lies that anyone may read, and that no box has of its own."""
+"""The host's folder for files that any user may read. No box has a folder of this name."""

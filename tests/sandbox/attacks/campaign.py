@@ -1,4 +1,4 @@
-"""Carrying the table out on a backend: boxes are started once and shared where a row allows it."""
+"""Carries out the table on a backend. Rows share a box if they do not spoil it."""
 
 import os
 from collections.abc import Sequence
@@ -13,13 +13,15 @@ from tests.sandbox.attacks.attack import Attack, GotThrough, Ground, Without, ma
 from tests.sandbox.reused_boxes import Shelf
 
 _AT_ONCE = 4
-"""Half of the rows wait for a limit of time: more than there are processors, not many more."""
+"""How many rows run at once. It may be more than the number of processors, since half of the rows
+only wait for a time limit."""
 _ROW_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one row got through on one backend, with and without its defence (None: not tried)."""
+    """What one row got through on one backend, with and without its defence. None means not
+    tried."""
 
     attack: Attack
     backend: str
@@ -27,11 +29,11 @@ class Outcome:
     got: tuple[str, ...]
     got_without: tuple[str, ...] | None
     trouble: str = ""
-    """Why it could not be carried out."""
+    """The reason why the row could not be carried out."""
 
     @property
     def fault(self) -> str:
-        """What is wrong, or nothing."""
+        """What is wrong, or an empty text."""
         if self.trouble:
             return self.trouble
         if self.got:
@@ -47,7 +49,7 @@ def host_kind() -> str:
 
 
 def wanted_without(attack: Attack, backend: Backend) -> Without | None:
-    """What to switch off for a row here, if anything."""
+    """The defence to switch off for a row on this host and backend, or None."""
     without = attack.without
     if without is None or host_kind() not in without.hosts or not without.possible():
         return None
@@ -59,9 +61,10 @@ def wanted_without(attack: Attack, backend: Backend) -> Without | None:
 async def carry_out(
     backend: Backend, attacks: Sequence[Attack], shelf: Shelf | None = None
 ) -> dict[Attack, Outcome]:
-    """Every row, several at once. Raises nothing for what a row finds.
+    """Carry out every row, several at once. What a row finds raises nothing.
 
-    With a ``shelf``, whole boxes are used again, also after rows that spoil them.
+    With a ``shelf``, boxes with all defences are emptied and used again, also after rows that spoil
+    them.
     """
     jobs: list[tuple[Attack, Without | None]] = []
     for attack in attacks:
@@ -69,7 +72,8 @@ async def carry_out(
             jobs.append((attack, None))
             if without := wanted_without(attack, backend):
                 jobs.append((attack, without))
-    # Those that wait for a limit of time first, so that the last ones are short.
+    # Rows that spoil their box come first: they often wait for a time limit. So the last rows are
+    # short.
     jobs.sort(key=lambda job: not job[0].spoils)
     found: dict[tuple[Attack, bool], GotThrough] = {}
     troubles: dict[Attack, str] = {}

@@ -1,4 +1,4 @@
-"""Out of the box over a network, or by what the host listens on."""
+"""Attacks that leave the box over a network or over sockets on which the host listens."""
 
 import socket
 import tempfile
@@ -23,7 +23,7 @@ NO_FILTER = Without(defences=JailDefences(calls_filtered=False))
 
 
 def seen_by(server: socket.socket) -> bool:
-    """Whether anything came to a server of the host's."""
+    """Whether anything reached a server of the host."""
     server.settimeout(0.2)
     try:
         server.recv(100) if server.type == socket.SOCK_DGRAM else server.accept()[0].close()
@@ -49,7 +49,7 @@ async def host_datagrams(ground: Ground) -> GotThrough:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         address = server.getsockname()
-        # Loopback of its own takes what is sent to it: the host's must not.
+        # The box's own loopback interface takes the datagram. The host's must not get it.
         code = f"""
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
     sock.sendto(b"secret", {address})
@@ -60,7 +60,7 @@ print("held")
 
 async def abstract_socket(ground: Ground) -> GotThrough:
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind("")  # the kernel gives an abstract name
+        server.bind("")  # the kernel chooses an abstract name
         name = server.getsockname()
         server.listen()
         code = f"fails(lambda: socket.socket(socket.AF_UNIX).connect({name!r}))"

@@ -1,8 +1,8 @@
-"""Out of the box through tools that fetch: ``send_image``, ``send_file`` and ``view_image``.
+"""Attacks through tools that fetch: ``send_image``, ``send_file`` and ``view_image``.
 
-Whatever an operator may set is set: the platform's files are on this machine, and the rules of the
-chat name the very servers that are attacked. Without the defence the same tools fetch as they are
-asked to.
+The settings allow as much as an operator can allow: the platform's files are on this machine, and
+the rules of the chat name the attacked servers. Without the defence, the same tools fetch every
+address.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +34,8 @@ OUTER, INNER, DENIED = "pictures.example", "inside.example", "secret-of-the-box.
 
 
 class _FirstHop:
-    """The chat's own reach, for which one name is another machine: a test has only this one."""
+    """The chat's own policy, but it takes ``OUTER`` for another machine: a test has only this
+    one."""
 
     def __init__(self, reach: FetchPolicy) -> None:
         self._reach = reach
@@ -51,8 +52,8 @@ class _Network(ChatNetwork):
 
 
 def fetched(*urls: str, denied: bool = False) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """Code that has each tool fetch each address: nobody is reached, and where the host is
-    ``denied`` nobody is asked for its address."""
+    """An attack whose code calls each tool with each address. No server may be reached. If the host
+    is ``denied``, its name may not even be looked up."""
 
     async def act(ground: Ground) -> GotThrough:
         asked: list[str] = []

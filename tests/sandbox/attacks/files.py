@@ -1,4 +1,5 @@
-"""The host's files, the box's own system, and the host's operations on what a guest laid out."""
+"""Attacks on the host's files, on the box's system files, and on the host's operations with files
+that a guest has prepared."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 import contextlib
@@ -36,11 +37,11 @@ with tarfile.open(fileobj=sys.stdin.buffer) as archive:
         except (OSError, tarfile.TarError):
             pass
 """
-"""What unpacks an archive without looking at what is in it."""
+"""A program that unpacks an archive without checks."""
 
 
 async def read(ground: Ground, path: str) -> None:
-    """The host's way to read a file, or the obvious one. Raises `BoxFileError`."""
+    """Read a file as the host does, or in the naive way. Raises `BoxFileError`."""
     if ground.naive:
         await succeed(ground, ["head", "-c", "1048576", "--", path])
     else:
@@ -48,7 +49,7 @@ async def read(ground: Ground, path: str) -> None:
 
 
 async def write(ground: Ground, path: str) -> None:
-    """The host's way to write a file, or the obvious one. Raises `BoxFileError`."""
+    """Write a file as the host does, or in the naive way. Raises `BoxFileError`."""
     if ground.naive:
         await succeed(ground, ["tee", "--", path], given=b"x")
     else:
@@ -56,7 +57,7 @@ async def write(ground: Ground, path: str) -> None:
 
 
 async def succeed(ground: Ground, words: list[str], given: bytes = b"") -> None:
-    """Have a program of the box do it. Raises `BoxFileError` where it fails or takes too long."""
+    """Run a program in the box. Raises `BoxFileError` if it fails or takes too long."""
     done = await ground.box.execute(words, standard_input=given, timeout_s=20)
     if done.exit_code:
         raise BoxFileError("invalid_input", done.stderr.text)
@@ -74,7 +75,8 @@ async def canary(ground: Ground) -> GotThrough:
 def host_reads_and_writes(
     prepare: str, *paths: str, read_only: tuple[str, ...] = ()
 ) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """The host's own operations on paths that lead elsewhere give errors, and soon."""
+    """An attack with paths that lead out of the box's files. The host's reads and writes must fail
+    within 20 s."""
 
     async def act(ground: Ground) -> GotThrough:
         await ground.play(PRELUDE + prepare)
@@ -94,7 +96,8 @@ def host_reads_and_writes(
 
 
 async def terabytes_of_holes(ground: Ground) -> GotThrough:
-    """What has no bytes costs the host none, the box nothing, and other files go with it."""
+    """Files that consist of holes take no space in an archive, and other files in it are not
+    lost."""
     code = """
         for n in range(20):
             with open(f"long{n}", "wb") as file: file.truncate(1 << 40)
@@ -141,7 +144,7 @@ def hostile_tar() -> bytes:
 
 
 async def hostile_archive(ground: Ground) -> GotThrough:
-    """What restores a box's files is given that."""
+    """The function that restores a box's files gets that archive."""
     with anyio.move_on_after(20) as waited:
         with contextlib.suppress(BoxFileError):
             if ground.naive:
@@ -181,7 +184,7 @@ ATTACKS = [
             10,
         ),
         without=Without(defences=JailDefences(own_files=False)),
-        backends=frozenset({"jail"}),  # a container has folders of these names, of its image
+        backends=frozenset({"jail"}),  # a container has such folders too, from its image
     ),
     Attack(
         number=6,
@@ -226,7 +229,7 @@ ATTACKS = [
             4,
         ),
         because="every box of a backend shares it: its success would hurt the other rows",
-        backends=frozenset({"jail"}),  # a container's supervisor is in its memory alone
+        backends=frozenset({"jail"}),  # a container has no file of its supervisor
     ),
     Attack(
         number=8,
@@ -243,7 +246,7 @@ os.symlink("/run", "run")
             "passwd",
             "root/etc/x",
             "run/guest/x",
-            read_only=("loop",),  # written, the link itself is replaced
+            read_only=("loop",),  # a write would replace the link itself
         ),
         without=NAIVE,
         spoils=True,
@@ -307,7 +310,8 @@ os.symlink("/dev/zero", "zero")
             "a/" * 3000,
             "n" * 300,
         ),
-        # The kernel's answer for most of them; for the system's folders that of a read-only root.
+        # The kernel refuses most of these paths. Writes to system folders fail on the read-only
+        # root.
         without=Without(naive=True, defences=JailDefences(read_only=False)),
         spoils=True,
     ),

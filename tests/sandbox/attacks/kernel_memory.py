@@ -1,4 +1,5 @@
-"""Memory that no process has mapped: what waits in sockets and pipes, and pages lent to them."""
+"""Attacks with memory that no process has mapped: data in sockets and pipes, and pages given to
+them."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 import textwrap
@@ -53,7 +54,7 @@ def in_processes(fill):
             return
 kept = []
 """
-"""``host_looks`` waits until who bounds the box had the time to look several times."""
+"""``host_looks`` waits so long that the watchdog has measured the box several times."""
 
 SLEEPS = "def host_looks(): time.sleep(0.5)\n"
 
@@ -110,10 +111,11 @@ in_processes(fill)
 
 
 def _fills(code: str) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """Code that must be stopped before it says that it could, or has no room for so much."""
+    """An attack by code that fills kernel memory. It must be stopped, or fail, before it reports
+    success."""
 
     async def host_looks(_call: GuestCall) -> Answer:
-        # By the clock of the event loop that the watchdog looks in: a busy machine delays both.
+        # The watchdog runs in the same event loop, so a busy machine delays both.
         for _ in range(5):
             await anyio.sleep(LOOK_S)
         return CallReturn(None)
@@ -141,7 +143,7 @@ def _row(name: str, code: str, *, alone: bool = False) -> Attack:
 
 
 async def by_commands(ground: Ground) -> GotThrough:
-    """The same by a command, and by what it left behind: no run is there to be ended."""
+    """The same by a command and by a process that a command left behind. There is no run to end."""
     code = textwrap.dedent(PRELUDE + SLEEPS + FILL + STREAMS)
     await ground.box.write_file("fill.py", code.encode())
     try:

@@ -1,4 +1,4 @@
-"""Processes, memory, processor time, output: taking all there is, and refusing to end."""
+"""Attacks that take all processes, memory, processor time or output, or that refuse to end."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 import ctypes
@@ -74,10 +74,10 @@ print("NOT HELD: 400 MB")
 
 
 def ends(code: str, *stops: StopReason) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """Bounded code that must be stopped before it says that it could."""
+    """An attack by code that ends by itself, but must be stopped before it reports success."""
 
     async def act(ground: Ground) -> GotThrough:
-        # It ends by itself; the kernel of a busy machine takes long to find no memory.
+        # A high limit, since the kernel of a busy machine is slow to notice that memory is used up.
         result = await ground.play(PRELUDE + code, RunLimits(seconds=30))
         if result is not None and result.stop in stops and "NOT HELD" not in result.output:
             return []
@@ -87,7 +87,7 @@ def ends(code: str, *stops: StopReason) -> Callable[[Ground], Awaitable[GotThrou
 
 
 async def bomb_beside_others(ground: Ground) -> GotThrough:
-    """While one box forks without end, the host forks and another box answers."""
+    """While one box forks endlessly, the host can still fork and another box answers."""
     other = await ground.another_box()
     got: GotThrough = []
 
@@ -108,7 +108,7 @@ async def bomb_beside_others(ground: Ground) -> GotThrough:
 
 
 async def hogs(ground: Ground) -> GotThrough:
-    """Two boxes with more busy processes than there are processors; a third answers."""
+    """While two boxes have more busy processes than the machine has processors, a third answers."""
     third = await ground.another_box()
     second = await ground.another_box()
     hog = "for _ in range(4): os.fork()\nwhile True: pass"
@@ -121,7 +121,7 @@ async def hogs(ground: Ground) -> GotThrough:
 
 
 async def daemon(ground: Ground) -> GotThrough:
-    """A daemon does not hold the result up, and ends with the run."""
+    """A daemon does not delay the result, and is ended with the run."""
     code = """
         if os.fork() == 0:
             os.setsid()
@@ -166,7 +166,8 @@ for turn in itertools.count():
 
 
 async def files_of_commands(ground: Ground) -> GotThrough:
-    """A command and what it leaves behind make files, none of which a run's end would remove."""
+    """A command, and a process that it leaves behind, make files. There is no run at whose end they
+    would be deleted."""
     count = "import os\nprint(sum(len(f) for r in ('/home/user', '/tmp', '/dev/shm') for _, _, f in os.walk(r)))"
     try:
         await ground.box.write_file("makes.py", MAKES_FILES.encode())
@@ -180,7 +181,7 @@ async def files_of_commands(ground: Ground) -> GotThrough:
 
 
 async def any_bytes(ground: Ground) -> GotThrough:
-    """Output of any bytes is text that can be encoded again."""
+    """Output of any bytes becomes text that can be encoded again."""
     code = "os.write(1, bytes(range(256)) + b'\\xed\\xa0\\x80\\xef\\xbb\\xbf\\x1b]0;t\\x07')"
     result = await ground.play(PRELUDE + code)
     assert result is not None
@@ -192,7 +193,7 @@ async def any_bytes(ground: Ground) -> GotThrough:
 
 
 async def labelled(ground: Ground) -> GotThrough:
-    """Each way to die says how, and the next run works."""
+    """The error of a run names the way in which it died, and the next run works."""
     got = []
     for code, words in (
         ("ctypes.string_at(0)", "SIGSEGV"),
@@ -270,7 +271,7 @@ holds(host_has_one(), f"{len(taken)} were taken, and none was left")
 
 
 async def all_watches(ground: Ground) -> GotThrough:
-    """The kernel counts inotify for each user, whatever namespace asks."""
+    """The kernel counts inotify instances for each user, in all namespaces together."""
     library = ctypes.CDLL(None, use_errno=True)
 
     def has_one(call: GuestCall) -> bool:
@@ -380,7 +381,8 @@ ATTACKS = [
         number=22,
         name="all of a user's inotify",
         act=all_watches,
-        # Another way to it: as root every box has a user id of its own, and root's are not tried.
+        # Only as an ordinary user. Under root every box has its own user id, so its limit is its
+        # own.
         without=Without(defences=JailDefences(calls_filtered=False), hosts=frozenset({"user"})),
         spoils=True,
         alone=True,

@@ -1,4 +1,5 @@
-"""The table as tests. A module with such a class needs a fixture ``outcomes`` of its own."""
+"""The table as tests. A module with a subclass of `AttackSuite` must define a fixture
+``outcomes``."""
 
 from collections.abc import Mapping
 
@@ -14,7 +15,7 @@ from tests.sandbox.reused_boxes import Shelf
 async def carry_out_chosen(
     backend: Backend, request: pytest.FixtureRequest, shelf: Shelf | None = None
 ) -> Mapping[Attack, Outcome]:
-    """All rows whose tests were chosen and are in the module that asks, several at once."""
+    """Carry out the rows whose tests were selected in the requesting module, several at once."""
     chosen = [
         item.callspec.params["attack"]
         for item in request.session.items
@@ -27,7 +28,8 @@ async def carry_out_chosen(
 
 
 class AttackSuite:
-    """Each test looks at what its row found; all were carried out for the first of them."""
+    """Each test checks the outcome of its row. The fixture carries out all rows before the first
+    test."""
 
     @pytest.mark.parametrize("attack", TABLE, ids=ids(TABLE))
     async def test_the_box_holds(self, outcomes: Mapping[Attack, Outcome], attack: Attack) -> None:

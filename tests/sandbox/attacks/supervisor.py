@@ -1,4 +1,4 @@
-"""What a guest may say to the host, and what it can make of the answers."""
+"""Attacks with the messages that a guest sends to the host, and with the host's answers."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 import threading
@@ -62,7 +62,8 @@ STRANGE_NAMES = ("__class__", "tool.__globals__", "_private", "other", "a.b.c", 
 
 
 def forged(code: str) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """The run ends with a protocol error, no tool was called with it, the next run works."""
+    """An attack with a forged message. The run must end with a protocol error, the message must call
+    no tool, and the next run must work."""
 
     async def act(ground: Ground) -> GotThrough:
         async def forever(call: object) -> None:
@@ -89,11 +90,12 @@ async def strange_names(ground: Ground) -> GotThrough:
 
 
 async def forged_acknowledgement(ground: Ground) -> GotThrough:
-    """Claiming that all source is executed buys no time: nobody says that the source is complete."""
+    """A run claims that it has executed all its source, while the host has not yet said that the
+    source is complete. The time limit must still end it."""
     seconds = 3600.0 if ground.without else 0.5
     run = await ground.box.start_run([], Tools().handle, RunLimits(seconds=seconds))
     await run.feed(f"{FRAME}raw(DONE, 1, b'1')\nwhile True: pass", 1)
-    # It pays in processor time, of which a busy machine gives half a second only in many.
+    # The limit counts processor time: on a busy machine half a second of it takes many seconds.
     with anyio.move_on_after(1.5 if ground.without else 40):
         result = await run.wait()
         return [] if result.stop is StopReason.TIMEOUT else [f"{result}"]
@@ -102,7 +104,8 @@ async def forged_acknowledgement(ground: Ground) -> GotThrough:
 
 
 class Secretive:
-    """A host's object with something that belongs to it alone, and what cannot be handed over."""
+    """An object of the host with a class attribute, a method and a lock, which must not reach the
+    guest."""
 
     secret = "of the class"
 
@@ -115,7 +118,7 @@ class Secretive:
 
 
 async def host_objects(ground: Ground) -> GotThrough:
-    """Plain data arrives or an error: nothing of the host's can be called or walked."""
+    """The guest gets plain data or an error. It can neither call nor explore the host's objects."""
     answers: dict[str, Any] = {"locked": Secretive(), "itself": Secretive, "function": len}
     plain = Secretive()
     del plain.lock
@@ -148,7 +151,7 @@ async def too_many_calls(ground: Ground) -> GotThrough:
 
 
 async def many_at_once(ground: Ground) -> GotThrough:
-    """As many as it has threads for, some of which call back into the same box."""
+    """Many calls at once, whose handlers use the same box and another one."""
     other = await ground.another_box()
 
     async def back(call: object) -> int:
@@ -166,7 +169,7 @@ with ThreadPoolExecutor(12) as pool:
 
 
 async def box_killed_during_a_call(ground: Ground) -> GotThrough:
-    """The handler is cancelled, whoever waits learns it, nothing hangs."""
+    """The handler is cancelled, the waiting caller gets an error, and nothing hangs."""
     started, cancelled = anyio.Event(), anyio.Event()
 
     async def handler(call: object) -> None:

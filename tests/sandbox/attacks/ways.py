@@ -1,4 +1,4 @@
-"""Through the two ways that the host itself opens: what a box may reach, and what it shows."""
+"""Attacks through the two connections that the host opens: egress and previews."""
 
 import json
 import socket
@@ -50,8 +50,8 @@ def ask(host, port):
 
 @asynccontextmanager
 async def way_out(ground: Ground, answers: dict[str, list[list[str]]]) -> AsyncIterator[None]:
-    """The box may reach allowed.test; without its defence everything, wherever it is. Names have
-    these addresses, one list for each time that they are asked for."""
+    """Let the box reach allowed.test, or everything if the defence is switched off. ``answers`` has
+    the addresses of each name, one list for each lookup."""
     rules = EgressRules.parse(["allowed.test:1", "allowed.test:80", "allowed.test:443"])
     if ground.without is not None:
         rules = EgressRules(

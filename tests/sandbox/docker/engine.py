@@ -1,7 +1,7 @@
-"""A Docker engine of the tests' own: started where it is installed, with nothing outside a folder.
+"""Starts a Docker engine for the tests, if one is installed. It keeps all its files in one folder.
 
-Its image is made from this machine's Python, as ``nekro sandbox image`` makes it where there is no
-registry. ``NEKRO_TEST_DOCKER_HOST`` names another engine to be used instead, one that has an image.
+Its image is made from this machine's Python, as ``nekro sandbox image`` does without a registry.
+``NEKRO_TEST_DOCKER_HOST`` can name another engine, which must have an image.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ _END_S = 30
 
 
 class NoEngine(Exception):
-    """There is none, for this reason."""
+    """No engine can be started. The message has the reason."""
 
 
 @contextlib.contextmanager
 def running_engine(folder: Path) -> Iterator[str]:
-    """The address of an engine that keeps everything below ``folder``. Raises `NoEngine`."""
+    """Start an engine with its files below ``folder``. Yields its address. Raises `NoEngine`."""
     program = shutil.which("dockerd", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         raise NoEngine("dockerd is not installed (Debian: docker.io)")
@@ -36,7 +36,7 @@ def running_engine(folder: Path) -> Iterator[str]:
         *(program, "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
         *("--host", address, "--pidfile", f"{folder}/engine.pid"),
         *("--iptables=false", "--bridge=none"),
-        # Where a system's containerd runs, its engine's containers are none of ours.
+        # These namespaces separate the tests' containers from others of the same containerd.
         *("--containerd-namespace", "nekro-tests"),
         *("--containerd-plugins-namespace", "nekro-tests-plugins"),
     ]
@@ -76,7 +76,7 @@ async def give_image(host: str) -> None:
 
 
 def _unmount_below(folder: Path) -> None:
-    """What an engine that was killed left mounted."""
+    """Unmount what a killed engine has left mounted."""
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         path = line.split()[1]
         if path.startswith(f"{folder}/"):

@@ -1,7 +1,7 @@
-"""Containers come and go, and what this process and the engine's machine have afterwards.
+"""Makes and destroys many containers, and checks what they leave on this machine.
 
-``python -m tests.sandbox.docker.leftovers 100``; needs root and ``dockerd``. About half a second a
-box.
+``python -m tests.sandbox.docker.leftovers 100`` needs root and ``dockerd``. It takes about half a
+second for each box.
 """
 
 import sys
@@ -19,12 +19,12 @@ from tests.sandbox.docker.engine import NoEngine, give_image, running_engine
 from tests.sandbox.jail.leftovers import come_and_go
 
 _SETTLING_S = 20
-"""For what the engine does after it has said that a container is gone."""
+"""How long the engine may clean up after it has reported that a container is removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traces:
-    """What containers could leave behind."""
+    """Counts of what containers could leave behind."""
 
     containers: int
     volumes: int
@@ -79,7 +79,7 @@ async def _count(host: str, folder: Path, count: int) -> int:
     descriptors = _descriptors()
     async with anyio.create_task_group() as tasks:
         backend = DockerBackend(settings, tasks)
-        await come_and_go(backend, 8)  # connections that are kept for later calls
+        await come_and_go(backend, 8)  # opens connections that the backend keeps for later calls
         await anyio.sleep(2)
         before = Traces.of(host, folder)
         began = time.monotonic()

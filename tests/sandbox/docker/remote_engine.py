@@ -1,4 +1,4 @@
-"""An engine as it is seen from another machine: over TCP, over TLS, and gone at a bad moment."""
+"""Makes the engine reachable as from another machine: over TCP or TLS, and with interruptions."""
 
 import contextlib
 import ssl
@@ -12,7 +12,7 @@ import anyio.streams.tls
 
 
 class FarEngine:
-    """Carries connections on a port of loopback to an engine's socket."""
+    """Relays connections from a port on loopback to an engine's socket."""
 
     def __init__(self, socket: str) -> None:
         self.address = ""
@@ -21,13 +21,13 @@ class FarEngine:
         self.reachable = True
 
     def disappear(self) -> None:
-        """Every connection ends; new ones are closed at once."""
+        """End every connection, and close new ones at once."""
         self.reachable = False
         for scope in self._open:
             scope.cancel()
 
     async def quiet(self) -> None:
-        """Wait until nobody speaks to it any more."""
+        """Wait until all connections are closed."""
         while self._open:
             await anyio.sleep(0.01)
 
@@ -56,19 +56,19 @@ async def _pump(source: anyio.abc.ByteStream, target: anyio.abc.ByteStream) -> N
     try:
         await target.send_eof()
     except (NotImplementedError, OSError, anyio.ClosedResourceError):
-        await anyio.aclose_forcefully(target)  # TLS cannot end one direction alone
+        await anyio.aclose_forcefully(target)  # TLS cannot close one direction only
 
 
 @contextlib.asynccontextmanager
 async def far_engine(host: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[FarEngine]:
-    """The engine at a ``unix://`` address, on a free port."""
+    """Relay a free port to the engine at a ``unix://`` address."""
     engine = FarEngine(host.removeprefix("unix://"))
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
     engine.address = f"tcp://127.0.0.1:{port}"
 
     async def take(stream: anyio.abc.ByteStream) -> None:
-        # What goes wrong here is seen by who speaks to it.
+        # The client notices an error here, since its connection is closed.
         with contextlib.suppress(Exception):
             async with stream:
                 if tls is not None:
@@ -82,18 +82,16 @@ async def far_engine(host: str, tls: ssl.SSLContext | None = None) -> AsyncItera
         try:
             yield engine
         finally:
-            # anyio fails with InvalidStateError where it is cancelled in the moment that bytes come
-            # from a Unix socket; so those who are done end by themselves.
+            # anyio fails with InvalidStateError if it is cancelled just when bytes arrive from a
+            # Unix socket. So finished connections get time to end by themselves.
             with anyio.move_on_after(2, shield=True):
                 await engine.quiet()
             tasks.cancel_scope.cancel()
 
 
 def make_certificates(folder: Path) -> ssl.SSLContext:
-    """An authority, and a key of its own for each side, as the ``docker`` client looks for them.
-
-    Gives the server's side, which takes nobody without a certificate.
-    """
+    """Make a certificate authority, and a key for each side, with the file names of the ``docker``
+    client. Returns the server's context, which refuses clients without a certificate."""
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""Containers of a real Docker engine pass what every backend must pass."""
+"""Containers of a real Docker engine pass the suite for backends."""
 
 import io
 import os
@@ -81,13 +81,11 @@ class TestAttacks(AttackSuite):
     pass
 
 
-# Memory: what the kernel killed
+# Processes that the kernel killed for memory
 
 
 @pytest.mark.parametrize("then", ["run", "command"])
-async def test_what_the_kernel_killed_for_one_run_ends_nothing_that_begins_later(
-    box: Box, then: str
-) -> None:
+async def test_an_earlier_kill_for_memory_ends_no_later_run_or_command(box: Box, then: str) -> None:
     hungry = """
         import os, time
         for _ in range(2):
@@ -105,7 +103,7 @@ async def test_what_the_kernel_killed_for_one_run_ends_nothing_that_begins_later
         assert (await box.execute("sleep 1; echo well")).stdout.text == "well\n"
 
 
-# Life: what is left of containers
+# What containers leave behind
 
 
 def containers(host: str) -> list[dict[str, Any]]:
@@ -216,7 +214,7 @@ anyio.run(main)
 """
 
 
-async def test_twenty_busy_boxes_are_gone_at_the_next_start_of_a_bot_that_is_killed(
+async def test_the_next_start_removes_twenty_busy_boxes_of_a_killed_bot(
     docker_host: str, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o711)
@@ -246,7 +244,7 @@ async def test_twenty_busy_boxes_are_gone_at_the_next_start_of_a_bot_that_is_kil
     print(f"the next start found and removed 20 busy boxes; {seconds:.1f} s after kill -9")
 
 
-async def test_of_a_bot_that_is_killed_nothing_is_left(docker_host: str) -> None:
+async def test_of_a_bot_that_is_killed_nothing_is_left_behind(docker_host: str) -> None:
     known = {each["Id"] for each in containers(docker_host)}
     with subprocess.Popen([sys.executable, "-c", BOT, docker_host], stdout=subprocess.PIPE) as bot:
         try:
@@ -254,14 +252,14 @@ async def test_of_a_bot_that_is_killed_nothing_is_left(docker_host: str) -> None
             assert await anyio.to_thread.run_sync(bot.stdout.readline) == b"ready\n"
             async with anyio.create_task_group() as tasks:
                 beside = DockerBackend(SandboxSettings(docker_host=docker_host), tasks)
-                await beside.images()  # looks for orphans; who lives has none
+                await beside.images()  # looks for orphans; the containers of a living bot are none
                 await beside.aclose()
                 tasks.cancel_scope.cancel()
             left = [each for each in containers(docker_host) if each["Id"] not in known]
             assert sorted(each["State"] for each in left) == ["created", "running"]
         finally:
             bot.kill()
-    # Who is busy notices too that nobody is there any more.
+    # The supervisor of a busy container also notices that its bot has ended.
     with anyio.fail_after(30):
         while any(
             each["State"] == "running" and each["Id"] not in known
@@ -279,7 +277,7 @@ async def test_of_a_bot_that_is_killed_nothing_is_left(docker_host: str) -> None
 # Images
 
 
-async def test_an_image_without_python_is_told_so(docker: Backend, docker_host: str) -> None:
+async def test_an_image_without_python_is_refused(docker: Backend, docker_host: str) -> None:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as opened:
         opened.addfile(tarfile.TarInfo("empty"))
@@ -295,13 +293,13 @@ async def test_an_image_without_python_is_told_so(docker: Backend, docker_host: 
 
 
 @pytest.mark.parametrize("name", ["node:22", "../../etc", "UPPER CASE", "", "x" * 500, "a:b:c"])
-async def test_an_image_that_is_not_there(docker: Backend, name: str) -> None:
+async def test_a_missing_image_is_refused(docker: Backend, name: str) -> None:
     with pytest.raises(ImageUnavailable) as caught:
         await docker.create(replace(SMALL, template=name))
     assert "python" in caught.value.available
 
 
-async def test_what_the_operator_did_not_name_is_no_image_for_boxes(docker_host: str) -> None:
+async def test_only_images_that_the_operator_named_are_used_for_boxes(docker_host: str) -> None:
     client = APIClient(docker_host, version="auto")
     client.tag("nekro-box/python", "private-app", "1")
     try:
@@ -326,7 +324,7 @@ async def test_what_the_operator_did_not_name_is_no_image_for_boxes(docker_host:
 # Uploads
 
 
-async def test_uploads_are_the_host_s_alone_to_change(box: Box) -> None:
+async def test_uploads_are_changed_only_by_the_host(box: Box) -> None:
     await box.write_file("/app/uploads/pic/a.png", b"one")
     attack = """
         import os, shutil, subprocess
@@ -353,7 +351,7 @@ async def test_uploads_are_the_host_s_alone_to_change(box: Box) -> None:
     assert (await play(box, "print(open('/app/uploads/pic/a.png').read())")).output == "two\n"
 
 
-async def test_an_upload_passes_while_code_runs_and_takes_all_processes(box: Box) -> None:
+async def test_an_upload_works_while_code_uses_up_all_processes(box: Box) -> None:
     run = await box.start_run([], Tools({}).handle, RunLimits(seconds=30))
     bomb = "import os, time\nwhile True:\n    try:\n        if not os.fork(): time.sleep(99)\n"
     await run.feed(f"{bomb}    except OSError: time.sleep(0.1)\n", 1)
@@ -364,7 +362,7 @@ async def test_an_upload_passes_while_code_runs_and_takes_all_processes(box: Box
     assert (await play(box, look)).output == "100000\n"
 
 
-# Far away
+# Engines on other machines
 
 
 @asynccontextmanager
@@ -377,7 +375,8 @@ async def box_on(address: str) -> AsyncIterator[Box]:
 
 
 async def talk(box: Box) -> None:
-    """Everything that passes the stream: code, calls, files both ways, uploads, connections."""
+    """Send everything over the stream that it can carry: code, calls, files in both directions,
+    uploads, connections."""
     data = os.urandom(3_000_000)
     await box.write_file("data", data)
     assert await box.read_file("data", limit=len(data)) == data
@@ -401,7 +400,7 @@ async def talk(box: Box) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["tcp", "tls"])
-async def test_an_engine_on_another_machine(
+async def test_a_box_on_an_engine_of_another_machine_works(
     docker_host: str, encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_certificates(tmp_path) if encrypted else None
@@ -442,10 +441,10 @@ async def test_an_engine_that_disappears_in_the_middle_of_a_call(docker_host: st
         tasks.cancel_scope.cancel()
 
 
-# Making the image
+# Making an image
 
 
-async def test_an_image_is_made_on_another_without_a_registry(docker_host: str) -> None:
+async def test_an_image_is_made_from_another_without_a_registry(docker_host: str) -> None:
     engine = await DockerEngine.connect(docker_host, build=True)
     said: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""The docker backend's parts that need no engine."""
+"""The parts of the docker backend that need no engine."""
 
 import io
 import os
@@ -31,8 +31,8 @@ from nekro_core.sandbox.settings import BackendName, SandboxSettings
 
 
 class ChannelLike:
-    """As a channel of SSH: it says "not now" by `TimeoutError`, its descriptor tells of reading
-    alone, and it takes a little at a time."""
+    """It behaves like an SSH channel: it raises `TimeoutError` when it would block, its descriptor
+    signals only reading, and it takes a few bytes at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -61,7 +61,7 @@ class ChannelLike:
         self._sock.close()
 
 
-async def test_a_channel_that_waits_in_its_own_way_is_relayed_whole() -> None:
+async def test_a_channel_that_blocks_like_ssh_is_relayed_completely() -> None:
     there, far = socket.socketpair()
     plain = plain_socket(ChannelLike(far))
     data = os.urandom(300_000)
@@ -85,7 +85,7 @@ async def test_a_channel_that_waits_in_its_own_way_is_relayed_whole() -> None:
     blocks=st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=10),
     cuts=st.lists(st.integers(1, 30), max_size=40),
 )
-def test_blocks_are_the_same_however_they_were_cut(
+def test_the_cuts_of_a_stream_do_not_change_its_blocks(
     blocks: list[tuple[int, bytes]], cuts: list[int]
 ) -> None:
     sent = b"".join(struct.pack("!B3xI", kind, len(data)) + data for kind, data in blocks)
@@ -103,26 +103,26 @@ def test_blocks_are_the_same_however_they_were_cut(
 
 
 @pytest.mark.parametrize("head", [b"\3\0\0\0", b"\0\0\0\0", b"\1\0\1\0", b"HTTP"])
-def test_a_block_that_is_none_is_an_error(head: bytes) -> None:
+def test_an_invalid_block_is_an_error(head: bytes) -> None:
     with pytest.raises(ProtocolError):
         StreamDemultiplexer(lambda kind, data: None).feed(memoryview(head + b"\0\0\0\1x"))
 
 
-# Whose containers they are
+# Orphaned containers and user ids
 
 
-def test_what_a_living_process_made_is_nobody_s_orphan() -> None:
+def test_a_container_of_a_living_process_is_no_orphan() -> None:
     mine = box_labels("folder")
     assert not is_orphan(mine, "")
     assert not is_orphan(mine, "folder"), "a second process of the same bot"
     process = mine["nekro.box.process"]
     pid, _, start = process.partition(".")
     table = [
-        ({"nekro.box.process": f"{pid}.1"}, "", True),  # the number was given again
-        ({"nekro.box.process": f"4194999.{start}"}, "", True),  # there is none
+        ({"nekro.box.process": f"{pid}.1"}, "", True),  # the pid was used again
+        ({"nekro.box.process": f"4194999.{start}"}, "", True),  # no such process
         ({"nekro.box.process": "nonsense"}, "", False),
         ({"nekro.box.place": "elsewhere"}, "", False),
-        ({"nekro.box.place": "elsewhere"}, "folder", True),  # whoever holds it is alone
+        ({"nekro.box.place": "elsewhere"}, "folder", True),  # no other bot has the folder
         ({"nekro.box.place": "elsewhere"}, "another", False),
         ({"nekro.box.place": "elsewhere", "nekro.box.owner": ""}, "", False),
     ]
@@ -130,7 +130,7 @@ def test_what_a_living_process_made_is_nobody_s_orphan() -> None:
         assert is_orphan(mine | changed, owner) is orphan, changed
 
 
-def test_no_two_boxes_have_a_user_id_in_common() -> None:
+def test_no_two_boxes_share_a_user_id() -> None:
     for remapped in (False, True):
         users = UserIdAllocator(remapped=remapped)
         taken = [users.take() for _ in range(200)]
@@ -140,7 +140,7 @@ def test_no_two_boxes_have_a_user_id_in_common() -> None:
         assert min(ids) >= 10_000
 
 
-# What a container is told to be
+# The configuration of a container
 
 
 def image(**changes: object) -> GuestImage:
@@ -158,7 +158,7 @@ def image(**changes: object) -> GuestImage:
     return GuestImage(**(told | changes))  # type: ignore[arg-type]
 
 
-def test_everything_that_confines_a_container_is_asked_for() -> None:
+def test_the_configuration_of_a_container_has_every_confinement() -> None:
     config = container_config(
         image=image(volumes=("/data",), has_shared=False),
         spec=BoxSpec(memory_bytes=100 << 20, disk_bytes=8 << 20, processes=20),
@@ -205,7 +205,7 @@ def names(archive: io.BytesIO) -> dict[str, tarfile.TarInfo]:
     return {member.name: member for member in members}
 
 
-def test_a_folder_becomes_an_image_s_root(tmp_path: Path) -> None:
+def test_a_folder_becomes_the_root_of_an_image(tmp_path: Path) -> None:
     for folder in ("usr/bin", "etc", "proc/1", "dev", "home/someone"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "usr/bin/python3").write_bytes(b"x")
@@ -229,7 +229,7 @@ def test_a_folder_without_a_python_is_refused(tmp_path: Path) -> None:
         root_files.pack_folder(tmp_path, io.BytesIO())
 
 
-# No engine
+# Without an engine
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_folder_without_a_python_is_refused(tmp_path: Path) -> None:
         ("nonsense://x", ("Invalid bind address",)),
     ],
 )
-async def test_an_engine_that_is_not_there_is_told_with_what_to_do(
+async def test_a_missing_engine_is_reported_with_a_remedy(
     host: str, words: tuple[str, ...]
 ) -> None:
     settings = SandboxSettings(backend=BackendName.DOCKER, docker_host=host)
@@ -254,8 +254,8 @@ async def test_an_engine_that_is_not_there_is_told_with_what_to_do(
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("ldd") is None, reason="there is no ldd")
-def test_an_engine_is_told_of_every_folder_once() -> None:
-    """Those that it makes by itself may be closed to a box's user."""
+def test_the_image_archive_lists_every_folder_once() -> None:
+    """An engine makes missing folders itself, perhaps with a mode that locks out a box's user."""
     target = io.BytesIO()
     root_files.pack_this_machine("/usr/bin/python3", target)
     target.seek(0)

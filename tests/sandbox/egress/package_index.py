@@ -14,7 +14,7 @@ FILE = "greeting-1.0-py3-none-any.whl"
 
 
 def wheel() -> bytes:
-    """A package of one module."""
+    """A wheel with one module."""
     files = {
         "greeting.py": b"HELLO = 'hello from a wheel'\n",
         "greeting-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n",
@@ -38,7 +38,8 @@ def wheel() -> bytes:
 
 @contextmanager
 def index() -> Iterator[tuple[int, list[str]]]:
-    """An index of one package (PEP 503) on loopback; its port, and what it was asked for."""
+    """Serve an index of one package (PEP 503) on loopback. Yields its port and a list that gets the
+    requested paths."""
     asked: list[str] = []
     pages = {
         "/simple/greeting/": f'<a href="/files/{FILE}">{FILE}</a>'.encode(),

@@ -26,13 +26,13 @@ from tests.sandbox.preview.world import Recorder, says, status
 
 @pytest.fixture
 async def out() -> AsyncIterator[World]:
-    """A box that may reach index.example, which is there."""
+    """A box that may reach index.example, which has an address."""
     async with world(None, "index.example") as made:
         made.internet.names["index.example"] = [[PUBLIC]]
         yield made
 
 
-async def test_a_box_without_rules_has_no_way_out_and_gets_one_while_it_runs() -> None:
+async def test_a_box_without_rules_has_no_egress_and_gets_it_while_it_runs() -> None:
     async with world() as out:
         assert out.box.listener is None
         assert out.box.environment == {}
@@ -76,7 +76,7 @@ async def test_bytes_that_come_with_the_request_are_not_lost(out: World) -> None
         writer.close()
 
 
-async def test_a_plain_request_is_read_and_written_anew(out: World) -> None:
+async def test_a_plain_request_is_parsed_and_written_again(out: World) -> None:
     server = Recorder()
     async with out.internet.serving(PUBLIC, 80, server):
         answer = await out.ask(
@@ -96,7 +96,7 @@ async def test_a_plain_request_is_read_and_written_anew(out: World) -> None:
     }
 
 
-async def test_each_request_has_a_connection_and_a_check_of_its_own(out: World) -> None:
+async def test_each_request_needs_its_own_connection_and_check(out: World) -> None:
     server = Recorder()
     async with out.internet.serving(PUBLIC, 80, server):
         first = "GET http://index.example/ HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -123,7 +123,9 @@ async def test_a_name_that_is_removed_ends_its_open_tunnels(out: World) -> None:
         other.close()
 
 
-async def test_a_redirect_to_an_inner_address_is_passed_and_its_target_refused(out: World) -> None:
+async def test_a_redirect_to_a_private_address_is_passed_on_and_its_target_refused(
+    out: World,
+) -> None:
     moved = "HTTP/1.1 302 Found\nLocation: http://169.254.169.254/latest\nContent-Length: 0"
     async with out.internet.serving(PUBLIC, 80, says(moved)):
         answer = await out.get("http://index.example/")
@@ -132,7 +134,7 @@ async def test_a_redirect_to_an_inner_address_is_passed_and_its_target_refused(o
     assert out.internet.connected == [(PUBLIC, 80)], "nothing was followed"
 
 
-async def test_who_is_refused_learns_why_and_the_operator_too(
+async def test_a_refused_box_and_the_operator_get_the_reason(
     out: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -150,7 +152,7 @@ async def test_who_is_refused_learns_why_and_the_operator_too(
     assert len(caplog.records) < 110, "a loop does not fill the log"
 
 
-async def test_rules_that_change_by_themselves_are_followed(out: World) -> None:
+async def test_changed_rules_take_effect_by_themselves(out: World) -> None:
     changes = iter([False, True])
     out.egress.follow(lambda: next(changes, False), every_s=0.01)
     out.allowed.clear()
@@ -166,7 +168,7 @@ async def test_every_box_has_its_own_rules(out: World) -> None:
     assert await out.status("evil.example:443") == 403
 
 
-async def test_a_name_without_an_address_and_a_server_that_is_silent_are_told_apart(
+async def test_a_name_without_an_address_and_a_silent_server_give_different_errors(
     out: World,
 ) -> None:
     await out.allow("index.example", "nowhere.example")
@@ -211,7 +213,7 @@ async def test_limits_of_connections_traffic_and_time() -> None:
         assert status(await out.ask("GET http://index.exa")) == 408, "slow-loris"
 
 
-async def test_a_box_that_died_is_forgotten(out: World) -> None:
+async def test_egress_forgets_a_box_that_died(out: World) -> None:
     out.box.alive = False
     await out.egress.refresh()
     out.box.alive = True
@@ -219,7 +221,7 @@ async def test_a_box_that_died_is_forgotten(out: World) -> None:
     assert out.box.environment != {}, "nobody asks it any more"
 
 
-async def test_boxes_of_one_name_follow_one_another(out: World) -> None:
+async def test_a_new_box_replaces_a_dead_one_of_the_same_name(out: World) -> None:
     out.box.alive = False
     again = LoopbackBox()
     await out.egress.attach("chat", "default", again)
@@ -227,7 +229,7 @@ async def test_boxes_of_one_name_follow_one_another(out: World) -> None:
     await again.listener.aclose()
 
 
-async def test_leaving_ends_open_tunnels() -> None:
+async def test_closing_egress_ends_open_tunnels() -> None:
     internet = Internet({"index.example": [[PUBLIC]]})
     ended = asyncio.Event()
 
@@ -244,7 +246,7 @@ async def test_leaving_ends_open_tunnels() -> None:
         writer.close()
 
 
-async def test_a_moment_without_descriptors_is_waited_out() -> None:
+async def test_egress_goes_on_after_a_moment_without_descriptors() -> None:
     class Starved(LoopbackListener):
         failures = 1
 
@@ -271,7 +273,7 @@ async def test_a_moment_without_descriptors_is_waited_out() -> None:
         await box.listener.aclose()
 
 
-async def test_a_box_of_nobodys_has_what_everyone_has_and_is_not_left_where_that_fails() -> None:
+async def test_a_box_without_an_owner_gets_the_default_rules_or_is_destroyed() -> None:
     class One:
         def __init__(self, box: LoopbackBox) -> None:
             self.box = box

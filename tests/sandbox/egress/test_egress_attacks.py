@@ -1,4 +1,4 @@
-"""Row 5 of the attack table: every spelling of a name, every kind of address, changing answers."""
+"""Row 5 of the attack table: spellings of names, kinds of addresses, and changing DNS answers."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ OK = "HTTP/1.1 200 OK\nContent-Length: 2"
 
 @pytest.fixture(scope="module")
 async def out(anyio_backend: str) -> AsyncIterator[World]:
-    """A box that may reach allowed.tld and what is below sub.tld; the whole internet answers."""
+    """A box that may reach allowed.tld and the names below sub.tld. Every name has an address."""
     async with world(None, "allowed.tld", "*.sub.tld", "bücher.tld") as made:
         names = ("allowed.tld", "a.sub.tld", "evil.tld", "xn--bcher-kva.tld")
         made.internet.names |= {name: [[PUBLIC]] for name in names}
@@ -34,7 +34,7 @@ async def out(anyio_backend: str) -> AsyncIterator[World]:
     "authority",
     ["allowed.tld:443", "a.sub.tld:443", "xn--bcher-kva.tld:443", "allowed.tld:80"],
 )
-async def test_what_is_allowed_works(out: World, authority: str) -> None:
+async def test_allowed_names_are_reached(out: World, authority: str) -> None:
     assert await out.status(authority) == 200
 
 
@@ -93,7 +93,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("host", SPELLINGS)
-async def test_no_other_spelling_gets_out(out: World, host: str) -> None:
+async def test_no_other_spelling_of_a_name_is_reached(out: World, host: str) -> None:
     asked, connected = len(out.internet.asked), len(out.internet.connected)
     sent = host.encode("utf-8").decode("latin-1")
     for answer in (
@@ -106,7 +106,7 @@ async def test_no_other_spelling_gets_out(out: World, host: str) -> None:
 
 
 @pytest.mark.parametrize("byte", [0, 1, 9, 10, 11, 13, 32, 127, 128, 255])
-async def test_no_byte_hides_in_a_name(out: World, byte: int) -> None:
+async def test_names_with_odd_bytes_are_refused(out: World, byte: int) -> None:
     asked = len(out.internet.asked)
     raw = bytes([byte])
     for name in (b"evil" + raw + b".allowed.tld", b"allowed.tld" + raw, raw + b"allowed.tld"):
@@ -136,7 +136,7 @@ async def test_no_byte_hides_in_a_name(out: World, byte: int) -> None:
         "SSH-2.0-OpenSSH",
     ],
 )
-async def test_what_is_no_request_of_a_proxy_is_refused(out: World, request_line: str) -> None:
+async def test_an_invalid_proxy_request_is_refused(out: World, request_line: str) -> None:
     connected = len(out.internet.connected)
     answer = await out.ask(f"{request_line}\r\nHost: allowed.tld\r\n\r\n".encode())
     assert status(answer) in {400, 403}
@@ -162,7 +162,7 @@ INSIDE = [
 
 
 @pytest.mark.parametrize("addresses", INSIDE)
-async def test_an_allowed_name_at_an_inner_address_is_refused(addresses: list[str]) -> None:
+async def test_an_allowed_name_at_a_private_address_is_refused(addresses: list[str]) -> None:
     async with world(None, "allowed.tld") as out:
         out.internet.names["allowed.tld"] = [addresses]
         answer = await out.get("http://allowed.tld/")
@@ -171,7 +171,7 @@ async def test_an_allowed_name_at_an_inner_address_is_refused(addresses: list[st
         assert out.internet.connected == []
 
 
-async def test_a_name_whose_answer_changes_is_looked_up_once_and_held_to_it() -> None:
+async def test_each_request_looks_a_name_up_once_and_uses_that_address() -> None:
     async with world(None, "allowed.tld") as out:
         out.internet.names["allowed.tld"] = [[PUBLIC], ["127.0.0.1"]]
         async with out.internet.serving(PUBLIC, 443, echo):
@@ -181,7 +181,7 @@ async def test_a_name_whose_answer_changes_is_looked_up_once_and_held_to_it() ->
         assert out.internet.connected == [(PUBLIC, 443)]
 
 
-async def test_an_operator_may_allow_one_inner_server_and_no_other() -> None:
+async def test_an_operator_may_allow_a_single_private_server() -> None:
     async with world() as out:
         await out.allow("allowed.tld", private=("127.0.0.1:8081", "index.lan"))
         out.internet.names["index.lan"] = [["192.168.1.5"]]
@@ -195,7 +195,7 @@ async def test_an_operator_may_allow_one_inner_server_and_no_other() -> None:
                 assert status(await out.get(url)) == 403
 
 
-async def test_this_machines_own_public_address_is_inside() -> None:
+async def test_the_public_address_of_this_machine_counts_as_private() -> None:
     for host, expected in (("127.0.0.1", True), ("[::1]", True), (PUBLIC, False)):
         address = Destination.parse(f"{host}:1").address
         assert address is not None
@@ -215,7 +215,9 @@ async def test_this_machines_own_public_address_is_inside() -> None:
         ("bücher.example", ["xn--bcher-kva.example:443"], []),
     ],
 )
-def test_rules_mean_what_they_say(text: str, allowed: list[str], refused: list[str]) -> None:
+def test_which_destinations_a_rule_matches(
+    text: str, allowed: list[str], refused: list[str]
+) -> None:
     rule = EgressRule.parse(text)
     assert all(rule.matches(Destination.parse(one)) for one in allowed)
     assert not any(rule.matches(Destination.parse(one)) for one in refused)
@@ -228,14 +230,14 @@ def test_rules_mean_what_they_say(text: str, allowed: list[str], refused: list[s
         *("a b", "1.2.3", "*.1.1.1.1", "256.1.1.1", "[::1", "user@example.org", "0x7f.1"),
     ],
 )
-def test_what_is_no_rule_is_refused_in_words(text: str) -> None:
+def test_an_invalid_rule_is_refused_with_an_explanation(text: str) -> None:
     with pytest.raises(ValueError, match="is no rule; expected"):
         EgressRule.parse(text)
 
 
 @given(st.text(max_size=40), st.integers(1, 65535))
-def test_no_text_is_two_names(text: str, port: int) -> None:
-    """What is read as a destination is written exactly so, and reads again as the same."""
+def test_a_destination_has_one_spelling(text: str, port: int) -> None:
+    """A destination that can be parsed is written in the same way, and parses to the same value."""
     try:
         destination = Destination.parse(f"{text}:{port}")
     except EgressDenied:
@@ -248,7 +250,7 @@ def test_no_text_is_two_names(text: str, port: int) -> None:
     assert not EgressRules.parse(["allowed.tld"]).find(destination) or text == "allowed.tld"
 
 
-async def test_the_systems_resolver_is_asked_for_names_only() -> None:
+async def test_an_address_is_not_looked_up() -> None:
     async def never(name: str) -> list[str]:
         raise AssertionError(name)
 
@@ -282,7 +284,7 @@ LINES = st.sampled_from(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(pieces=st.lists(LINES | st.binary(max_size=20), max_size=10))
-async def test_whatever_a_box_says_only_allowed_names_are_looked_up(
+async def test_whatever_a_box_sends_only_allowed_names_are_looked_up(
     out: World, pieces: list[bytes]
 ) -> None:
     before = len(out.internet.asked)

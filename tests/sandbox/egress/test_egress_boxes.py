@@ -1,4 +1,4 @@
-"""The way out of real boxes: an index that the operator allows, into one box only."""
+"""Egress of real boxes: the operator allows one of two boxes to reach a package index."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.jail
 
 @pytest.fixture(scope="module")
 async def letting_out(anyio_backend: str) -> AsyncIterator[Backend]:
-    """A jail of an operator who lets boxes out."""
+    """A jail whose operator allows egress."""
     settings = SandboxSettings(backend=BackendName.JAIL, egress=("index.example",))
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)
@@ -75,7 +75,7 @@ async def test_pip_installs_from_an_allowed_index_into_that_box_only(
         assert (await play(other, IMPORT)).output == "hello from a wheel\n", "kept over sleep"
 
 
-async def test_a_run_finds_its_way_out_and_no_other(boxes: tuple[Box, Box]) -> None:
+async def test_a_run_uses_its_egress_and_no_other_network(boxes: tuple[Box, Box]) -> None:
     box, _ = boxes
     with index() as (port, asked), socket.create_server(("127.0.0.1", 0)) as forbidden:
         forbidden.setblocking(False)

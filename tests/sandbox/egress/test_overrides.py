@@ -1,4 +1,4 @@
-"""An operator changes what single chats and boxes may reach, and the bot goes on running."""
+"""An operator changes what single chats and boxes may reach, without a restart."""
 
 import logging
 import os
@@ -25,7 +25,7 @@ def may(rules: EgressRules, authority: str) -> bool:
     return rules.find(Destination.parse(authority)) is not None
 
 
-def test_the_most_particular_rules_count_alone() -> None:
+def test_only_the_most_specific_rules_apply() -> None:
     read = EgressOverrides.parse(TEXT, DEFAULT)
     assert may(read.rules("elsewhere", "default"), "index.example:443")
     assert may(read.rules("group_1", "default"), "example.org:443")
@@ -45,12 +45,12 @@ def test_the_most_particular_rules_count_alone() -> None:
         ("[a.boxes.b]\nprivate = ['*']", "no rule"),
     ],
 )
-def test_what_cannot_be_read_says_where(text: str, said: str) -> None:
+def test_an_invalid_file_of_overrides_names_the_place(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         EgressOverrides.parse(text, DEFAULT)
 
 
-def test_a_file_is_read_when_it_changes_and_a_bad_one_changes_nothing(
+def test_a_changed_file_is_read_and_an_invalid_one_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "egress.toml"

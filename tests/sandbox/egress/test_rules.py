@@ -1,4 +1,4 @@
-"""How a destination and a rule are read, and which rule allows which destination."""
+"""Parsing destinations and rules, and which rule allows which destination."""
 
 import ipaddress
 import re
@@ -62,13 +62,13 @@ NO_ADDRESS = "is no address as it is usually written"
         ("[fe80::1%lo]:80", "an address of one network card cannot be allowed"),
     ],
 )
-def test_what_two_programs_might_read_in_two_ways_is_refused(authority: str, reason: str) -> None:
+def test_an_ambiguous_destination_is_refused(authority: str, reason: str) -> None:
     with pytest.raises(EgressDenied) as refused:
         Destination.parse(authority, 443)
     assert str(refused.value) == reason
 
 
-def test_where_no_port_is_usual_it_must_be_named() -> None:
+def test_without_a_default_port_the_port_is_required() -> None:
     with pytest.raises(EgressDenied, match=NO_PORT):
         Destination.parse("example.org")
 
@@ -94,7 +94,7 @@ WEB = frozenset({80, 443})
         ("[2606:4700::1]:53", EgressRule("[2606:4700::1]", frozenset({53}))),
     ],
 )
-def test_rules_as_an_operator_writes_them(text: str, rule: EgressRule) -> None:
+def test_rules_of_an_operator_are_parsed(text: str, rule: EgressRule) -> None:
     assert EgressRule.parse(text) == rule
     assert EgressRule.parse(text).private is False
     if rule.host != "*":
@@ -129,7 +129,7 @@ def test_a_rule_without_ports_is_for_the_web() -> None:
     assert EgressRule("example.org").ports == {80, 443}
 
 
-def test_every_name_is_never_a_private_one() -> None:
+def test_the_rule_for_every_name_cannot_be_private() -> None:
     with pytest.raises(ValueError, match="is no rule"):
         EgressRule.parse("*", private=True)
 
@@ -154,7 +154,7 @@ def test_every_name_is_never_a_private_one() -> None:
         ("[2606:4700::1]", "[2606:4700::2]:443", False),
     ],
 )
-def test_a_rule_allows_its_destinations_alone(text: str, destination: str, allowed: bool) -> None:
+def test_a_rule_allows_only_its_destinations(text: str, destination: str, allowed: bool) -> None:
     assert EgressRule.parse(text).matches(Destination.parse(destination)) is allowed
 
 

@@ -1,4 +1,4 @@
-"""A box whose way out is a listener of this test's, and an internet of servers on loopback."""
+"""A fake box whose egress port is a listener on loopback, and a fake internet of servers there."""
 
 import asyncio
 import ipaddress
@@ -18,11 +18,11 @@ from nekro_core.system.addresses import Address
 from tests.sandbox.preview.world import Speak
 
 PUBLIC = "93.184.215.14"
-"""A public address; nobody is asked there, see `Internet`."""
+"""A public address. The tests do not connect to it, see `Internet`."""
 
 
 class LoopbackListener:
-    """What `Box.listen` gives, on a port of loopback."""
+    """The return value of `Box.listen`, as a port on loopback."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -43,7 +43,7 @@ class LoopbackListener:
 
 @dataclass
 class LoopbackBox:
-    """What of a box the way out needs."""
+    """The parts of a box that egress needs."""
 
     alive: bool = True
     box_id: str = "box"
@@ -66,8 +66,8 @@ class LoopbackBox:
 
 @dataclass
 class Internet:
-    """Names with their addresses, and servers behind those. A name whose answer changes has
-    several lists of addresses, one for each time that it is asked for."""
+    """Names, their addresses, and servers at these addresses. A name whose answer changes has
+    several lists of addresses, one for each lookup."""
 
     names: dict[str, list[list[str]]] = field(default_factory=dict)
     servers: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Internet:
 
 @dataclass
 class World:
-    """A box with a way out, and what is outside."""
+    """A box with egress, and the fake internet."""
 
     egress: Egress
     internet: Internet
@@ -123,7 +123,7 @@ class World:
         return await asyncio.open_connection("127.0.0.1", self.box.listener.port)
 
     async def ask(self, request: str | bytes) -> bytes:
-        """Send this from the box and read until the end."""
+        """Send a request from the box, and read the answer to its end."""
         reader, writer = await self.connection()
         try:
             writer.write(request.encode("latin-1") if isinstance(request, str) else request)
@@ -138,7 +138,7 @@ class World:
     async def tunnel(
         self, authority: str
     ) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
-        """Ask for a tunnel; the status and the streams."""
+        """Ask for a tunnel. Returns the status and the streams."""
         reader, writer = await self.connection()
         writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode("latin-1"))
         with anyio.fail_after(30):
@@ -153,7 +153,7 @@ class World:
 
 @contextmanager
 def nothing_broken() -> Iterator[None]:
-    """Nothing that a box says may be an error of ours, which would stand in the log as one."""
+    """Check that egress logs no error, whatever a box sends."""
     errors: list[str] = []
 
     class Collector(logging.Handler):
@@ -190,7 +190,7 @@ async def world(
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A server that gives back what it gets."""
+    """A server that sends back its input in capital letters."""
     while data := await reader.read(65536):
         writer.write(data.upper())
         await writer.drain()

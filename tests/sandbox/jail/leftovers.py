@@ -1,6 +1,6 @@
-"""Boxes come and go, and what this process and the machine have afterwards.
+"""Makes and destroys many boxes, and checks what they leave in this process and on this machine.
 
-``python -m tests.sandbox.jail.leftovers 1000`` is the long form of what the tests do with fifty.
+``python -m tests.sandbox.jail.leftovers 1000`` does with 1000 boxes what the tests do with 50.
 """
 
 import os
@@ -25,7 +25,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Traces:
-    """What boxes could leave behind."""
+    """Counts and names of what boxes could leave behind."""
 
     descriptors: int
     processes: frozenset[int]
@@ -35,7 +35,7 @@ class Traces:
     user_ids: int
 
     def more_than(self, before: "Traces") -> str:
-        """What there is that was not there before, by kind."""
+        """How much more there is than before, by kind."""
         more = {
             "descriptors": self.descriptors - before.descriptors,
             "processes": len(self.processes - before.processes),
@@ -65,14 +65,14 @@ class Traces:
 
 
 def mounts(runtime_dir: Path) -> Iterable[str]:
-    """Those of this namespace that have to do with boxes."""
+    """The mounts of this namespace that belong to boxes."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         if str(runtime_dir) in line or "newroot" in line:
             yield line
 
 
 async def come_and_go(backend: Backend, count: int) -> None:
-    """Make boxes, leave them in the middle of all sorts of things, destroy them."""
+    """Make boxes, start processes and runs in some of them, and destroy them."""
     limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def one(number: int) -> None:
@@ -92,7 +92,7 @@ async def come_and_go(backend: Backend, count: int) -> None:
 
 
 async def same_again(backend: JailBackend, runtime_dir: Path, wanted: Traces) -> None:
-    """Nothing was left: what the event loop closes a moment later is waited for."""
+    """Check that nothing was left. Wait up to 5 s for what the event loop closes late."""
     with anyio.move_on_after(5):
         while Traces.of(backend, runtime_dir) != wanted:
             await anyio.sleep(0.05)
@@ -105,7 +105,7 @@ async def _main(count: int) -> int:
         folder.chmod(0o755)
         async with anyio.create_task_group() as tasks:
             backend = JailBackend(SandboxSettings(runtime_dir=folder), tasks)
-            await come_and_go(backend, 1)  # what is made once stays
+            await come_and_go(backend, 1)  # what the first box makes for all boxes stays
             before = Traces.of(backend, folder)
             began = time.monotonic()
             await come_and_go(backend, count)

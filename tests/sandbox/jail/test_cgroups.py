@@ -1,4 +1,5 @@
-"""The kernel's limits for a whole box: where a group can be made, what is in it, who says what."""
+"""The kernel's limits for a whole box: where a cgroup can be made, what it contains, and the
+messages at a limit."""
 
 import os
 from collections.abc import Callable
@@ -29,7 +30,7 @@ def groups_of(backend: Backend) -> tuple[Path, ...]:
 
 
 @pytest.mark.jail
-async def test_a_box_says_what_bounds_it(jail: Backend) -> None:
+async def test_a_box_says_which_mechanism_limits_it(jail: Backend) -> None:
     box = await jail.create(SMALL)
     (started, *_) = (await jail.self_check()).checks
     assert box.bounded_by
@@ -39,7 +40,7 @@ async def test_a_box_says_what_bounds_it(jail: Backend) -> None:
 
 
 @pytest.mark.jail
-async def test_everything_of_a_box_is_in_its_group_and_the_group_goes_with_it(
+async def test_all_processes_of_a_box_are_in_its_cgroup_which_is_deleted_with_it(
     jail: Backend,
 ) -> None:
     folders = groups_of(jail)
@@ -70,7 +71,7 @@ async def _never(call: object) -> None:
 async def test_a_run_that_the_kernel_killed_for_memory_says_so(jail: Backend) -> None:
     groups_of(jail)
     box = await jail.create(SMALL)
-    box.spec = replace(SMALL, memory_bytes=1 << 40)  # type: ignore[attr-defined]  # as the watchdog sees it
+    box.spec = replace(SMALL, memory_bytes=1 << 40)  # type: ignore[attr-defined]  # so that the watchdog does not end the run
     code = """
         import mmap
         kept = []
@@ -80,13 +81,13 @@ async def test_a_run_that_the_kernel_killed_for_memory_says_so(jail: Backend) ->
     """
     result = await play(box, code, RunLimits(seconds=60))
     assert result.stop is StopReason.OUT_OF_MEMORY
-    assert result.error.startswith("the code used more ")  # the supervisor says it, or the watchdog
+    assert result.error.startswith("the code used more ")  # said by supervisor or watchdog
     assert (await play(box, "print('next')")).output == "next\n"
     await box.destroy()
 
 
 @pytest.mark.jail
-async def test_without_a_group_the_watchdog_bounds_the_same(jail: Backend) -> None:
+async def test_without_a_cgroup_the_watchdog_has_the_same_limit(jail: Backend) -> None:
     assert isinstance(jail, JailBackend)
     box = await jail.create(SMALL, defences=JailDefences(group=False))
     code = """
@@ -103,7 +104,7 @@ async def test_without_a_group_the_watchdog_bounds_the_same(jail: Backend) -> No
 
 @pytest.mark.jail
 @pytest.mark.parametrize("group", [True, False], ids=["group", "watchdog"])
-async def test_what_forks_share_counts_once(jail: Backend, group: bool) -> None:
+async def test_memory_that_forks_share_counts_once(jail: Backend, group: bool) -> None:
     assert isinstance(jail, JailBackend)
     box = await jail.create(SMALL, defences=JailDefences(group=group))
     code = """
@@ -117,18 +118,18 @@ async def test_what_forks_share_counts_once(jail: Backend, group: bool) -> None:
         print("done")
     """
     assert (await play(box, code.format(then="", seconds=0.5))).output == "done\n"
-    # Once each has it for itself it is 240 MB.
+    # When each of these processes has its own copy, all use 240 MB together.
     wrote = "for child in range(3):\n            if os.fork() == 0:\n"
     wrote += "                shared = bytes(shared) + b'x'\n                time.sleep(60)"
     assert (await play(box, code.format(then=wrote, seconds=30))).stop is StopReason.OUT_OF_MEMORY
     await box.destroy()
 
 
-# Where groups can be made, on trees laid out as kernels and systemd do.
+# Where cgroups can be made, with trees like those of kernels and systemd.
 
 
 class Machine:
-    """Folders in the place of ``/proc/self`` and of what is mounted."""
+    """Folders that replace ``/proc/self`` and the mounted cgroup trees."""
 
     def __init__(self, path: Path) -> None:
         self.proc = path / "proc"
@@ -224,7 +225,7 @@ def nothing(machine: Machine) -> None:
         (nothing, True, {}),
     ],
 )  # fmt: skip
-def test_where_a_group_can_be_made(
+def test_where_a_cgroup_can_be_made(
     tmp_path: Path,
     lay_out: Callable[[Machine], None],
     root: bool,
@@ -237,7 +238,7 @@ def test_where_a_group_can_be_made(
     assert bool(reason) == (not folders)
 
 
-def test_a_tree_that_cannot_be_written_is_none_of_ours(tmp_path: Path) -> None:
+def test_a_tree_without_write_access_is_not_used(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
     machine = Machine(tmp_path)
@@ -246,7 +247,7 @@ def test_a_tree_that_cannot_be_written_is_none_of_ours(tmp_path: Path) -> None:
     assert find_hierarchies(machine.proc, root=False)[0] == ()
 
 
-def test_bots_that_start_at_the_same_moment_all_have_their_groups() -> None:
+def test_bots_that_start_at_the_same_moment_all_get_cgroups() -> None:
     if not find_hierarchies(root=is_root())[0]:
         pytest.skip("no cgroups can be made here")
 

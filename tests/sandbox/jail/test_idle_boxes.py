@@ -1,4 +1,4 @@
-"""What is left of a box half a second after its last use: one process, and little memory."""
+"""Half a second after its last use, a box has one process and uses little memory."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.jail
 
 _MB = 1024 * 1024
 _SLOW_S = 5
-"""A busy machine takes longer than a second."""
+"""More than a second, since a busy machine is slow."""
 
 
 def inside(jail: Backend, box: Box) -> list[int]:
-    """The host's numbers of a box's processes, without the launcher."""
+    """The host's pids of a box's processes, without the launcher."""
     assert isinstance(jail, JailBackend)
     return jail.processes_of(box)[1:]
 
@@ -30,15 +30,15 @@ async def until_at_rest(jail: Backend, box: Box) -> int:
     with anyio.fail_after(_SLOW_S):
         while len(inside(jail, box)) > 1:
             await anyio.sleep(0.05)
-        await anyio.sleep(0.1)  # it tells what it uses
+        await anyio.sleep(0.1)  # it reports its memory
     (supervisor,) = inside(jail, box)
     return supervisor
 
 
-async def test_after_a_run_only_the_supervisor_is_left_at_under_8_mb(
+async def test_after_a_run_only_the_supervisor_is_left_with_under_7_mb(
     jail: Backend, box: Box
 ) -> None:
-    await anyio.sleep(1)  # it gets what it keeps ready
+    await anyio.sleep(1)  # it makes the interpreter that it keeps ready
     assert (await play(box, "import asyncio, pathlib; print('on')")).output == "on\n"
     supervisor = await until_at_rest(jail, box)
     own = process_tree.usage([supervisor]).memory_bytes
@@ -50,7 +50,7 @@ async def test_after_a_run_only_the_supervisor_is_left_at_under_8_mb(
     assert (await play(box, "print('again')")).output == "again\n"
 
 
-async def test_globals_that_are_dropped_leave_nothing_behind(jail: Backend, box: Box) -> None:
+async def test_dropped_globals_leave_nothing_behind(jail: Backend, box: Box) -> None:
     run = await box.start_run((), _refuse, keep_globals=True)
     await run.feed("x = bytearray(b'x') * 40_000_000\n", 1)
     assert (await run.finish()).globals_kept
@@ -61,19 +61,19 @@ async def test_globals_that_are_dropped_leave_nothing_behind(jail: Backend, box:
     assert process_tree.usage([supervisor]).memory_bytes < 7 * _MB
 
 
-async def test_a_command_s_helper_goes_with_it_and_stays_with_what_it_left(
+async def test_the_executor_ends_after_a_command_unless_a_process_is_left(
     jail: Backend, box: Box
 ) -> None:
     assert (await box.execute("echo well")).exit_code == 0
     await until_at_rest(jail, box)
     left = int((await box.execute("sleep 60 & echo $!")).stdout.text)
     await anyio.sleep(1.5)
-    assert len(inside(jail, box)) >= 3  # the supervisor, the helper, and who sleeps
+    assert len(inside(jail, box)) >= 3  # the supervisor, the executor and `sleep`
     assert (await box.execute(f"kill {left}")).exit_code == 0
     await until_at_rest(jail, box)
 
 
-async def test_a_box_of_the_pool_keeps_what_it_has_ready_and_is_counted(jail: Backend) -> None:
+async def test_a_box_of_the_pool_keeps_its_ready_interpreter_and_is_counted(jail: Backend) -> None:
     async with BoxPool(jail, SMALL, 1) as pool:
         with anyio.fail_after(30):
             while not pool.ready:
@@ -92,7 +92,7 @@ def _pss(pid: int) -> int | None:
     try:
         told = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except PermissionError:
-        return None  # it is not dumpable: only root may look
+        return None  # the process is not dumpable: only root may read this
     return (
         next(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:")) * 1024
     )

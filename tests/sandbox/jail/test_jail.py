@@ -1,4 +1,4 @@
-"""The jail passes what every backend must pass."""
+"""The jail passes the suite for backends."""
 
 import os
 import resource
@@ -31,19 +31,19 @@ class TestJail(BackendConformance):
         return jail
 
 
-async def test_commands_that_use_too_much_memory_are_ended_and_nothing_else(box: Box) -> None:
+async def test_only_commands_that_use_too_much_memory_are_ended(box: Box) -> None:
     hungry = "import os, time\nfor _ in range(5):\n if not os.fork(): break\n"
     hungry += "x = bytearray(b'x') * (70 * 1024 * 1024)\ntime.sleep(30)"
     with anyio.fail_after(25):
         result = await box.execute(["python3", "-IS", "-c", hungry], timeout_s=20)
     assert result.exit_code == 137
-    # Where the kernel took the parent first, its children go with the next command.
+    # If the kernel killed the parent first, its children are killed during the next command.
     answers = [(await box.execute("echo well; sleep 0.3")).stdout.text for _ in range(3)]
     assert answers[-1] == "well\n"
     assert (await play(box, "print('well')")).output == "well\n"
 
 
-async def test_a_run_ends_whose_children_were_killed_for_memory_while_it_waits(box: Box) -> None:
+async def test_a_waiting_run_ends_when_its_children_are_killed_for_memory(box: Box) -> None:
     hungry = "import os, time\nfor _ in range(5):\n    if not os.fork():\n"
     hungry += "        x = bytearray(b'x') * (100 * 1024 * 1024)\n        break\ntime.sleep(30)"
     for _ in range(2):
@@ -55,16 +55,16 @@ async def test_a_run_ends_whose_children_were_killed_for_memory_while_it_waits(b
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
 async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
-    """As at every start of the bot: its supervisor is ready long before anyone looks."""
+    """When the bot starts, the supervisor is ready long before the event loop notices it."""
 
     async def keep_busy() -> None:
         while True:
-            time.sleep(0.2)  # the fault that is played
+            time.sleep(0.2)  # block the event loop
             await anyio.sleep(0)
 
     async with anyio.create_task_group() as tasks:
         jail = JailBackend(SandboxSettings(), tasks)
-        await (await jail.create(SMALL)).destroy()  # what is laid out once is there now
+        await (await jail.create(SMALL)).destroy()  # makes the files that all boxes share
         tasks.start_soon(keep_busy)
         made = await jail.create(SMALL)
         assert made.alive
@@ -72,7 +72,7 @@ async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_run_that_is_measured_while_it_is_being_stopped_costs_no_box(box: Box) -> None:
+async def test_measuring_a_run_while_it_is_stopped_does_not_lose_the_box(box: Box) -> None:
     assert isinstance(box, BoxConnection)
     await box.write_file("kept.txt", b"kept")
     run = await box.start_run([], Tools().handle, RunLimits())
@@ -81,12 +81,12 @@ async def test_a_run_that_is_measured_while_it_is_being_stopped_costs_no_box(box
     while box.run.is_running_code:
         await anyio.sleep(0.005)
     box.run.stop(StopReason.CANCELLED)
-    box.run.charge(0.2)  # as the watchdog does, which does not know of it
+    box.run.charge(0.2)  # as the watchdog does, which cannot know of the stop
     await run.wait()
     assert (await play(box, "print(open('kept.txt').read())")).output == "kept\n"
 
 
-async def test_a_process_without_descriptors_is_told_so_and_lives(jail: Backend) -> None:
+async def test_a_bot_without_free_descriptors_gets_an_error_and_recovers(jail: Backend) -> None:
     used = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(used) + 1, hard))
@@ -116,11 +116,11 @@ threading.Thread(target=libc.posix_spawn, args=spawn, daemon=True).start()
 time.sleep(0.1)
 x = 1
 """
-"""A thread waits until its child has opened the pipe, and cannot be stopped before."""
+"""A thread waits until its child has opened the FIFO. It cannot be stopped earlier."""
 
 
-async def test_globals_are_kept_of_a_run_that_takes_a_while_to_stop(box: Box) -> None:
-    """As where it waits for a processor of a busy machine."""
+async def test_a_run_that_stops_slowly_keeps_its_globals(box: Box) -> None:
+    """On a busy machine a run may stop as slowly, since it waits for a processor."""
     await box.execute("mkfifo fifo; (sleep 0.4; echo > fifo) >/dev/null 2>&1 &")
     result = await cell(box, STOPS_LATE)
     assert (result.stop, result.globals_kept) == (StopReason.FINISHED, True), result
@@ -163,8 +163,8 @@ anyio.run(main)
 """
 
 
-def test_a_supervisor_that_can_pass_no_descriptor_on_says_so_and_lives() -> None:
-    """Where the bot itself may have no more descriptors than code in a box."""
+def test_a_supervisor_that_cannot_pass_a_descriptor_reports_it_and_lives() -> None:
+    """Here the bot's limit of open descriptors is as low as that of code in a box."""
     script = [sys.executable, "-c", NO_MORE_DESCRIPTORS]
     done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
@@ -175,7 +175,7 @@ def test_a_supervisor_that_can_pass_no_descriptor_on_says_so_and_lives() -> None
 
 
 class TestWithoutDescriptorSocket(StreamConformance):
-    """Connections are relayed in frames, as they are behind an engine on another machine."""
+    """Connections are relayed in frames, as with an engine on another machine."""
 
     @pytest.fixture
     async def box(self, jail: JailBackend) -> AsyncIterator[Box]:

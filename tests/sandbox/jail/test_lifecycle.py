@@ -1,4 +1,4 @@
-"""What is left of boxes: nothing, whatever ended them."""
+"""Boxes leave nothing behind, whatever ended them."""
 
 import gc
 import json
@@ -33,7 +33,7 @@ JAIL = SandboxSettings(backend=BackendName.JAIL)
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """One that any user may enter; pytest's own are root's alone."""
+    """A folder that any user may enter. Only root may enter those of pytest."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         path.chmod(0o755)
@@ -43,9 +43,9 @@ def open_folder() -> Iterator[Path]:
 async def test_nothing_is_left_of_fifty_boxes(open_folder: Path) -> None:
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
-        gc.collect()  # descriptors of other tests' lost objects go now, not in between
+        gc.collect()  # closes descriptors that other tests' objects still have
         before = Traces.of(backend, open_folder)
-        await come_and_go(backend, 1)  # what is made once stays until the end
+        await come_and_go(backend, 1)  # what it makes for all boxes stays until the end
         first = Traces.of(backend, open_folder)
         await come_and_go(backend, 50)
         await same_again(backend, open_folder, first)
@@ -67,7 +67,7 @@ BUSY = (
     "import os\nif os.fork(): ready()\nwhile True: pass\n",
     "import signal\nfor n in range(1, 9): signal.signal(n, signal.SIG_IGN)\nready()\n",
 )
-"""What a box can be busy with, each in a way of its own to be ended."""
+"""Code that keeps a box busy. Each of these must be ended in another way."""
 
 BOT = """
 import json, sys
@@ -123,7 +123,7 @@ async def test_twenty_busy_boxes_die_with_a_bot_that_is_killed(open_folder: Path
     assert not mounted
     assert all(len(list(folder.glob("*/cgroup.procs"))) == 20 for folder in groups)
     print(f"{len(pids)} processes of 20 busy boxes were gone {seconds * 1000:.0f} ms after kill -9")
-    # What a dead process cannot take along, the next one sweeps.
+    # The next process deletes what the killed one could not delete.
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
         await (await backend.create(SMALL)).destroy()
@@ -135,7 +135,7 @@ async def test_twenty_busy_boxes_die_with_a_bot_that_is_killed(open_folder: Path
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie waits only for the machine's init."""
+    """Whether a process runs. A zombie does not count: it only waits for init."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -143,7 +143,7 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-async def test_a_supervisor_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) -> None:
+async def test_when_the_supervisor_dies_the_box_is_lost_and_the_run_died(jail: Backend) -> None:
     box = await jail.create(SMALL)
     run = await box.start_run([], Tools({}).handle)
     await run.feed("import time\ntime.sleep(60)\n", 1)
@@ -203,7 +203,7 @@ async def test_a_runtime_folder_that_boxes_cannot_enter_is_named(tmp_path: Path)
         ({"memory_mb": 64, "processes": 8, "uid_start": 2**31, "uid_count": 5}, "UID_START"),
     ],
 )
-async def test_what_cannot_work_says_so_and_what_to_do(
+async def test_wrong_settings_are_reported_with_a_remedy(
     wrong: dict[str, object], words: str
 ) -> None:
     settings = JAIL.model_copy(update=wrong)
@@ -237,7 +237,7 @@ async def test_the_host_s_secrets_are_not_in_a_box(
     assert "True" not in output
 
 
-async def test_a_box_that_waits_gives_its_memory_back_and_works_on(open_folder: Path) -> None:
+async def test_an_idle_box_frees_its_memory_and_still_works(open_folder: Path) -> None:
     settings = SandboxSettings(runtime_dir=open_folder, rest_seconds=0.3)
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(settings, tasks)
@@ -260,7 +260,7 @@ def cmdline(pid: int) -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has nothing to give up")
-async def test_root_is_given_up_where_no_program_does_it(jail: Backend) -> None:
+async def test_boxes_drop_root_without_a_helper_program(jail: Backend) -> None:
     assert isinstance(jail, JailBackend)
     layout = jail._layout
     assert layout is not None

@@ -1,4 +1,4 @@
-"""A web server starts the event loop itself, so anyio is not known to the loop's callbacks."""
+"""A web server starts the event loop itself, so callbacks of the loop have no anyio context."""
 
 import asyncio
 

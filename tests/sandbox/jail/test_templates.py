@@ -1,4 +1,4 @@
-"""What boxes of each image have, and that they have nothing else of the machine."""
+"""Boxes of each image have its contents, and nothing else from the machine."""
 
 import tempfile
 from pathlib import Path
@@ -21,7 +21,7 @@ async def make(jail: Backend, image: str) -> Box:
 
 
 @pytest.mark.jail
-async def test_the_version_of_python_is_that_very_version(jail: Backend) -> None:
+async def test_the_image_of_a_python_version_has_exactly_that_version(jail: Backend) -> None:
     versions = [name for name in await jail.images() if name.startswith("python:")]
     assert versions
     for image in versions:
@@ -32,7 +32,7 @@ async def test_the_version_of_python_is_that_very_version(jail: Backend) -> None
 
 
 @pytest.mark.jail
-async def test_numpy_and_pillow_are_there_before_they_are_asked_for(jail: Backend) -> None:
+async def test_numpy_and_pillow_are_imported_in_advance(jail: Backend) -> None:
     box = await make(jail, "python-data")
     with anyio.fail_after(30):
         while (
@@ -52,7 +52,7 @@ async def test_numpy_and_pillow_are_there_before_they_are_asked_for(jail: Backen
 
 
 @pytest.mark.jail
-async def test_the_plain_image_has_none_of_it(jail: Backend) -> None:
+async def test_the_plain_image_has_no_further_packages(jail: Backend) -> None:
     box = await jail.create(BoxSpec())
     code = """
         import importlib.util
@@ -78,7 +78,7 @@ async def test_node_and_npm_run(jail: Backend) -> None:
     await box.destroy()
 
 
-def test_what_boxes_cannot_reach_is_copied_whole_and_once(tmp_path: Path) -> None:
+def test_files_that_boxes_cannot_reach_are_copied(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     (closed / "package" / "inner").mkdir(parents=True)
     (closed / "package" / "__init__.py").write_text("found = True")
@@ -103,7 +103,7 @@ def test_what_boxes_cannot_reach_is_copied_whole_and_once(tmp_path: Path) -> Non
     held.remove()
 
 
-def test_what_lies_in_a_home_is_linked_below_a_folder_that_tells_nothing(tmp_path: Path) -> None:
+def test_files_in_a_home_are_linked_under_neutral_paths(tmp_path: Path) -> None:
     home = tmp_path / "alice" / "package"
     (home / "__pycache__").mkdir(parents=True)
     (home / "__init__.py").write_text("found = True")
@@ -122,15 +122,13 @@ def test_what_lies_in_a_home_is_linked_below_a_folder_that_tells_nothing(tmp_pat
             files = [path, *(one for one in path.rglob("*") if one.is_file())]
             assert not any(b"alice" in one.read_bytes() for one in files if one.is_file())
         (package, _), (program, _) = reached.binds
-        assert program.samefile(home.with_name("program"))  # it takes no room
+        assert program.samefile(home.with_name("program"))  # a hard link takes no space
         assert list((package / "__pycache__").glob("__init__.*.pyc"))
     assert home.with_name("program").stat().st_mode & 0o777 == 0o755
     held.remove()
 
 
-def test_where_boxes_files_lie_tells_nothing_whatever_tmpdir_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_runtime_folder_ignores_tmpdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folder = open_runtime_folder(None, shared=False)
     assert not folder.path.is_relative_to(tmp_path)

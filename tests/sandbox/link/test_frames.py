@@ -1,5 +1,4 @@
-"""Frames that no honest side sends: to the host's end of a box, and from a run to its
-supervisor."""
+"""Invalid frames, sent by a supervisor to the host and by a run to its supervisor."""
 
 import json
 import os
@@ -72,28 +71,29 @@ FRAMES = st.lists(
 
 
 class Nobody:
-    """Processes and uploads of a box that has none."""
+    """The processes and uploads of a box that has neither."""
 
     def kill(self) -> None:
-        """There is nobody."""
+        """Do nothing: there is no process."""
 
     async def gone(self) -> None:
-        """There is nobody."""
+        """Return at once: there is no process."""
 
     async def write(self, path: str, data: bytes) -> None:
-        """There is no place."""
+        """Do nothing: there are no uploads."""
 
 
 @dataclass
 class Play:
-    """A box whose supervisor is this test."""
+    """A box whose supervisor is the test."""
 
     box: BoxConnection
     supervisor: socket.socket
     outcomes: list[object] = field(default_factory=list)
 
     async def ask(self) -> None:
-        """Everything that a box can be asked, at once; whatever comes of it is noted."""
+        """Call all methods that send a request to the supervisor, at once. Collects results and
+        errors."""
         box = self.box
 
         async def run() -> None:
@@ -148,7 +148,7 @@ class Play:
 
 
 async def played(sent: bytes) -> Play:
-    """A box whose supervisor sends this while all is asked of it at once."""
+    """Call all methods of a box while its supervisor sends these bytes."""
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
@@ -171,10 +171,11 @@ async def played(sent: bytes) -> Play:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 @given(frames=FRAMES, tail=st.binary(max_size=40))
-def test_whatever_a_supervisor_sends_only_its_own_box_can_be_lost(
+def test_whatever_a_supervisor_sends_at_most_its_own_box_is_lost(
     frames: list[bytes], tail: bytes
 ) -> None:
-    """Whoever asked gets an answer or an error of ours; nothing hangs, nothing else is raised."""
+    """Each caller gets a result or a documented error. Nothing hangs, and no other error is
+    raised."""
 
     async def main() -> None:
         with anyio.fail_after(30):
@@ -182,7 +183,7 @@ def test_whatever_a_supervisor_sends_only_its_own_box_can_be_lost(
         assert len(play.outcomes) >= 11
         assert not play.box.alive
 
-    Context().run(anyio.run, main)  # the tests' own loop is not known in a new context
+    Context().run(anyio.run, main)  # a new context does not have the tests' own event loop
 
 
 @pytest.mark.parametrize(
@@ -282,9 +283,9 @@ FORGE = """
 
 
 @pytest.mark.jail
-async def test_whatever_a_run_sends_only_itself_is_ended(used_box: Box) -> None:
-    """A fuzzer with a seed for what the supervisor forwards. Files, works and streams are not a
-    run's to ask for, whatever it forges."""
+async def test_whatever_a_run_sends_at_most_the_run_is_ended(used_box: Box) -> None:
+    """A seeded fuzzer for the frames that the supervisor forwards. A run cannot ask for files,
+    commands or streams, whatever it forges."""
     chance = random.Random(20261122)
     tools = Tools({"tool": None})
     limits = RunLimits(seconds=0.3, calls=50)

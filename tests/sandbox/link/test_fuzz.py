@@ -1,4 +1,4 @@
-"""A moment of what ``make attack`` does for long, and a supervisor that was taken over."""
+"""A short run of the fuzzers that ``make attack`` runs long, and frames of a hostile supervisor."""
 
 import contextvars
 
@@ -17,12 +17,12 @@ from tests.sandbox.run_code import Tools
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_any_bytes_are_read_or_refused(name: str) -> None:
+def test_any_bytes_are_decoded_or_refused(name: str) -> None:
     settings(max_examples=150, deadline=None)(given(EXAMPLES[name])(TARGETS[name]))()
 
 
 class NoProcesses:
-    """What a supervisor's box has beside its channel, without any."""
+    """The processes and uploads of a box that has neither."""
 
     def __init__(self) -> None:
         self.killed = False
@@ -59,7 +59,7 @@ FRAMES = st.lists(
 
 @given(FRAMES)
 @settings(max_examples=150, deadline=None)
-def test_a_supervisor_that_was_taken_over_can_lose_its_box_and_no_more(
+def test_a_hostile_supervisor_can_lose_only_its_box(
     frames: list[wire.Frame],
 ) -> None:
     async def converse() -> None:
@@ -84,5 +84,5 @@ def test_a_supervisor_that_was_taken_over_can_lose_its_box_and_no_more(
                 await run.wait()
             tasks.cancel_scope.cancel()
 
-    # The context of the tests may carry the loop of a fixture, which is not running now.
+    # The tests' context may have the event loop of a fixture, which does not run now.
     contextvars.Context().run(anyio.run, converse)

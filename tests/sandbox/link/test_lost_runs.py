@@ -1,4 +1,4 @@
-"""What a run is told that is lost with its box."""
+"""The result of a run that is lost with its box."""
 
 import time
 from typing import Any
@@ -11,7 +11,7 @@ from tests.sandbox.run_code import Tools
 
 
 @pytest.mark.parametrize("starved", [True, False])
-async def test_memory_is_named_where_the_kernel_took_the_whole_box(starved: bool) -> None:
+async def test_a_run_names_memory_if_the_kernel_killed_the_whole_box(starved: bool) -> None:
     nothing: Any = None
     run = BoxRun(
         channel=nothing,

@@ -1,4 +1,4 @@
-"""Reading what a guest sends and writing what it gets, without a box."""
+"""Decoding values from a guest and encoding values for it, without a box."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from nekro_core.system.confinement import jail_filter
 
 @pytest.fixture(scope="module")
 def guest_values():
-    """The guest's side, imported as in a box, then put away again."""
+    """The guest's module, imported as in a box and then removed from `sys.modules`."""
     folder = str(Path(guest.__file__).parent)
     sys.path.insert(0, folder)
     try:
@@ -54,13 +54,13 @@ names = st.from_regex("[a-z]+", fullmatch=True)
 
 
 @given(args=st.lists(plain, max_size=3), kwargs=st.dictionaries(names, plain, max_size=3))
-def test_what_a_guest_encodes_is_what_the_host_reads(guest_values, args, kwargs) -> None:
+def test_the_host_decodes_what_a_guest_encodes(guest_values, args, kwargs) -> None:
     text, body = guest_values.encode_call("name", tuple(args), kwargs, 10**7)
     assert decode_call(text, body) == GuestCall(name="name", args=tuple(args), kwargs=kwargs)
 
 
 @given(text=st.binary(max_size=200), body=st.binary(max_size=20))
-def test_any_bytes_are_a_call_or_a_bad_call(text: bytes, body: bytes) -> None:
+def test_any_bytes_are_a_call_or_an_invalid_call(text: bytes, body: bytes) -> None:
     with contextlib.suppress(InvalidCall):
         decode_call(text, body)
 
@@ -73,7 +73,7 @@ any_json = st.recursive(
 
 
 @given(value=any_json)
-def test_any_json_is_a_call_or_a_bad_call(value: object) -> None:
+def test_any_json_is_a_call_or_an_invalid_call(value: object) -> None:
     try:
         call = decode_call(json.dumps(value).encode(), b"")
     except InvalidCall:
@@ -92,7 +92,7 @@ some_calls = st.tuples(
 @example(value=("name", [], {}), spoilt=(10, b'{"a":1,"a":2}'))
 @example(value=("name", [10**30], {}), spoilt=(0, b""))
 @example(value=("name", [], {}), spoilt=(8, b"1e999"))
-def test_what_is_read_quickly_is_read_the_same_strictly(value, spoilt: tuple[int, bytes]) -> None:
+def test_both_decoders_of_calls_agree(value, spoilt: tuple[int, bytes]) -> None:
     place, replaced = spoilt
     text = json.dumps(value, separators=(",", ":")).encode()
     text = text[:place] + replaced + text[place + len(replaced) :]
@@ -105,7 +105,7 @@ a_frame = st.tuples(st.integers(0, 99), st.integers(0, 2**32 - 1), short, short)
 
 
 @given(frames=st.lists(a_frame, max_size=5), cut=st.integers(1, 30))
-def test_frames_survive_any_cutting(frames, cut: int) -> None:
+def test_the_cuts_of_a_stream_do_not_change_its_frames(frames, cut: int) -> None:
     sent = b"".join(wire.frame(*frame) for frame in frames)
     buffer, received = bytearray(), []
     for start in range(0, len(sent), cut):
@@ -116,19 +116,19 @@ def test_frames_survive_any_cutting(frames, cut: int) -> None:
     assert not buffer
 
 
-def test_a_frame_that_announces_too_much_is_refused_at_once() -> None:
+def test_a_frame_that_claims_too_large_a_size_is_refused_at_once() -> None:
     with pytest.raises(wire.ProtocolError):
         wire.split(bytearray(wire.HEAD.pack(1, 1, 0, 101)), 100)
     with pytest.raises(wire.ProtocolError):
         wire.split(bytearray(wire.HEAD.pack(1, 1, wire.TEXT_LIMIT + 1, 0)), 100)
 
 
-def test_what_does_not_pickle_is_named() -> None:
+def test_a_value_that_cannot_be_pickled_is_named() -> None:
     with pytest.raises(HandoverError, match="generator cannot be handed over"):
         dump(n for n in ())
 
 
-def test_values_of_a_templates_modules_are_pickled_as_they_are() -> None:
+def test_values_of_a_templates_modules_are_pickled_unchanged() -> None:
     value = GuestCall(name="x", args=(), kwargs={})
     assert b"make_view" in dump(value)
     assert pickle.loads(dump(value, frozenset({"nekro_core"}))) == value
@@ -158,6 +158,6 @@ def test_every_jump_of_the_filter_lands_inside_it(machine: str) -> None:
         ("something else", ""),
     ],
 )
-def test_a_complaint_of_bubblewrap_has_its_remedy(complaint: str, word: str) -> None:
+def test_an_error_of_bubblewrap_has_its_remedy(complaint: str, word: str) -> None:
     assert word in remedies.find_remedy(complaint)
     assert bool(remedies.find_remedy(complaint)) == bool(word)

@@ -1,4 +1,4 @@
-"""Who answers calls: in a context of its own each, and one that is cancelled alone."""
+"""The workers that answer calls: each job runs in its own context and can be cancelled alone."""
 
 from collections.abc import AsyncIterator
 from contextvars import ContextVar, copy_context
@@ -17,10 +17,10 @@ async def workers() -> AsyncIterator[WorkerPool]:
         opened = WorkerPool(tasks)
         opened.ready()
         yield opened
-        opened.close()  # and with it the group ends
+        opened.close()  # this also ends the task group
 
 
-async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(
+async def test_each_job_runs_in_its_own_context(
     workers: WorkerPool,
 ) -> None:
     found: list[str] = []
@@ -44,7 +44,7 @@ async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(
     assert SAID.get() == "two"
 
 
-async def test_jobs_go_on_beside_each_other(workers: WorkerPool) -> None:
+async def test_jobs_run_at_the_same_time(workers: WorkerPool) -> None:
     here, go_on = anyio.Semaphore(0), anyio.Event()
 
     async def wait_for_all() -> None:
@@ -75,7 +75,7 @@ async def test_a_cancelled_job_cancels_no_other(workers: WorkerPool) -> None:
             raise
 
     async def careless() -> None:
-        job.cancel()  # of itself, and it ends without noticing
+        job.cancel()  # it cancels itself and ends before the cancellation arrives
         ended.append("careless")
 
     async def plain() -> None:
@@ -98,7 +98,7 @@ async def test_a_cancelled_job_cancels_no_other(workers: WorkerPool) -> None:
     assert sorted(ended) == ["careless", "hang", "plain"]
 
 
-async def test_what_a_job_waits_for_can_fail_in_it(workers: WorkerPool) -> None:
+async def test_a_job_can_catch_a_timeout(workers: WorkerPool) -> None:
     caught: list[str] = []
     done = anyio.Event()
 

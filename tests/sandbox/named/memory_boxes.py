@@ -1,4 +1,4 @@
-"""Boxes without processes: what their keeper sees of real ones."""
+"""Boxes in memory, without processes. They have the methods that `NamedBoxes` uses."""
 
 import io
 import tarfile
@@ -12,7 +12,7 @@ from nekro_core.sandbox.results import FileChanges
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -22,7 +22,7 @@ class Clock:
 
 
 class MemoryBox:
-    """Files in a dict."""
+    """A box whose files are in a dict."""
 
     def __init__(self, box_id: str, image: str) -> None:
         self.box_id = box_id
@@ -33,7 +33,7 @@ class MemoryBox:
         self.destroyed = False
         self.exports = 0
         self.hold: anyio.Event | None = None
-        """An export's pieces are on their way until then."""
+        """If set, an export waits for this event."""
         self._known: dict[str, bytes] = {}
         self._state = ""
 
@@ -105,7 +105,7 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 
 class MemorySource:
-    """Where they come from. ``failing`` is raised instead of the next ones."""
+    """Makes such boxes. As long as ``failing`` has errors, `take` raises the next of them."""
 
     images = ("node:22", "python")
     unavailable = ""

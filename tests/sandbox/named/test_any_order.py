@@ -1,4 +1,4 @@
-"""Whatever happens to named boxes in whatever order: one living box a name, no saved file lost."""
+"""In any order of events, each name has at most one living box, and no saved file is lost."""
 
 import tempfile
 from contextvars import Context
@@ -41,7 +41,7 @@ STEPS = st.lists(
 
 @dataclass
 class Known:
-    """What a name must hold: now, and if its box died."""
+    """The expected content of a named box: now, and after its death."""
 
     image: str
     explicit: bool
@@ -51,7 +51,7 @@ class Known:
 
 @given(STEPS)
 @settings(max_examples=60, deadline=None)
-def test_named_boxes_keep_every_saved_file_whatever_happens(
+def test_named_boxes_lose_no_saved_file_in_any_order_of_events(
     steps: list[tuple[object, ...]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +59,7 @@ def test_named_boxes_keep_every_saved_file_whatever_happens(
 
 
 async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
-    """Do the steps, and after each compare with what is expected."""
+    """Carry out the steps. After each one, compare the boxes with what is expected."""
     source, clock = MemorySource(), Clock()
     keeper = begin(folder, source, clock)
     known: dict[str, Known] = {}
@@ -88,7 +88,7 @@ async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
                     assert created == (there is None)
                     known.setdefault(name, Known(image, explicit=True))
             case "die":
-                # The newest box of a name: older ones are dead already.
+                # Only the newest box of a name can be alive.
                 if there is not None and (living := await living_box(keeper, name)):
                     living.alive = False
                     there.now = there.saved
@@ -122,7 +122,7 @@ async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
                 for box in source.made:
                     box.alive = False
                 keeper = begin(folder, source, clock)
-                # A box that never held anything and that nobody asked for by name is forgotten.
+                # A box without saved files that `create` did not make is forgotten.
                 known = {n: k for n, k in known.items() if k.explicit or k.saved}
                 for each in known.values():
                     each.now = each.saved
@@ -136,13 +136,13 @@ async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
 
 
 def begin(folder: Path, source: MemorySource, clock: Clock) -> NamedBoxes:
-    """A new process."""
+    """Start a new process: new `NamedBoxes` on the same folder."""
     limits = NamedBoxLimits(sleep_after_s=10)
     return NamedBoxes(source, FolderStorage(folder), limits, clock=clock)
 
 
 async def content(box: MemoryBox) -> bytes:
-    """What the box holds."""
+    """The content of the box's only file."""
     return box.files.get(NOTE, b"")
 
 

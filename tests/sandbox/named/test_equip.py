@@ -1,4 +1,4 @@
-"""Whoever equips boxes gets each one as it starts, before anyone uses it."""
+"""The callback ``equip`` gets each box when it starts, before its first use."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits, 
 from tests.sandbox.named.memory_boxes import Clock, MemorySource
 
 
-async def test_a_box_is_equipped_at_each_start_and_never_used_without(tmp_path: Path) -> None:
+async def test_a_box_is_equipped_at_each_start_before_it_is_used(tmp_path: Path) -> None:
     equipped: list[tuple[str, str, Box]] = []
     failing = False
 

@@ -1,4 +1,4 @@
-"""Only changed files are written: what is stored in pieces is what the box held."""
+"""A save stores only the changed files, as a layer. All layers together give the box's files."""
 
 import errno
 import io
@@ -32,13 +32,13 @@ def change(box: MemoryBox, wanted: dict[str, bytes | None]) -> None:
 
 @given(st.lists(st.tuples(CHANGES, st.sampled_from(["save", "fail", "wake"])), max_size=25))
 @settings(max_examples=30, deadline=None)
-def test_any_changes_come_back(steps: list[tuple[dict[str, bytes | None], str]]) -> None:
+def test_any_changes_are_restored(steps: list[tuple[dict[str, bytes | None], str]]) -> None:
     async def live(folder: Path) -> None:
         storage, box, saved = FolderStorage(folder), MemoryBox("1", "python"), SavedState()
         for wanted, what in steps:
             change(box, wanted)
             if what == "fail":
-                await box.export_changes(saved.state)  # and the disk was full
+                await box.export_changes(saved.state)  # the save fails, as on a full disk
                 continue
             saved = await storage.save("lin", "x", box, saved)
             woken = MemoryBox("2", "python")
@@ -51,7 +51,7 @@ def test_any_changes_come_back(steps: list[tuple[dict[str, bytes | None], str]])
         Context().run(anyio.run, live, Path(folder))
 
 
-async def test_a_small_change_of_much_is_a_small_file(tmp_path: Path) -> None:
+async def test_a_small_change_is_stored_in_a_small_file(tmp_path: Path) -> None:
     storage, box, saved = FolderStorage(tmp_path), MemoryBox("1", "python"), SavedState()
     box.files = {f"/home/user/{number}": bytes(100_000) for number in range(20)}
     saved = await storage.save("lin", "x", box, saved)
@@ -71,7 +71,7 @@ async def test_a_small_change_of_much_is_a_small_file(tmp_path: Path) -> None:
 
 
 async def test_layers_of_a_replaced_archive_are_not_used(tmp_path: Path) -> None:
-    """The process was killed after everything was stored anew, before old layers were removed."""
+    """The process was killed after it had stored a new archive and before it deleted old layers."""
     storage, box = FolderStorage(tmp_path), MemoryBox("1", "python")
     box.files = {NAMES[0]: b"old" * 1000}
     saved = await storage.save("lin", "x", box, SavedState())
@@ -104,7 +104,7 @@ async def test_an_archive_of_an_earlier_version_is_read_and_replaced(tmp_path: P
 
 
 @pytest.mark.parametrize("noise", [b"", b"no archive", bytes(5000), b"x" * 511 + b"\xff" * 9000])
-def test_what_is_no_archive_is_refused(noise: bytes) -> None:
+def test_an_invalid_layer_is_refused(noise: bytes) -> None:
     assert read_head(noise) == ("", ())
     whole = layer_head("m") + _tar({"a": b"x"})
     try:
@@ -115,8 +115,9 @@ def test_what_is_no_archive_is_refused(noise: bytes) -> None:
         assert "a" in tar.getnames()
 
 
-def test_an_entry_that_claims_to_be_huge_is_copied_as_it_stands() -> None:
-    """A sparse file of 8 EiB in a few bytes, as only somebody hostile writes it."""
+def test_an_entry_that_claims_to_be_huge_is_copied_unchanged() -> None:
+    """Only an attacker would write an entry of a few bytes that claims to be a sparse file of 4
+    EiB."""
     entry = tarfile.TarInfo("sparse")
     entry.pax_headers = {"GNU.sparse.size": str(2**62), "GNU.sparse.map": f"{2**61},1"}
     entry.size = 1
@@ -135,7 +136,7 @@ def _tar(files: dict[str, bytes]) -> bytes:
     return archive.getvalue()
 
 
-async def test_what_all_boxes_have_stored_is_bounded(tmp_path: Path) -> None:
+async def test_the_stored_files_of_all_boxes_are_limited(tmp_path: Path) -> None:
     storage = FolderStorage(tmp_path, most_bytes=80_000)
     boxes = [MemoryBox(str(number), "python") for number in range(3)]
     for box in boxes:
@@ -145,7 +146,7 @@ async def test_what_all_boxes_have_stored_is_bounded(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="more than 0 MB together") as refused:
         await storage.save("tom", "c", boxes[2], SavedState())
     assert refused.value.errno == errno.EDQUOT
-    await storage.save("lin", "a", boxes[0], replace(saved, state=""))  # in the place of its own
+    await storage.save("lin", "a", boxes[0], replace(saved, state=""))  # replaces its own archive
     assert await storage.records("tom") == {}
     await storage.forget("mei", "b")
     await storage.save("tom", "c", boxes[2], SavedState())

@@ -1,6 +1,6 @@
-"""The life of named boxes: from first use over sleep and death to the end, on a clock that is told.
+"""Named boxes from their first use to their end, with sleep and death, on a clock that tests set.
 
-Boxes are of memory here; `tests/sandbox/tools` lives the same with real ones.
+The boxes are in memory here. `tests/sandbox/tools` tests real boxes.
 """
 
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ LIMITS = NamedBoxLimits(sleep_after_s=600, running=8, per_owner=3)
 
 
 class World:
-    """A keeper of boxes and what it works with."""
+    """`NamedBoxes` with a fake source and clock."""
 
     def __init__(self, folder: Path, limits: NamedBoxLimits = LIMITS) -> None:
         self.folder = folder
@@ -36,11 +36,11 @@ class World:
         self.clock = Clock()
         self.limits = limits
         self.fit = 100
-        """Boxes that have room."""
+        """How many living boxes the memory limit allows."""
         self.begin()
 
     def begin(self) -> None:
-        """The process begins, or begins again."""
+        """Start or restart the process: make `NamedBoxes` on the same folder."""
         self.pool_bytes = 0
         self.keeper = NamedBoxes(
             self.source,
@@ -112,7 +112,7 @@ async def test_each_box_sleeps_after_its_own_time(world: World) -> None:
     assert await world.listed() == [("quick", "node:22", False), ("slow", "python", True)]
 
 
-async def test_looking_wakes_nothing_and_keeps_nothing_awake(world: World) -> None:
+async def test_listing_boxes_wakes_none_and_keeps_none_awake(world: World) -> None:
     await world.write("milk")
     for _ in range(6):
         await world.pass_time(100)
@@ -140,7 +140,7 @@ async def test_created_is_true_only_the_first_time(world: World) -> None:
     assert not await world.lin.create("default", image="python", sleep_after_s=60)
 
 
-async def test_many_that_race_for_a_new_box_get_one(world: World) -> None:
+async def test_concurrent_calls_for_a_new_box_make_one(world: World) -> None:
     world.source.pause_s = 0.01
     created: list[bool] = []
 
@@ -168,7 +168,7 @@ async def test_another_image_is_refused_and_the_box_stays(world: World) -> None:
     ("image", "error"),
     [("no/such", ImageUnavailable("no/such", ())), ("python", BackendUnavailable("not now"))],
 )
-async def test_a_box_that_does_not_start_is_not_there(
+async def test_a_box_that_does_not_start_does_not_exist(
     world: World, image: str, error: Exception
 ) -> None:
     world.source.failing = [error]
@@ -179,7 +179,7 @@ async def test_a_box_that_does_not_start_is_not_there(
     assert await world.lin.create("x", image="python", sleep_after_s=60), "its name is free"
 
 
-async def test_a_box_that_does_not_wake_still_sleeps(world: World) -> None:
+async def test_a_box_that_cannot_be_woken_still_sleeps(world: World) -> None:
     await world.write("milk")
     await world.pass_time(600)
     world.source.failing = [BackendUnavailable("not now")]
@@ -189,7 +189,7 @@ async def test_a_box_that_does_not_wake_still_sleeps(world: World) -> None:
     assert await world.read() == "milk"
 
 
-async def test_an_owner_has_so_many_boxes_and_no_more(world: World) -> None:
+async def test_the_number_of_boxes_of_an_owner_is_limited(world: World) -> None:
     for name in ("a", "b", "c"):
         await world.write("milk", name)
     with pytest.raises(TooManyBoxes, match=r"there are 3 already.*a, b, c"):
@@ -200,7 +200,7 @@ async def test_an_owner_has_so_many_boxes_and_no_more(world: World) -> None:
     assert await mei.create("d", image="python", sleep_after_s=60)
 
 
-async def test_too_many_running_boxes_send_the_one_unused_longest_to_sleep(tmp_path: Path) -> None:
+async def test_with_too_many_running_boxes_the_one_unused_longest_sleeps(tmp_path: Path) -> None:
     world = World(tmp_path, NamedBoxLimits(running=2))
     for name in ("a", "b", "c"):
         world.clock.now += 1
@@ -211,7 +211,7 @@ async def test_too_many_running_boxes_send_the_one_unused_longest_to_sleep(tmp_p
     assert await world.read("b") == "b"
 
 
-async def test_boxes_that_use_too_much_together_send_the_one_unused_longest_to_sleep(
+async def test_when_boxes_use_too_much_memory_the_one_unused_longest_sleeps(
     world: World,
 ) -> None:
     for name in ("a", "b", "c"):
@@ -224,7 +224,7 @@ async def test_boxes_that_use_too_much_together_send_the_one_unused_longest_to_s
     assert await world.read("b") == "b"
 
 
-async def test_idle_boxes_with_too_much_memory_send_the_one_unused_longest_to_sleep(
+async def test_when_idle_boxes_use_too_much_memory_the_one_unused_longest_sleeps(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, NamedBoxLimits(idle_bytes=20))
@@ -233,12 +233,12 @@ async def test_idle_boxes_with_too_much_memory_send_the_one_unused_longest_to_sl
         await world.write(name, name)
     world.clock.now += 2
     await world.keeper.look()
-    assert len(world.source.living) == 3  # 18
+    assert len(world.source.living) == 3  # their memory: 18 of 20 bytes
     world.pool_bytes = 5
-    async with world.lin.use("a"):  # what is in use does not count
+    async with world.lin.use("a"):  # a box in use does not count
         await world.keeper.look()
         assert len(world.source.living) == 3
-    await world.keeper.look()  # and neither what was in use a moment ago
+    await world.keeper.look()  # nor does a box that was in use a moment ago
     assert len(world.source.living) == 3
     world.clock.now += 2
     await world.keeper.look()
@@ -246,7 +246,7 @@ async def test_idle_boxes_with_too_much_memory_send_the_one_unused_longest_to_sl
     assert await world.read("b") == "b"
 
 
-async def test_a_use_that_meets_the_sleep_keeps_the_box_awake(world: World) -> None:
+async def test_a_use_that_begins_while_the_box_falls_asleep_keeps_it_awake(world: World) -> None:
     await world.write("milk")
     world.clock.now += 600
     (box,) = world.source.made
@@ -259,7 +259,7 @@ async def test_a_use_that_meets_the_sleep_keeps_the_box_awake(world: World) -> N
             assert box.alive
 
 
-async def test_what_is_written_while_its_box_falls_asleep_is_not_lost(world: World) -> None:
+async def test_a_write_while_the_box_falls_asleep_is_not_lost(world: World) -> None:
     await world.write("milk")
     world.clock.now += 600
     (box,) = world.source.made
@@ -267,7 +267,7 @@ async def test_what_is_written_while_its_box_falls_asleep_is_not_lost(world: Wor
         tasks.start_soon(world.keeper.end_idle)
         while not box.exports:
             await anyio.sleep(0)
-        box.hold = anyio.Event()  # what was written by now is in the archive, no more
+        box.hold = anyio.Event()  # the archive has only what was written before this
         await world.write("tea")
         box.hold.set()
     assert box.alive
@@ -275,7 +275,7 @@ async def test_what_is_written_while_its_box_falls_asleep_is_not_lost(world: Wor
     assert await world.read() == "tea"
 
 
-async def test_a_box_that_died_unseen_says_so_once(world: World) -> None:
+async def test_a_box_that_died_unnoticed_reports_it_once(world: World) -> None:
     await world.write("milk")
     await world.lin.save()
     await world.write("lost")
@@ -288,7 +288,7 @@ async def test_a_box_that_died_unseen_says_so_once(world: World) -> None:
     assert await world.read() == "milk"
 
 
-async def test_a_death_in_the_middle_of_a_call_is_told_to_that_call_alone(world: World) -> None:
+async def test_a_death_during_a_call_is_reported_to_that_call_only(world: World) -> None:
     await world.write("milk")
     await world.lin.save()
 
@@ -304,7 +304,7 @@ async def test_a_death_in_the_middle_of_a_call_is_told_to_that_call_alone(world:
     assert await world.read() == "milk"
 
 
-async def test_a_death_is_noticed_and_told_to_the_next_user(world: World) -> None:
+async def test_a_death_is_noticed_and_reported_to_the_next_use(world: World) -> None:
     await world.write("milk")
     await world.keeper.look()
     world.source.made[0].alive = False
@@ -315,7 +315,7 @@ async def test_a_death_is_noticed_and_told_to_the_next_user(world: World) -> Non
     assert await world.read() == "milk"
 
 
-async def test_what_sleeps_for_long_is_forgotten_and_found_again(world: World) -> None:
+async def test_a_long_sleeping_box_leaves_memory_and_is_found_again(world: World) -> None:
     await world.write("milk", "shown")
     await world.write("tea")
     shown = await world.lin.find("shown")
@@ -357,7 +357,7 @@ async def test_destroying_a_box_that_starts_leaves_nothing_alive(world: World) -
         tasks.start_soon(world.write, "milk", "x")
         await anyio.sleep(0.003)
         assert await world.lin.destroy("x")
-    # Whoever waited for the box got a new one of the same name.
+    # The write, which waited for the box, got a new box of the same name.
     assert len(world.source.living) == 1
     assert await world.read("x") == "milk"
 
@@ -377,18 +377,18 @@ async def test_boxes_outlive_the_process(world: World) -> None:
     assert await world.listed() == [("default", "python", True), ("x", "node:22", False)]
 
 
-async def test_what_changed_is_saved_soon_and_nothing_else_is(world: World) -> None:
+async def test_a_changed_box_is_saved_soon_and_an_unchanged_one_is_not(world: World) -> None:
     async with watching(world.keeper):
         await world.write("milk")
         box = world.source.made[0]
         with anyio.fail_after(30):
             while not [*world.folder.glob("*/default.tar")]:
                 await anyio.sleep(0.01)
-        await world.lin.save()  # waits for the one that may be under way
+        await world.lin.save()  # waits for a save that may be under way
     await world.read()
     await world.keeper.look()
     assert box.exports == 1
-    world.begin()  # it was killed
+    world.begin()  # as after a kill
     assert await world.read() == "milk"
 
 
@@ -400,7 +400,7 @@ async def watching(keeper: NamedBoxes) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
 
 
-async def test_commands_may_go_on_in_the_background_so_their_box_is_saved_at_its_sleep(
+async def test_after_a_command_a_box_is_saved_again_when_it_sleeps(
     world: World,
 ) -> None:
     async with world.lin.use(effect=UseEffect.PROCESSES):
@@ -442,11 +442,11 @@ async def test_a_save_that_was_cancelled_is_done_again(world: World) -> None:
         tasks.cancel_scope.cancel()
     assert named.changed
     await world.lin.save()
-    world.begin()  # it was killed
+    world.begin()  # as after a kill
     assert await world.read() == "milk"
 
 
-async def test_what_a_killed_save_left_is_removed(world: World) -> None:
+async def test_files_of_a_killed_save_are_deleted(world: World) -> None:
     await world.write("milk")
     await world.lin.save()
     await world.keeper.aclose()
@@ -458,7 +458,7 @@ async def test_what_a_killed_save_left_is_removed(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".a", "-a", "a b", "ä", "a\n", "x" * 65])
-async def test_names_are_names(world: World, name: str) -> None:
+async def test_an_invalid_name_is_refused(world: World, name: str) -> None:
     with pytest.raises(ValueError, match="is no name"):
         await world.write("milk", name)
 

@@ -1,6 +1,6 @@
-"""A server for boxes, of the standard library alone: a page, a WebSocket that answers, a form.
+"""A server for boxes with a page, a WebSocket and a form. It uses only the standard library.
 
-It is sent into boxes as a file; nothing imports it.
+The tests write it into boxes as a file. Nothing imports it.
 """
 
 import asyncio

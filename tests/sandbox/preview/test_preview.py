@@ -1,4 +1,4 @@
-"""A server in a box, shown in a browser: told apart by name, on the bot's own port."""
+"""A server in a box is shown in a browser, under its own host name on the bot's port."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def here() -> AsyncIterator[World]:
         yield made
 
 
-async def test_a_server_in_a_box_is_seen_under_its_own_name_and_the_bot_under_its_own(
+async def test_a_server_in_a_box_and_the_bot_have_different_host_names(
     here: World,
 ) -> None:
     async with here.box.serving(8000, says(OK, b"hello")):
@@ -31,7 +31,7 @@ async def test_a_server_in_a_box_is_seen_under_its_own_name_and_the_bot_under_it
     assert here.bot.seen == [(f"127.0.0.1:{here.port}", "/ui")]
 
 
-async def test_the_life_of_a_preview_follows_its_box(here: World) -> None:
+async def test_a_preview_follows_the_state_of_its_box(here: World) -> None:
     address = here.preview.open(here.box, 8000)
     name = here.name()
     assert address == f"http://{name}/"
@@ -65,7 +65,7 @@ def _without_date(answer: bytes) -> list[bytes]:
     return [line for line in answer.split(b"\r\n") if not line.startswith(b"date")]
 
 
-async def test_a_sleeping_box_is_told_of_in_the_visitors_language(here: World) -> None:
+async def test_the_page_for_a_sleeping_box_is_in_the_visitors_language(here: World) -> None:
     name = here.name()
     here.box.preview_state = PreviewTargetState.SLEEPING
     assert "休眠".encode() in await here.get(name, "/", "Accept-Language: zh,en;q=0.5")
@@ -73,7 +73,7 @@ async def test_a_sleeping_box_is_told_of_in_the_visitors_language(here: World) -
     assert here.box.connections == 0, "it is never woken"
 
 
-async def test_each_box_and_port_has_a_name_of_its_own(here: World) -> None:
+async def test_each_box_and_port_has_its_own_name(here: World) -> None:
     other = LoopbackBox()
     names = {here.name(8000), here.name(8001), here.preview.open(other, 8000)}
     assert len(names) == 3
@@ -84,7 +84,7 @@ async def test_each_box_and_port_has_a_name_of_its_own(here: World) -> None:
         assert status(await here.get(here.name(8000))) == 200
 
 
-async def test_a_body_and_an_answer_flow_both_ways_at_once(here: World) -> None:
+async def test_a_body_and_an_answer_are_sent_at_the_same_time(here: World) -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -126,7 +126,7 @@ async def test_one_connection_carries_several_requests(here: World) -> None:
     assert [path for _, path in here.bot.seen] == ["/bot"]
 
 
-async def test_a_body_waits_for_the_servers_word_to_continue(here: World) -> None:
+async def test_a_body_waits_until_the_server_says_continue(here: World) -> None:
     async def picky(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"expect: 100-continue" in head.lower()
@@ -157,7 +157,7 @@ async def test_a_body_waits_for_the_servers_word_to_continue(here: World) -> Non
             writer.close()
 
 
-async def test_a_visitor_who_leaves_ends_the_servers_work(here: World) -> None:
+async def test_a_request_ends_when_the_visitor_disconnects(here: World) -> None:
     left = asyncio.Event()
 
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -225,7 +225,7 @@ async def test_a_websocket_that_the_visitor_closes_is_closed_in_the_box(here: Wo
             assert await closed.get() == 4002
 
 
-async def test_a_visitor_who_vanishes_from_a_websocket_is_no_error(here: World) -> None:
+async def test_a_visitor_who_drops_a_websocket_causes_no_error(here: World) -> None:
     gone = asyncio.Event()
 
     async def flood(socket: websockets.asyncio.server.ServerConnection) -> None:
@@ -253,7 +253,7 @@ async def test_a_websocket_is_refused_as_the_server_refuses_it(here: World) -> N
     assert not here.bot.seen
 
 
-async def test_a_crowd_at_one_name_leaves_room_for_others() -> None:
+async def test_many_connections_to_one_preview_leave_room_for_others() -> None:
     settings = PreviewSettings(connections_per_name=2, connections_per_box=3)
     async with world(settings) as here:
         release = asyncio.Event()

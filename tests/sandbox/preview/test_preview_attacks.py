@@ -1,4 +1,4 @@
-"""Row 41 of the attack table: names, headers, framing, slowness."""
+"""Row 41 of the attack table: host names, headers, framing of HTTP messages, slow peers."""
 
 import asyncio
 import gc
@@ -90,7 +90,7 @@ async def test_the_bots_names_never_reach_a_box(here: World, host: str) -> None:
     assert here.box.connections == connections
 
 
-async def test_neither_an_absolute_target_nor_a_second_host_moves_a_request(here: World) -> None:
+async def test_an_absolute_target_or_a_second_host_changes_no_destination(here: World) -> None:
     name, bot = here.name(), f"127.0.0.1:{here.port}"
     recorder = Recorder()
     async with here.box.serving(8000, recorder):
@@ -108,7 +108,7 @@ async def test_neither_an_absolute_target_nor_a_second_host_moves_a_request(here
             assert status(await here.get(name, "/", method=method)) == 400
 
 
-async def test_what_a_box_sees_of_a_request(here: World) -> None:
+async def test_which_parts_of_a_request_reach_a_box(here: World) -> None:
     recorder = Recorder()
     async with here.box.serving(8000, recorder):
         await here.get(
@@ -138,7 +138,7 @@ async def test_what_a_box_sees_of_a_request(here: World) -> None:
     }
 
 
-def test_what_a_browser_sees_of_an_answer() -> None:
+def test_which_parts_of_an_answer_reach_the_browser() -> None:
     def passed(*pairs: tuple[str, str]) -> list[tuple[str, str]]:
         given_pairs = [(name.encode(), value.encode("latin-1")) for name, value in pairs]
         found = [(n.decode(), v.decode("latin-1")) for n, v in response_headers(given_pairs, 8000)]
@@ -188,7 +188,7 @@ def test_a_redirect_to_the_box_itself_leads_to_the_preview(location: str, expect
     assert found == expected.encode()
 
 
-async def test_redirects_are_the_visitors_to_follow(here: World) -> None:
+async def test_the_preview_follows_no_redirect(here: World) -> None:
     elsewhere = f"http://127.0.0.1:{here.port}/private"
     head = f"HTTP/1.1 302 Found\nLocation: {elsewhere}\nContent-Length: 0"
     before = len(here.bot.seen)
@@ -211,7 +211,7 @@ async def test_redirects_are_the_visitors_to_follow(here: World) -> None:
         ("", b""),
     ],
 )
-async def test_an_answer_that_is_none_is_a_bad_gateway(here: World, head: str, body: bytes) -> None:
+async def test_an_invalid_answer_becomes_bad_gateway(here: World, head: str, body: bytes) -> None:
     async with here.box.serving(8000, says(head, body)):
         assert status(await here.get(here.name())) == 502
     assert (await here.get("localhost")).endswith(b"the bot")
@@ -225,7 +225,7 @@ async def test_an_answer_that_is_none_is_a_bad_gateway(here: World, head: str, b
         ("HTTP/1.1 200 OK\nTransfer-Encoding: chunked", b"zz\r\nhalf\r\n"),
     ],
 )
-async def test_half_an_answer_is_not_passed_for_a_whole_one(
+async def test_an_incomplete_answer_does_not_look_complete(
     here: World, head: str, body: bytes
 ) -> None:
     async with here.box.serving(8000, says(head, body)):
@@ -235,7 +235,7 @@ async def test_half_an_answer_is_not_passed_for_a_whole_one(
     assert len(answer.partition(b"\r\n\r\n")[2]) < 10 + 3
 
 
-async def test_lengths_without_bodies_do_not_confuse_anyone(here: World) -> None:
+async def test_answers_without_a_body_may_have_a_content_length(here: World) -> None:
     answers = [
         "HTTP/1.1 304 Not Modified\nContent-Length: 10\nETag: x",
         "HTTP/1.1 204 No Content",
@@ -290,7 +290,7 @@ async def test_limits_of_size_and_time() -> None:
             assert (await here.get(name)).endswith(b"half")
 
 
-async def test_a_server_that_floods_waits_for_its_reader(here: World) -> None:
+async def test_a_fast_server_waits_for_a_slow_reader(here: World) -> None:
     sent = 0
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -316,12 +316,12 @@ async def test_a_server_that_floods_waits_for_its_reader(here: World) -> None:
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, 3128])
-def test_some_ports_are_never_shown(port: int) -> None:
+def test_invalid_and_reserved_ports_get_no_preview(port: int) -> None:
     with pytest.raises(PreviewRefused, match=str(port)):
         PreviewRegistry(PreviewSettings(), 8080).open(LoopbackBox(), port)
 
 
-def test_a_loop_over_all_ports_is_stopped() -> None:
+def test_the_number_of_previews_of_a_box_is_limited() -> None:
     preview, box = PreviewRegistry(PreviewSettings(), 8080), LoopbackBox()
     for port in range(1, MOST_PORTS + 1):
         preview.open(box, port)
@@ -330,7 +330,7 @@ def test_a_loop_over_all_ports_is_stopped() -> None:
     assert preview.open(box, 1)
 
 
-def test_boxes_that_are_gone_are_not_kept() -> None:
+def test_the_registry_keeps_no_destroyed_boxes() -> None:
     preview = PreviewRegistry(PreviewSettings(), 8080)
     gone = weakref.WeakSet[LoopbackBox]()
     for _ in range(3):
@@ -345,12 +345,12 @@ def test_boxes_that_are_gone_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("domain", ["localhost", "127.0.0.1", "", "a b.c", "x..y", "[::1]", "-a.b"])
-def test_a_domain_that_cannot_carry_names_is_refused(domain: str) -> None:
+def test_an_invalid_preview_domain_is_refused(domain: str) -> None:
     with pytest.raises(ValueError, match="expected a domain"):
         PreviewSettings(domain=domain)
 
 
-def test_addresses_follow_what_stands_before_the_bot() -> None:
+def test_addresses_use_the_proxys_domain_scheme_and_port() -> None:
     settings = PreviewSettings(domain="*.Boxes.Example.org.", scheme="https", port=443)
     address = PreviewRegistry(settings, 8080).open(LoopbackBox(), 80)
     assert address.startswith("https://")
@@ -358,7 +358,7 @@ def test_addresses_follow_what_stands_before_the_bot() -> None:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=3))
-def test_no_host_with_the_domain_in_it_is_ever_the_bots(hosts: list[bytes]) -> None:
+def test_no_host_below_the_preview_domain_reaches_the_bot(hosts: list[bytes]) -> None:
     preview = PreviewRegistry(PreviewSettings(), 8080)
     for spelled in (b"preview.localhost", b"PREVIEW.localhost"):
         scope = {"headers": [(b"host", host + b"." + spelled + host) for host in hosts]}
@@ -372,7 +372,7 @@ def test_no_host_with_the_domain_in_it_is_ever_the_bots(hosts: list[bytes]) -> N
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"cookie", b"connection"]), st.binary(max_size=60))))
-def test_no_spelling_carries_a_cookie_of_the_bot_into_a_box(
+def test_no_spelling_of_a_cookie_of_the_bot_reaches_a_box(
     pairs: list[tuple[bytes, bytes]],
 ) -> None:
     planted = [(name, value + b"; nekro_session_1=s;" + value) for name, value in pairs]
@@ -415,7 +415,7 @@ PIECES = st.sampled_from(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(pieces=st.lists(PIECES | st.binary(max_size=20), max_size=8), upgrade=st.booleans())
-async def test_whatever_a_server_says_the_browser_gets_one_answer(
+async def test_whatever_a_server_sends_the_browser_gets_one_answer(
     here: World, pieces: list[bytes], upgrade: bool
 ) -> None:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""A server that a command started in a real box, seen from outside over sleep, wake and end."""
+"""The preview of a server in a real box, before and after the box's sleep and at its end."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +26,7 @@ START = "python3 server.py 8000 > log 2>&1 &"
 
 
 class JailSource:
-    """Boxes of the jail, one for each that is taken."""
+    """A source that makes a new box of the jail for each call of `take`."""
 
     def __init__(self, jail: Backend) -> None:
         self._jail = jail
@@ -44,7 +44,7 @@ async def lin(jail: Backend, tmp_path: Path) -> AsyncIterator[tuple[OwnerBoxes, 
 
 
 async def started(owned: OwnerBoxes, here: World) -> str:
-    """Start the server in the box ``web`` and show it; the preview's name."""
+    """Start the server in the box ``web`` and open its preview. Returns the preview's host name."""
     async with owned.use("web", UseEffect.PROCESSES) as used:
         await used.box.write_file("server.py", SERVER)
         await used.box.execute(START)
@@ -55,7 +55,7 @@ async def started(owned: OwnerBoxes, here: World) -> str:
     return name
 
 
-async def test_a_background_server_is_seen_until_its_box_sleeps_and_again_once_it_runs(
+async def test_a_preview_works_until_the_box_sleeps_and_after_the_server_runs_again(
     lin: tuple[OwnerBoxes, NamedBoxes, Clock],
 ) -> None:
     owned, keeper, clock = lin

@@ -1,4 +1,4 @@
-"""A web server with previews before a bot's page, and boxes that are servers on loopback."""
+"""A web server with previews and the bot's page, and fake boxes whose servers are on loopback."""
 
 import asyncio
 import socket
@@ -19,11 +19,11 @@ from nekro_core.sandbox.preview import PreviewRegistry, PreviewSettings, Preview
 from nekro_core.sandbox.preview.front import PreviewFront
 
 Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-"""What a server in a box does with one connection."""
+"""A handler for one connection to a server in a box."""
 
 
 class LoopbackBox:
-    """A preview's target whose ports are servers of this test's."""
+    """A target for previews whose ports are servers of the test."""
 
     def __init__(self) -> None:
         self.preview_state = PreviewTargetState.RUNNING
@@ -40,7 +40,7 @@ class LoopbackBox:
 
     @asynccontextmanager
     async def serving(self, port: int, speak: Speak) -> AsyncIterator[None]:
-        """Let ``speak`` answer at this port of the box."""
+        """While the context lasts, ``speak`` answers connections to this port of the box."""
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
@@ -59,7 +59,7 @@ class LoopbackBox:
 
 @dataclass
 class Bot:
-    """The bot's own application: remembers what reached it."""
+    """The bot's own application. It records the requests that reach it."""
 
     seen: list[tuple[str, str]] = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class Bot:
 
 
 class QuietServer(uvicorn.Server):
-    """Leaves the signals to pytest."""
+    """A server that leaves the signal handlers to pytest."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -82,7 +82,7 @@ class QuietServer(uvicorn.Server):
 
 @dataclass
 class World:
-    """Everything in reach of a test."""
+    """The web server's port, and the parts behind it."""
 
     port: int
     bot: Bot
@@ -90,11 +90,11 @@ class World:
     box: LoopbackBox
 
     def name(self, port: int = 8000) -> str:
-        """The name under which this port of the box is shown."""
+        """The host name of the preview of this port of the box."""
         return self.preview.open(self.box, port).split("/")[2]
 
     async def ask(self, request: str | bytes, *, then: bytes = b"") -> bytes:
-        """Send these bytes and read until the server closes."""
+        """Send these bytes, and read until the server closes the connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(request.encode() if isinstance(request, str) else request)
@@ -107,7 +107,7 @@ class World:
             writer.close()
 
     async def get(self, host: str, path: str = "/", *headers: str, method: str = "GET") -> bytes:
-        """A plain request with this ``Host``; the whole answer as it came."""
+        """Send a plain request with this ``Host``. Returns the raw answer."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *headers, "Connection: close"]
         return await self.ask("\r\n".join((*lines, "", "")))
 
@@ -125,7 +125,7 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
             try:
                 await front(scope, receive, send)
             except (ClientDisconnected, asyncio.CancelledError):
-                raise  # the web server's own words for a visitor who left, and for its end
+                raise  # the web server's own errors for a closed connection and for its end
             except BaseException as error:
                 errors.append(error)
                 raise
@@ -146,7 +146,7 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
 
 
 def says(head: str, body: bytes = b"") -> Speak:
-    """A server that answers every request with this, and closes."""
+    """A server that answers every request with this answer and closes the connection."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -158,7 +158,8 @@ def says(head: str, body: bytes = b"") -> Speak:
 
 @dataclass
 class Recorder:
-    """A server that remembers each request's head and body (by its framing) and says ``ok``."""
+    """A server that records each request's head and body, as its framing gives it, and answers
+    ``ok``."""
 
     heads: list[bytes] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)

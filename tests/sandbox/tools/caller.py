@@ -1,4 +1,4 @@
-"""Somebody who calls the tools."""
+"""A caller of the tools, and a source of boxes for it."""
 
 import json
 from dataclasses import replace
@@ -10,11 +10,11 @@ from nekro_core.sandbox.tools import SandboxPool, handle_tool_call
 from tests.sandbox.conftest import SMALL
 
 IMAGES = {"python": "python", "node:22": "python"}
-"""Names for one image that every backend has: the contract is the same whatever is in it."""
+"""Two names for the one image that every backend has. The tests do not depend on its contents."""
 
 
 class Source:
-    """Fresh small boxes of a backend; those that were made can be killed."""
+    """Makes small boxes of a backend, and keeps a list of them so that a test can destroy one."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -30,7 +30,7 @@ class Source:
 
 
 class Hand:
-    """Somebody who calls the tools on boxes of their own."""
+    """A caller of the tools, with its own boxes."""
 
     def __init__(self, keeper: NamedBoxes, source: Source, owner: str) -> None:
         self.keeper = keeper
@@ -38,22 +38,22 @@ class Hand:
         self.pool = SandboxPool(keeper.of(owner))
 
     async def __call__(self, tool: str, /, **given: Any) -> str:
-        """The content of the result, with a mark where it is an error."""
+        """Call a tool. Returns the content of the result, with ``isError`` before an error."""
         done = await handle_tool_call(self.pool, tool, given)
         return f"{'isError ' if done.is_error else ''}{done.content}"
 
     async def value(self, tool: str, /, **given: Any) -> dict[str, Any]:
-        """The content of the result, read."""
+        """Call a tool. Returns the decoded content of the result."""
         value: dict[str, Any] = json.loads((await self(tool, **given)).removeprefix("isError "))
         return value
 
     async def code(self, tool: str, /, **given: Any) -> str:
-        """The code of an error."""
+        """Call a tool that must fail. Returns the code of the error."""
         text = await self(tool, **given)
         assert text.startswith("isError "), text
         return str(json.loads(text.removeprefix("isError "))["error"]["code"])
 
     async def sleep(self) -> None:
-        """All boxes fall asleep."""
+        """Send all boxes to sleep."""
         for named in self.keeper.running:
             assert await named.sleep()

@@ -1,4 +1,4 @@
-"""Boxes for the tools, of the module's own ``backend``."""
+"""Boxes for the tests of the tools. Each module has a fixture ``backend``."""
 
 import secrets
 import time
@@ -34,7 +34,7 @@ async def hand(keeper: NamedBoxes, source: Source) -> Hand:
 
 @pytest.fixture
 async def folder(hand: Hand) -> str:
-    """A folder of the test's own in the box."""
+    """A new folder in the box, for one test."""
     path = f"/home/user/{secrets.token_hex(4)}"
     await hand("shell", command=f"mkdir {path}")
     return path
@@ -42,7 +42,7 @@ async def folder(hand: Hand) -> str:
 
 @pytest.fixture
 async def fresh(backend: Backend, tmp_path: Path) -> AsyncIterator[Callable[[str], Hand]]:
-    """Somebody whose boxes nobody else uses."""
+    """Makes callers whose boxes no other test uses."""
     source = Source(backend)
     keeper = NamedBoxes(
         source, FolderStorage(tmp_path / "boxes"), NamedBoxLimits(), clock=time.monotonic

@@ -1,7 +1,7 @@
-"""What the tools answer, on every backend. A backend's tests subclass `ToolResults`.
+"""The results of the tools on every backend. A backend's tests subclass `ToolResults`.
 
-The first part is the contract's table of golden results, the second each fault of the sketch that
-the tools were designed from, as a regression test, the third what bad input comes to.
+The first part tests the golden results. The second part has a regression test for each fault of the
+sketch from which the tools were designed. The third part tests bad input.
 """
 
 import base64
@@ -142,7 +142,7 @@ class ToolResults:
 
     # The sketch's faults
 
-    async def test_1_nothing_but_the_command_is_a_shells(self, hand: Hand, folder: str) -> None:
+    async def test_1_only_the_command_is_read_by_a_shell(self, hand: Hand, folder: str) -> None:
         spiked = f"{folder}/a'; touch PWNED #$(touch PWNED)`touch PWNED`\n-rf *"
         assert await hand("write_file", path=f"{spiked}/f", content="x") == '{"ok":true,"size":1}'
         assert await hand("read_file", path=f"{spiked}/f") == '{"content":"x","size":1}'
@@ -183,7 +183,7 @@ class ToolResults:
         left = await hand.value("shell", command=f"ps ax | grep 'slee[p] {mark}'; true")
         assert left["stdout"] == ""
 
-    async def test_4_a_slice_is_that_slice_and_the_size_is_the_files(
+    async def test_4_a_slice_has_exactly_its_bytes_and_the_size_of_the_file(
         self, hand: Hand, folder: str
     ) -> None:
         path = f"{folder}/t"
@@ -201,7 +201,9 @@ class ToolResults:
             "next_offset": 6,
         }
 
-    async def test_4_a_huge_file_is_not_read_for_a_slice(self, hand: Hand, folder: str) -> None:
+    async def test_4_reading_a_slice_does_not_read_the_whole_file(
+        self, hand: Hand, folder: str
+    ) -> None:
         code = 'open("huge", "w").truncate(2**33)'
         await hand("shell", command=f"python3 -c '{code}'", working_dir=folder)
         found = await hand.value("read_file", path=f"{folder}/huge", offset=2**33 - 3)
@@ -227,7 +229,7 @@ class ToolResults:
             "invalid_input",
         )
 
-    async def test_6_bytes_arrive_as_they_are(self, hand: Hand, folder: str) -> None:
+    async def test_6_bytes_are_transferred_unchanged(self, hand: Hand, folder: str) -> None:
         data = bytes(range(256)) * 40
         content = base64.b64encode(data).decode()
         await hand("write_file", path=f"{folder}/b", content=content, encoding="base64")
@@ -241,7 +243,7 @@ class ToolResults:
         assert moved == {"ok": True, "bytes": len(data)}
         assert (await hand.value("read_file", path=f"{folder}/new/c"))["content"] == content
 
-    async def test_6_what_cannot_be_copied_says_so(self, hand: Hand, folder: str) -> None:
+    async def test_6_a_failed_transfer_gives_an_error(self, hand: Hand, folder: str) -> None:
         await hand("shell", command="mkdir dir; echo x >file", working_dir=folder)
         await hand("shell", command=mkfifo("pipe"), working_dir=folder)
 
@@ -283,7 +285,7 @@ class ToolResults:
         assert await lin("read_file", path="note") == '{"content":"milk","size":4,"woke":true}'
         assert await lin("read_file", path="note") == '{"content":"milk","size":4}'
 
-    async def test_8_a_box_that_died_says_so_once(self, fresh: Callable[[str], Hand]) -> None:
+    async def test_8_a_box_that_died_reports_it_once(self, fresh: Callable[[str], Hand]) -> None:
         lin = fresh("lin")
         await lin("write_file", path="note", content="milk")
         await lin.pool.boxes.save()
@@ -292,7 +294,7 @@ class ToolResults:
         assert (woken["content"], woken["woke"]) == ("milk", True)
         assert "died" in woken["fault"]
 
-    async def test_8_a_box_that_dies_during_a_command_tells_that_command(
+    async def test_8_a_box_that_dies_during_a_command_fails_that_command(
         self, fresh: Callable[[str], Hand]
     ) -> None:
         lin = fresh("lin")
@@ -312,7 +314,7 @@ class ToolResults:
         assert answers == ["sandbox_failed"]
         assert await lin.value("glob", pattern="*") == {"files": ["note"], "woke": True}
 
-    async def test_10_no_message_tells_of_the_host(self, hand: Hand, folder: str) -> None:
+    async def test_10_no_message_reveals_the_host(self, hand: Hand, folder: str) -> None:
         told = [
             await hand("read_file", path="/etc/shadow"),
             await hand("read_file", path=f"{folder}/none"),
@@ -325,7 +327,7 @@ class ToolResults:
             assert "Traceback" not in text
             assert str(Path.cwd()) not in text
 
-    async def test_11_a_flood_of_output_is_kept_in_the_box(self, hand: Hand) -> None:
+    async def test_11_long_output_is_stored_in_the_box(self, hand: Hand) -> None:
         done = await hand.value("shell", command="seq 200000; seq 3 >&2")
         assert (done["exit_code"], done["stderr"]) == (0, "1\n2\n3\n")
         assert done["stdout_truncated"] is True
@@ -336,8 +338,9 @@ class ToolResults:
         whole = await hand.value("shell", command=f"wc -l <{done['stdout_path']}")
         assert whole["stdout"] == "200000\n"
 
-    async def test_11_calls_of_one_box_run_beside_each_other(self, hand: Hand, folder: str) -> None:
-        """Each waits for the other: one after another they would wait for ever."""
+    async def test_11_calls_for_one_box_run_at_the_same_time(self, hand: Hand, folder: str) -> None:
+        """Each command waits for the other one. If they ran one after another, they would wait
+        forever."""
 
         async def meet(mine: str, other: str) -> None:
             command = f"touch {mine}; until [ -e {other} ]; do sleep 0.01; done"
@@ -349,14 +352,16 @@ class ToolResults:
                 tasks.start_soon(meet, "a", "b")
                 tasks.start_soon(meet, "b", "a")
 
-    async def test_11_a_cancelled_command_is_over(self, hand: Hand) -> None:
+    async def test_11_a_cancelled_command_is_ended(self, hand: Hand) -> None:
         mark = f"32{secrets.randbelow(10**6)}"
         with anyio.move_on_after(0.3):
             await hand("shell", command=f"sleep {mark} & sleep {mark}")
         left = await hand.value("shell", command=f"ps ax | grep 'slee[p] {mark}'; true")
         assert left["stdout"] == ""
 
-    async def test_12_nobody_names_another_owners_box(self, fresh: Callable[[str], Hand]) -> None:
+    async def test_12_no_name_reaches_another_owners_box(
+        self, fresh: Callable[[str], Hand]
+    ) -> None:
         lin, mei = fresh("lin"), fresh("mei")
         await lin("write_file", path="secret", content="lin's")
         assert await mei.code("read_file", path="secret") == "not_found"
@@ -399,7 +404,7 @@ class ToolResults:
     async def test_bad_input(self, hand: Hand, tool: str, given: dict[str, Any], code: str) -> None:
         assert await hand.code(tool, **given) == code
 
-    async def test_links_do_not_lead_out(self, hand: Hand, folder: str) -> None:
+    async def test_links_do_not_lead_out_of_the_box(self, hand: Hand, folder: str) -> None:
         await hand("shell", command="ln -s /etc out; echo x >f", working_dir=folder)
         await hand("shell", command=mkfifo("pipe"), working_dir=folder)
         for tool, given in [
@@ -417,7 +422,7 @@ class ToolResults:
         )
         assert done["stdout"].startswith("a\ufffd\0\x1b[31m")
 
-    async def test_a_box_that_is_full_says_so_and_can_be_used(
+    async def test_a_full_box_gives_an_error_and_can_still_be_used(
         self, fresh: Callable[[str], Hand]
     ) -> None:
         lin = fresh("lin")

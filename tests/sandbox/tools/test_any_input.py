@@ -1,4 +1,4 @@
-"""Whatever a model writes as a tool's input: one result, no exception, and nothing started."""
+"""Any input that a model writes for a tool gives one result, raises nothing and starts no box."""
 
 import json
 import tempfile
@@ -50,7 +50,7 @@ def test_any_input_has_one_result(tool: str, given_: Any) -> None:
     source = MemorySource()
     source.images = ()
     keeper = NamedBoxes(source, NOWHERE, NamedBoxLimits(), clock=Clock())
-    # A context of its own: the tests' loop is known to the one that we are called in.
+    # A new context, since this one has the tests' event loop.
     done = Context().run(anyio.run, handle_tool_call, SandboxPool(keeper.of("lin")), tool, given_)
     value = json.loads(done.content)
     done.content.encode()

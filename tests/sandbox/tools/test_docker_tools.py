@@ -19,7 +19,7 @@ class TestDockerTools(ToolResults):
 
 
 class TestDockerWorkflow(MultiSandboxWorkflow):
-    """With what is there offline: the engine's one image, which has no node."""
+    """With the engine's only image, which has no Node.js: the tests have no network."""
 
     images = ("python", "python")
     files = (("build.py", BUILD_WITHOUT_NODE),)

@@ -1,4 +1,4 @@
-"""The tools as they are offered: the document's own schemas, in three formats."""
+"""The schemas of the tools: those of the document, in three formats."""
 
 import json
 import re
@@ -20,13 +20,13 @@ def printed() -> list[dict[str, Any]]:
     return [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
 
 
-def test_the_description_is_the_documents_word_for_word() -> None:
+def test_the_schemas_equal_those_of_the_document() -> None:
     assert [dict(tool) for tool in DOCUMENT] == printed()
     assert list(TOOL_NAMES) == [tool["name"] for tool in printed()]
     assert len(TOOL_NAMES) == 8
 
 
-def test_what_is_offered_adds_texts_and_refuses_strangers() -> None:
+def test_offered_schemas_add_only_texts_and_refuse_unknown_fields() -> None:
     for offered, original in zip(mcp_tools(), printed(), strict=True):
         assert offered["description"].startswith(original["description"])
         schema = offered["inputSchema"]
@@ -42,7 +42,7 @@ def test_what_is_offered_adds_texts_and_refuses_strangers() -> None:
         assert schema == wanted
 
 
-def test_every_default_stands_in_its_text() -> None:
+def test_every_default_is_in_its_description() -> None:
     for tool in mcp_tools():
         for name, each in tool["inputSchema"]["properties"].items():
             assert each["description"], (tool["name"], name)
@@ -50,7 +50,7 @@ def test_every_default_stands_in_its_text() -> None:
                 assert f"default {json.dumps(each['default'])}" in each["description"]
 
 
-def test_three_formats_of_one_description() -> None:
+def test_the_three_formats_have_the_same_content() -> None:
     for mcp, anthropic, openai in zip(mcp_tools(), anthropic_tools(), openai_tools(), strict=True):
         assert set(mcp) == {"name", "description", "inputSchema"}
         assert anthropic == {
@@ -69,7 +69,7 @@ def test_three_formats_of_one_description() -> None:
     assert [tool["name"] for tool in mcp_tools({"glob", "shell"})] == ["shell", "glob"]
 
 
-def test_who_gets_a_schema_may_change_it() -> None:
+def test_changing_a_returned_schema_changes_no_other_copy() -> None:
     mcp_tools()[0]["inputSchema"]["properties"]["command"]["type"] = "number"
     assert mcp_tools()[0]["inputSchema"]["properties"]["command"]["type"] == "string"
     assert [dict(tool) for tool in DOCUMENT] == printed()
@@ -133,7 +133,7 @@ def test_numbers_out_of_bounds_are_refused(value: float, least: int, most: int) 
         given.whole("offset", least=least, most=most)
 
 
-def test_a_whole_number_may_be_written_as_json_writers_do() -> None:
+def test_a_whole_number_may_be_written_as_a_float() -> None:
     given = read_input("browse", {"port": 8000.0})
     assert given.whole("port", least=1, most=65535) == 8000
 
@@ -171,5 +171,5 @@ def test_paths_that_lead_out_of_the_box_are_refused(path: str, code: str) -> Non
 @pytest.mark.parametrize(
     "path", ["a", "./a", "a/../b", "/home/user", "/tmp/a", "/app/uploads/a", "$(id)", "-rf", "*"]
 )
-def test_paths_are_taken_as_they_are(path: str) -> None:
+def test_valid_paths_stay_unchanged(path: str) -> None:
     assert read_input("read_file", {"path": path}).file_path("path") == path

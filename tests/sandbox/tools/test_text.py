@@ -1,4 +1,4 @@
-"""Slices of files as text, wherever they cut."""
+"""Slices of files as text, also if they cut a character."""
 
 import pytest
 from hypothesis import example, given
@@ -23,7 +23,7 @@ PRINTABLE = st.text(
         (b"\xe4\xbd", b"\xa0ok\xe4", b"\xbd\xa0", SliceText("ok", skipped=1, left=1)),
         (b"", "\ufeffbom".encode(), b"", SliceText("\ufeffbom")),
         (b"", b"\x1b[31mred", b"", SliceText("\x1b[31mred")),
-        # No text at all
+        # No text
         (b"", b"\x00\x01", b"", None),
         (b"", b"bell\x07", b"", None),
         (b"", b"del\x7f", b"", None),
@@ -33,7 +33,7 @@ PRINTABLE = st.text(
         (b"x", b"\xa9!", b"", None),
         (b"", b"h\xc3", b"", None),
         (b"", b"h\xc3", b"x", None),
-        # Nothing whole is in it
+        # No whole character
         (b"\xe4", b"\xbd", b"\xa0", None),
     ],
 )
@@ -45,7 +45,7 @@ def test_a_slice_of_a_file_becomes_text(
 
 @given(PRINTABLE, st.integers(0, 40), st.integers(1, 40))
 @example("a\U0001f600b", 2, 3)
-def test_any_slice_of_a_text_is_its_whole_code_points(text: str, start: int, length: int) -> None:
+def test_any_slice_of_a_text_has_its_whole_code_points(text: str, start: int, length: int) -> None:
     whole = text.encode()
     data = whole[start : start + length]
     before = whole[max(0, start - UTF8_MARGIN) : start]
@@ -65,7 +65,7 @@ def test_any_slice_of_a_text_is_its_whole_code_points(text: str, start: int, len
 
 
 @given(st.binary(max_size=3), st.binary(max_size=60), st.binary(max_size=3))
-def test_any_bytes_are_text_or_not(before: bytes, data: bytes, after: bytes) -> None:
+def test_any_bytes_are_text_or_no_text(before: bytes, data: bytes, after: bytes) -> None:
     found = slice_text(data, before=before, after=after)
     if found is not None:
         assert data[found.skipped : len(data) - found.left] == found.text.encode()

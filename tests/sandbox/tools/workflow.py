@@ -1,4 +1,5 @@
-"""The document's example: build two halves in two sandboxes, combine them, look at the result."""
+"""The document's example: build two halves of an application in two sandboxes, combine them, and
+open the result."""
 
 import json
 import secrets
@@ -80,8 +81,8 @@ class Boxes:
 
 
 class MultiSandboxWorkflow:
-    """Needs the fixture ``backend``; ``images`` are those of the two halves, ``files`` and
-    ``build`` what the first of them is built with."""
+    """Needs the fixture ``backend``. ``images`` are the images of the two halves. ``files`` and
+    ``build`` are the files and the build command of the first half."""
 
     images = ("node:22", "python")
     files = (
