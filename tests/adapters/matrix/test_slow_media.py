@@ -1,4 +1,4 @@
-"""A homeserver that waits for another one's media: the room waits once, in order."""
+"""A room waits only once for media that the homeserver cannot deliver, and keeps its order."""
 
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ ROOM = "!room:example.org"
 
 
 class Slow(Homeserver):
-    """Brings no medium but ``quick``."""
+    """A homeserver that delivers only the medium ``quick``."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -31,7 +31,7 @@ class Slow(Homeserver):
 
 
 class Known(Rooms):
-    """One room of which everything is known."""
+    """One room that needs no lookup."""
 
     def __init__(self) -> None:
         super().__init__(Slow(), "@bot:example.org")
