@@ -51,11 +51,8 @@ async def test_media_are_uploaded_before_the_message(kook: Kook, tmp_path: Path)
     await kook.say("hello")
     path = tmp_path / "x"
     path.write_bytes(b"bytes")
-    for form, kind in (
-        (Image, 2),
-        (File, 10),
-        (Voice, 10),
-    ):  # type 10 is a card, which shows the file's name
+    # Type 10 is a card, which shows the file's name.
+    for form, kind in ((Image, 2), (File, 10), (Voice, 10)):
         assert (await kook.bench.send(CHANNEL, form(Media(path=str(path), name="x")))).ok
         assert kook.posted["type"] == kind
         assert "https://img.kookapp.cn/asset" in kook.posted["content"]

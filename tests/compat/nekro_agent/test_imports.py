@@ -1,4 +1,4 @@
-"""The names that existing plugins import: there while a bot runs, gone afterwards."""
+"""The names that nekro-agent's plugins import exist while a bot runs, and not afterwards."""
 
 import importlib
 import sys
@@ -25,7 +25,7 @@ def test_a_class_is_the_same_under_both_names() -> None:
         assert importlib.import_module("nekro_agent.schemas.agent_ctx").AgentCtx is legacy
 
 
-def test_from_package_import_module() -> None:
+def test_a_module_can_be_imported_from_its_package() -> None:
     with install_facades():
         from nekro_agent.api import message as theirs  # noqa: PLC0415 - its form is what is tested
 

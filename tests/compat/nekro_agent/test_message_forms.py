@@ -1,5 +1,5 @@
-"""In which class a message hook gets its message: as the annotation of its second parameter says,
-and in the legacy class where nothing is said."""
+"""A message hook receives its message in the class that annotates its second parameter. Without an
+annotation it is nekro-agent's class."""
 
 import pytest
 
@@ -44,7 +44,7 @@ OLD = "from nekro_core.api.message import ChatMessage"
         ("from typing import Any", ": Any", LEGACY),
     ],
 )
-async def test_the_annotation_chooses_the_class(
+async def test_the_annotation_decides_the_class_of_the_message(
     world: World, imports: str, annotation: str, name: str
 ) -> None:
     more = HOOK.format(imports=imports, annotation=annotation, name=name)
@@ -55,7 +55,7 @@ async def test_the_annotation_chooses_the_class(
     assert signal is MsgSignal.FORCE_TRIGGER
 
 
-async def test_a_method_counts_its_own_parameters(world: World) -> None:
+async def test_the_parameters_of_a_method_are_counted_without_self(world: World) -> None:
     more = """
 from nekro_core.api.chat import ChatMessage
 from nekro_core.api.signal import MsgSignal

@@ -1,4 +1,5 @@
-"""Timers: once, again and again, and what a life of the plugin has to do with them."""
+"""One-time and repeated timers, and the functions that are called when a plugin starts and
+stops."""
 
 import time
 from typing import Optional

@@ -1,4 +1,5 @@
-"""A game of commands: state per chat, a table of scores, replies with mentions."""
+"""A game played with commands. It has a state per chat, a table of scores, and replies with
+mentions."""
 
 import random
 import re
