@@ -25,8 +25,8 @@ class House:
 
     Args:
         root: The folder with ``pyproject.toml``.
-            justified: The tables of ``justified.toml``: exceptions, each with its reason. None
-                reads the file.
+        justified: The tables of ``justified.toml``: exceptions, each with its reason. None reads
+            the file.
     """
 
     def __init__(

@@ -1,5 +1,4 @@
-"""Checks the docstrings of the public API: Google style, with all parameters, results and
-errors."""
+"""Checks docstrings of the public API: Google style, with all parameters, results and errors."""
 
 import ast
 import inspect
@@ -203,8 +202,7 @@ def _class_lacks(tree: Tree, place: Place) -> list[str]:
         there |= sections(ast.get_docstring(made))
         said |= described(there.get("Args", ""))
         inherited = made not in place.node.body
-        # A base class describes its own parameters. A class that inherits `__init__` need not
-        # repeat them.
+        # A base class describes its parameters. A class that inherits `__init__` need not.
         if not inherited:
             lacks += _missing("Args", _parameters(made, is_method=True), said)
             if _raises(made) and "Raises" not in there:

@@ -33,8 +33,7 @@ Edges = Mapping[tuple[str, str], list["Arrow"]]
 
 @dataclass(frozen=True)
 class Arrow:
-    """One import: the importing file, the line, the module, and the imported name if there is
-    one."""
+    """One import: the importing file and line, the module, and perhaps the imported name."""
 
     source: Module
     line: int
@@ -51,7 +50,7 @@ class Arrow:
 class Circle:
     """Nodes that all reach each other, and a few arrows without which the circle is open.
 
-    `_closing` finds these arrows. They are not surely the fewest.
+    `_closing` finds these arrows. There may be fewer that would do.
     """
 
     nodes: tuple[str, ...]
@@ -232,8 +231,7 @@ def circles(edges: Edges, more_than: int) -> list[Circle]:
 
 
 def _components(after: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Strongly connected components by Tarjan's algorithm (SIAM J. Comput. 1, 1972), not
-    recursive."""
+    """Strongly connected components (Tarjan, SIAM J. Comput. 1, 1972), without recursion."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -271,8 +269,8 @@ def _closing(nodes: list[str], edges: Edges) -> list[Arrow]:
     """A few arrows whose removal opens the circle.
 
     The nodes are put into an order, and the arrows from a later node to an earlier one are
-    returned. Nodes move within the order while that leaves fewer such arrows. The result is good,
-    but not surely the best.
+    returned. Nodes are moved within the order while that leaves fewer such arrows. The result is
+    good, but there may be a better one.
     """
     inside = set(nodes)
     weights = Counter(

@@ -18,8 +18,7 @@ PATH = re.compile(r"`((?:nekro_core|adapters|plugins|tests)/[\w./-]+)(?=[`:])")
 """A file or folder, perhaps followed by a name in it. A path with capitals, such as
 `adapters/NAME/`, is a placeholder and is not checked."""
 FEWEST_HOPS = 8
-"""ARCHITECTURE.md describes 14 hops. A page that names fewer functions than this does not describe
-the way of a message."""
+"""ARCHITECTURE.md describes 14 hops. With fewer functions than this it is surely incomplete."""
 
 
 def loose_files(root: Path) -> list[str]:

@@ -141,8 +141,7 @@ def report(now: Measures, base: Measures | None = None) -> Iterator[str]:
 
 
 def new_findings(now: Measures, base: Measures) -> Iterator[str]:
-    """The findings that the base does not have. A finding that only moved to another line is not
-    new."""
+    """The findings that the base does not have. A finding that only changed its line is not new."""
     for name, outcome in now.outcomes.items():
         known = Counter(map(without_lines, base.outcomes[name].lines))
         for line in outcome.lines:

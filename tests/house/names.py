@@ -110,8 +110,7 @@ def old_names(path: Path = HERE / "old_names.toml") -> list[OldName]:
 
 
 def old_names_borne(tree: Tree, table: list[OldName]) -> Iterator[tuple[Named, OldName]]:
-    """Definitions that still have an old name. The names in `nekro_core/compat/` are other
-    bots'."""
+    """Definitions that still have an old name, except for other bots' names in compat."""
     for one in named(tree):
         if not f"{one.path}/".startswith("nekro_core/compat/"):
             for old in table:

@@ -95,8 +95,7 @@ def normal(name: str) -> str:
 
 
 def declared(root: Path) -> dict[str, str]:
-    """The distributions that the bot or one of its extras needs, and the first group that declares
-    each."""
+    """The distributions that the bot or its extras need, each with the first group that has it."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     groups = {"dependencies": project["dependencies"]} | {
         f"extra {name}": wanted

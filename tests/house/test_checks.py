@@ -210,7 +210,7 @@ def test_undeclared_imports_and_unused_declarations_are_listed(tmp_path: Path) -
     }
 
 
-def test_http_clients_other_than_ours_are_named(tmp_path: Path) -> None:
+def test_http_clients_other_than_ours_are_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -228,7 +228,7 @@ def test_http_clients_other_than_ours_are_named(tmp_path: Path) -> None:
     }
 
 
-def test_locks_and_queues_by_key_are_named(tmp_path: Path) -> None:
+def test_locks_and_queues_by_key_are_listed(tmp_path: Path) -> None:
     head = "import anyio\nfrom collections import deque\n"
     here = written(
         tmp_path,
@@ -275,7 +275,7 @@ def test_calls_that_confine_a_process_elsewhere_are_listed(tmp_path: Path) -> No
     }
 
 
-def test_sentences_in_code_are_named(tmp_path: Path) -> None:
+def test_sentences_in_code_are_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -293,7 +293,7 @@ def test_sentences_in_code_are_named(tmp_path: Path) -> None:
     }
 
 
-def test_sql_outside_the_store_is_named(tmp_path: Path) -> None:
+def test_sql_outside_the_store_is_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -350,7 +350,7 @@ def test_files_and_folders_that_the_architecture_page_names_must_exist(tmp_path:
     ]
 
 
-def test_files_right_in_the_package_are_loose(tmp_path: Path) -> None:
+def test_files_directly_in_the_package_are_loose(tmp_path: Path) -> None:
     names_there = ["__init__.py", "__main__.py", "py.typed", "cli.py", "notes.txt", "room/a.py"]
     written(tmp_path, {f"nekro_core/{name}": "" for name in names_there})
     assert layout.loose_files(tmp_path) == ["nekro_core/cli.py", "nekro_core/notes.txt"]

@@ -82,7 +82,7 @@ def make_targets() -> dict[str, str]:
     return dict(rules)
 
 
-def test_the_pages_that_a_newcomer_looks_for_are_there() -> None:
+def test_the_main_pages_exist() -> None:
     names = {name(page) for page in PAGES}
     assert {
         "README.md",
@@ -174,13 +174,13 @@ def test_the_example_in_contributing_equals_the_code() -> None:
     assert example == inspect.getsource(adapter.write_whole)
 
 
-def test_the_example_of_a_comment_stands_in_the_code() -> None:
+def test_the_example_of_a_comment_is_in_the_code() -> None:
     (example,) = [each for each in blocks(CONTRIBUTING, "python") if "WITHIN" in each]
     sources = (ROOT / "nekro_core").rglob("*.py")
     assert any(example in each.read_text("utf-8") for each in sources), example
 
 
-def test_an_old_name_warns_as_the_policy_shows_it(
+def test_the_policys_example_of_an_old_name_warns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (example,) = [each for each in blocks(CONTRIBUTING, "python") if "OldName" in each]
@@ -253,8 +253,7 @@ MAKES_UP_PATHS = (
 
 
 def listed_files(room: Path) -> list[str]:
-    """The file names that a package's docstring lists: indented lines, each a name before a
-    text."""
+    """The files that a package's docstring lists: indented lines, each a name before a text."""
     text = ast.get_docstring(ast.parse(room.read_text("utf-8"))) or ""
     lines = re.findall(r"^    (?=\w+(?:\.py|/)\s)(.*)", text, re.MULTILINE)
     return [each for line in lines for each in _LISTED_FILE.findall(line)]
@@ -315,7 +314,7 @@ def missing_paths(text: str, known: set[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_names_and_paths_between_backticks_are_those_of_the_code(
+def test_names_and_paths_between_backticks_exist(
     page: Path, names_in_code: set[str], paths: set[str]
 ) -> None:
     if name(page) in EXPLAINS_OLD_NAMES:
@@ -334,7 +333,7 @@ def test_names_and_paths_between_backticks_are_those_of_the_code(
     assert not wrong
 
 
-def test_names_between_backticks_in_the_code_are_those_of_the_code() -> None:
+def test_names_between_backticks_in_the_code_exist() -> None:
     """A docstring or comment that mentions a name must change when the name changes."""
     texts = {
         each: each.read_text("utf-8")

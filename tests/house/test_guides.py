@@ -1,5 +1,4 @@
-"""A guide has the same code in its three languages, so testing the code of one language is
-enough."""
+"""A guide has the same code in its three languages, so one test of the code is enough."""
 
 import json
 import re

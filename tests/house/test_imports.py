@@ -104,7 +104,7 @@ def test_an_f_string_may_mean_every_module_of_its_package(tmp_path: Path) -> Non
     assert found == ["nekro_core.a.kinds.one", "nekro_core.a.kinds.two"]
 
 
-def test_a_package_that_names_itself_reads_its_own_files(tmp_path: Path) -> None:
+def test_a_package_that_names_itself_is_no_import(tmp_path: Path) -> None:
     here = tree(tmp_path, a__one='from importlib.resources import files\nfiles("nekro_core.a")')
     assert not list(imports.arrows(here))
 

@@ -1,4 +1,4 @@
-"""All supported Python versions match our regular expressions alike.
+"""Our regular expressions match the same on all supported Python versions.
 
 CPython before 3.11.5 has a bug with a possessive quantifier over a group (gh-100061, gh-106052).
 Debian 12 has 3.11.2. A possessive quantifier over a single character or class works. An atomic
@@ -18,8 +18,7 @@ import regex
 
 ROOT = Path(__file__).parents[2]
 SINGLE = frozenset((codes.LITERAL, codes.NOT_LITERAL, codes.IN, codes.ANY, codes.CATEGORY))
-# `HINT`: only patterns with such a text are parsed. `PART`: used on a part of a pattern that does
-# not parse.
+# `HINT` chooses the patterns to parse. `PART` judges a part of a pattern that cannot be parsed.
 HINT = re.compile(r"[*+?}]\+|\(\?>")
 PART = re.compile(r"(?<!\()\)(?:[*+?]|\{[\d,]*\})\+|\(\?>")
 
@@ -41,8 +40,7 @@ def flags_of(call: ast.Call) -> int:
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[ast.Constant, int, bool]]:
-    """Every string of a module, the flags it is compiled with, and whether it is surely a
-    pattern."""
+    """Every string of a module, its flags for compiling, and whether it is surely a pattern."""
     first_arguments = {
         id(node.args[0]): flags_of(node)
         for node in ast.walk(tree)
@@ -123,8 +121,7 @@ def test_no_pattern_of_ours_repeats_a_group_possessively() -> None:
 
 
 def test_another_engine_matches_our_patterns_alike() -> None:
-    """Searches random texts with `re` and with `regex`; the texts are made of a pattern's
-    characters."""
+    """Searches random texts with `re` and `regex`. The texts consist of a pattern's characters."""
     dice = random.Random(0)
     tried = 0
     for path in sources():

@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 TOPS = ("nekro_core", "adapters", "plugins")
 GUEST = "nekro_core/sandbox/guest/"
-"""The code that runs inside a box. The rest of the package is missing there, so this code imports
-none of it."""
+"""The code that runs inside a box. It imports nothing of the package, which is missing there."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -24,8 +23,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a name is defined: a module and a node in it. Without a node, the name is the
-    module."""
+    """Where a name is defined: a module and a node in it, or no node if the name is a module."""
 
     module: "Module"
     node: ast.AST | None
@@ -196,8 +194,7 @@ class Tree:
     def follow(
         self, module: Module, node: ast.expr, seen: frozenset[tuple[str, str]] = frozenset()
     ) -> Place | None:
-        """Find the definition behind an expression such as ``Name`` or ``module.Name`` in a
-        file."""
+        """Find the definition behind an expression such as ``Name`` or ``module.Name``."""
         if isinstance(node, ast.Subscript):
             node = node.value
         if isinstance(node, ast.Name):

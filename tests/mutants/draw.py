@@ -26,7 +26,7 @@ from mutmut.mutation.mutators import mutation_operators, operator_string
 
 _SWAPPED_NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _NO_CODE = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.Ellipsis()) | m.Pass()])
-_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}  # mutmut omits the first two as well
+_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}  # as in mutmut for the first two: any test notices
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def _name_swapped(node: cst.Call) -> Iterator[cst.CSTNode]:
 
 
 def _first_string(node: cst.BaseString) -> Iterator[cst.CSTNode]:
-    # mutmut's other mutants change upper and lower case, which SQL ignores. Tests that notice those
-    # notice this one.
+    # mutmut's other mutants change upper and lower case, which SQL ignores. A test that notices
+    # this mutant notices those, too.
     yield from list(operator_string(node))[:1]
 
 

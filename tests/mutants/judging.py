@@ -16,7 +16,7 @@ from tests.mutants.seen import marked
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW_S = 0.5
-"""In seconds. A slower test may fail because of a timeout, so a failure is run a second time."""
+"""In seconds. A slower test may fail because of a timeout, so it is run again if it fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +75,14 @@ class Copy:
         if code is None:
             code = (ROOT / module.source).read_text(encoding="utf-8")
         path.write_text(code, encoding="utf-8")
-        # Python would use the cached code: mutants of equal length, written in one second, look
-        # alike.
+        # Python would use cached code for a mutant of the same length written in the same second.
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             cached.unlink()
 
     def pytest(
         self, paths: Sequence[str], *, most_s: float, tests: Sequence[str] = (), stop: bool = True
     ) -> tuple[int | None, str, dict[str, dict[str, object]]]:
-        """Run tests. Returns the exit code (None after a timeout), the output and the reached
-        lines."""
+        """Run tests. Returns the exit code (None: a timeout), the output and the reached lines."""
         seen, wanted = self.folder / ".seen.json", self.folder / ".tests.json"
         seen.unlink(missing_ok=True)
         wanted.write_text(json.dumps(list(tests)))
@@ -139,15 +137,13 @@ def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, d
 def judges(
     module: Module, source: str, line: int, found: dict[str, dict[str, object]]
 ) -> list[str]:
-    """The tests that reach the line. Tests of the nearest files come first, in each file the
-    fastest."""
+    """The tests that reach the line: those of the nearest files first, in a file the fastest."""
     statement = _statement_at(source, line)
     rows = []
     for test, row in found.items():
         lines = row["lines"].get(module.name, ())  # type: ignore[attr-defined]
         file = test.partition("::")[0]
-        # A test can notice a changed constant or class default without calling a function of the
-        # module.
+        # A changed constant or class default is noticed without calling a function of the module.
         at_import = statement is None and (lines or file in module.nearest)
         if at_import or statement in lines:
             near = module.nearest.index(file) if file in module.nearest else len(module.nearest)

@@ -58,8 +58,7 @@ class LoopbackServer(ABC):
         self.connections += 1
         async with stream:
             reader = BufferedByteReceiveStream(stream)
-            # A client may leave at any time, even in the middle of a request. That is no error of
-            # the peer.
+            # A client may leave at any time, even in the middle of a request. That is no error.
             with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
                 while await self.serve(stream, reader):
                     pass

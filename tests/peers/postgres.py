@@ -17,8 +17,7 @@ from nekro_core.store import Store
 _USER = "nekro"
 _PASSWORD = "only-for-tests"
 _QUICK = ("fsync=off", "full_page_writes=off")
-"""These settings lose data only if the machine crashes, and tests only end processes. A client sees
-no difference."""
+"""These settings lose data only if the machine crashes, and a client sees no difference."""
 
 
 def programs() -> Path | None:
@@ -95,8 +94,7 @@ class PostgresServer:
         return await self.empty_database(like=self._migrated)
 
     async def empty_database(self, *, like: str = "template0") -> str:
-        """Make a database as a copy of ``like``, and return its URL. By default it has no
-        tables."""
+        """Make a database as a copy of ``like``; by default it has no tables. Returns its URL."""
         self._databases += 1
         name = f"test{self._databases}"
         await self.run(f"CREATE DATABASE {name} TEMPLATE {like}")

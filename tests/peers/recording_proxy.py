@@ -57,11 +57,9 @@ class Silence:
 
 Disturbance = Refusal | Silence
 Change = Callable[[str, Any], Any]
-"""A function that replaces an answer: from a request's path and the decoded JSON answer to the
-answer that the bot receives."""
+"""Replaces an answer: takes a request's path and the decoded answer, returns the new answer."""
 Rule = Callable[[str, str], Disturbance | None]
-"""A function that chooses a fault: from a request's method and path to the fault, or None to
-forward the request."""
+"""Chooses a fault: takes a request's method and path, returns the fault or None to forward it."""
 
 
 class RecordingProxy:
@@ -102,8 +100,7 @@ class RecordingProxy:
         await self._tasks.start(self._listen)
 
     def disturb_once(self, part: str, disturbance: Disturbance) -> None:
-        """Apply this fault to the next request whose path contains ``part``, and to no later
-        one."""
+        """Apply this fault only to the next request whose path contains ``part``."""
         waiting = [disturbance]
         self.rule = lambda _, path: waiting.pop() if waiting and part in path else None
 

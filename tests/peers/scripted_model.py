@@ -228,7 +228,7 @@ def _function(name: str | None, arguments: Any) -> dict[str, Any]:
 
 
 async def _watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGroup) -> None:
-    # The client sends nothing during an answer, so the next thing read here is the end.
+    # The client sends nothing during an answer, so this read ends when the connection ends.
     try:
         await reader.receive(1)
     except (anyio.EndOfStream, anyio.BrokenResourceError):

@@ -13,8 +13,7 @@ PNG = base64.b64decode(
 
 
 class SilentFiles(LoopbackServer):
-    """The server. ``waiting`` counts the requests without an answer; ``most`` is its highest
-    value."""
+    """The server. ``waiting`` counts the requests without an answer; ``most`` is its maximum."""
 
     def __init__(self) -> None:
         super().__init__()

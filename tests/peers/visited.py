@@ -46,8 +46,7 @@ def visited() -> Iterator[Visited]:
 
 
 def own_address() -> str:
-    """The address by which other machines reach this one. Without a network it is a loopback
-    address."""
+    """The address at which other machines reach this one; without a network a loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # a connected UDP socket sends nothing

@@ -1,5 +1,4 @@
-"""Mail conversations with real Postfix and Dovecot: threads, attachments, automatic mail,
-failures."""
+"""Mail conversations with real Postfix and Dovecot: threads, attachments, automatic mail."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -87,8 +86,7 @@ async def test_a_mail_thread_is_a_conversation(office: Office) -> None:
     assert str(answer["From"]) == f"Nekro <{office.us}>"
     assert answer.get_content().strip() == "@Ann at five, <b>"
 
-    # This program names only one id of the thread. The bot finds the thread, and removes the
-    # quotation.
+    # The reply names only one id of the thread. The bot finds the thread and drops the quotation.
     await office.write(
         "Fine.\n\nOn Monday, Nekro wrote:\n> at five\n",
         subject="RE: Tea",
@@ -241,8 +239,7 @@ async def test_only_senders_that_the_mail_provider_verified_are_received(
 
 
 async def test_answers_go_only_to_the_author(office: Office) -> None:
-    """A person may write in somebody else's name. The answer must not go to an address they
-    choose."""
+    """A person may write in somebody else's name, but must not choose who gets the answer."""
     await office.write("secrets, please", Reply_To=office.bo, Cc=office.bo)
     (heard,) = await office.heard(1)
     assert (await office.bot.send(heard.chat_key, "here they are")).ok

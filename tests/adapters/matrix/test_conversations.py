@@ -71,7 +71,7 @@ async def scene(tmp_path: Path, server: Synapse, proxy: RecordingProxy) -> Async
         yield Scene(bot, lin, room)
 
 
-async def test_a_message_has_its_sender_and_knows_whether_it_is_for_the_bot(scene: Scene) -> None:
+async def test_the_sender_and_the_addressee_of_a_message_are_read(scene: Scene) -> None:
     host, lin, own = scene.bot.host, scene.lin, scene.bot.account.user_id
     await lin.say(scene.room, "good evening")
     heard = await host.next_message()
@@ -92,7 +92,7 @@ async def test_a_message_has_its_sender_and_knows_whether_it_is_for_the_bot(scen
     assert not (await host.next_message()).to_bot, "programs are not answered"
 
 
-async def test_a_reply_to_the_bot_is_meant_for_it(scene: Scene) -> None:
+async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
     sent = await scene.bot.send(scene.room, "the weather is fine")
     relation = {"m.relates_to": {"m.in_reply_to": {"event_id": sent.message_id}}}
     quotation = f"> <{scene.bot.account.user_id}> the weather is fine\n\nreally?"
@@ -108,8 +108,8 @@ async def test_a_reply_to_the_bot_is_meant_for_it(scene: Scene) -> None:
 
 
 async def test_received_media_are_stored(scene: Scene) -> None:
-    """The bot uses the endpoint that needs a token. The one without a token answers 404 on a
-    current Synapse, and nonebot-adapter-matrix 0.2.3 uses that one."""
+    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the other
+    one, which answers 404 on a current Synapse."""
     lin, host = scene.lin, scene.bot.host
     mxc = await lin.upload(png(), "image/png", "dot.png")
     picture = {"msgtype": "m.image", "body": "dot.png", "url": mxc}
@@ -257,8 +257,7 @@ async def test_invitations_from_allowed_people_are_accepted(
         await lin.say(private, "just the two of us")
         heard = await bot.host.next_message()
         assert heard.notice is None
-        # The room is private, so every message is for the bot. The room stays private after a
-        # restart.
+        # In a private room every message is for the bot. The room stays private after a restart.
         assert heard.chat_key == key_of(private, private=True)
         assert heard.to_bot
         joined = await mo.call("GET", f"/rooms/{strange}/joined_members")
@@ -311,8 +310,8 @@ async def test_two_of_the_bots_accounts_in_one_room_have_separate_chats(
 
 
 async def test_an_old_time_stamp_alone_does_not_make_a_message_history(scene: Scene) -> None:
-    """A server's clock may be an hour slow, and its people must get an answer. A message of that
-    age which arrives after an outage was sent during the outage."""
+    """A server's clock may be an hour slow. Its people must still get an answer. A message of the
+    same age that arrives after an outage counts as history."""
     hour_ms = 3_600_000
 
     def aged(answer: Any) -> Any:

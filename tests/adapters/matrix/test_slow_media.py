@@ -57,7 +57,7 @@ def picture(number: int, media_id: str) -> dict[str, Any]:
     }
 
 
-async def test_a_room_waits_once_and_keeps_its_order(tmp_path: Path) -> None:
+async def test_slow_media_delay_a_room_once_and_keep_its_order(tmp_path: Path) -> None:
     host, server = MemoryHost(tmp_path), Slow()
     intake = MatrixIntake(host, server, Known(), instance="matrix", account="@bot:example.org")
     events = [picture(number, f"slow{number}") for number in range(4)] + [picture(4, "quick")]

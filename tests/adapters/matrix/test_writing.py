@@ -127,8 +127,7 @@ async def test_a_delivery_that_fits_no_event_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("character", ["文", "🎉", "&", '"', "\n", "é"])
 async def test_the_longest_text_fits_into_an_event(character: str) -> None:
-    """A mention makes the event contain the text twice. The rest of an event takes about 1,500
-    bytes."""
+    """With a mention an event has the text twice. The rest of an event takes about 1,500 bytes."""
     content = await written(Mention("@lin:home"), Text(character * TEXT_LENGTH))
     canonical = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     assert len(canonical) < EVENT_BYTES - 1500

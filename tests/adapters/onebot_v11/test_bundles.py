@@ -94,8 +94,7 @@ async def test_an_invalid_bundle_is_refused(tmp_path: Path, wrong: Forward, reas
 async def doubtful(
     bot: Bot, peer: OneBotPeer, bundle: Forward, *, arrives: bool
 ) -> UncertainDelivery:
-    """A chat with a message of a person and one of the bot, then a bundle whose outcome is
-    unknown."""
+    """A chat with one message of a person and one of the bot, then a bundle of unknown outcome."""
     asked = peer.account.message(("group", "30003"), 10001, "hello")
     earlier = await bot.send(GROUP, "earlier")
     if arrives:

@@ -27,8 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 async def doubtful(
     bot: Bot, peer: OneBotPeer, chat: ChatKey, *segments: Segment, arrives: bool = True
 ) -> UncertainDelivery:
-    """A chat with a message of a person and one of the bot, then a send whose outcome is
-    unknown."""
+    """A chat with one message of a person and one of the bot, then a send of unknown outcome."""
     kind, native = ("group", "30003") if chat is GROUP else ("private", "10001")
     asked = peer.account.message((kind, native), 10001, "hello")
     earlier = await bot.send(chat, "earlier")

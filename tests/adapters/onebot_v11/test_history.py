@@ -48,8 +48,7 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
 
 
 async def test_new_messages_wait_until_an_interrupted_history_is_fetched(bot: Bot) -> None:
-    """If the new message were stored before the missed ones, later starts would not find the
-    gap."""
+    """If the new message were stored before the missed ones, later starts would miss the gap."""
     async with bot.peer(reconnect_s=0.2) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -101,8 +100,7 @@ async def test_the_history_of_a_new_account_begins_a_minute_before_its_connectio
 
 
 async def test_a_message_in_the_history_that_also_arrives_live_is_new(bot: Bot) -> None:
-    """The history holds the message too and is read first. The command must still be carried
-    out."""
+    """The history has the message too and is read first. The command must still be run."""
     peer = bot.peer()
     await peer.say_in_group(30003, 10001, "before", at_time=time.time() - 5)
     peer.answer("get_recent_contact", Late(0.3))
@@ -171,7 +169,7 @@ async def test_with_both_directions_an_account_uses_the_reverse_connection(tmp_p
         async with bot.peer() as reverse:  # the newer connection replaces the other
             await reverse.wait_connected()
             await forward.wait_disconnected()
-            await forward.wait_connected()  # the bot connects again, then closes it
+            await forward.wait_connected()  # the bot connects and closes again
             await forward.wait_disconnected()
             assert (await bot.send(GROUP, "hello")).ok
             assert (await reverse.next_send()).text == "hello"

@@ -40,8 +40,7 @@ Answer = Callable[[Request], Any]
 
 
 class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
-    """NoneBot's driver with a client side that sends nothing. It records requests and answers
-    them."""
+    """NoneBot's driver without a network: it records requests and answers them itself."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(Env(environment="test"), Config(_env_file=None, **settings))
@@ -154,8 +153,7 @@ async def bench(
     lines: Sequence[Record] = (),
     **settings: Any,
 ) -> AsyncIterator[Bench]:
-    """Start the adapter of a platform with these settings. ``lines`` are the host's stored
-    records."""
+    """Start a platform's adapter with these settings. The host already stores ``lines``."""
     driver = Recorder(**settings)
     driver.socket = socket
     if answer is not None:

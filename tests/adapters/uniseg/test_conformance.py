@@ -13,7 +13,7 @@ from tests.adapters.uniseg.peers import NAMES, Peer, peer_of
 
 LONG = pytest.mark.long
 SILENCE_S = 0.6
-"""The adapter's timeout for a send that gets no answer. The platforms have 30 s."""
+"""The adapter's timeout for a send that gets no answer. The adapters' default is 30 s."""
 
 
 class Harness:

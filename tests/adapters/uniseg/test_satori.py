@@ -1,5 +1,4 @@
-"""The Satori adapter without a server, with events and requests in the form of NoneBot's
-adapter."""
+"""The Satori adapter without a server: events and requests in the form of NoneBot's adapter."""
 
 import time
 from collections.abc import AsyncIterator
@@ -120,8 +119,7 @@ async def test_a_bundle_is_sent_as_nested_messages(satori: Satori) -> None:
 async def doubtful(
     satori: Satori, chat: str, *segments: Segment, arrives: bool
 ) -> UncertainDelivery:
-    """A chat with a message of a person and one of the bot, then a send whose outcome is
-    unknown."""
+    """A chat with one message of a person and one of the bot, then a send of unknown outcome."""
     private = "private" in chat
     await satori.say("hello", private=private)
     asked = await satori.bench.host.next_message()

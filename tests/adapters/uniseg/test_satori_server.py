@@ -1,5 +1,4 @@
-"""The Satori adapter with a real server, satori-python-server: lost connections and missed
-messages."""
+"""The Satori adapter with a real server: lost connections and missed messages."""
 
 import json
 import time

@@ -17,7 +17,6 @@ async def chat(tmp_path: Path) -> AsyncIterator[Web]:
 
 @pytest.fixture(scope="module")
 async def table(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Web]:
-    """One HTTP API for all rows of a module's tables. A test that uses it must not store
-    anything."""
+    """One HTTP API for all rows of a module's tables. Tests that use it must not store anything."""
     async with web(tmp_path_factory.mktemp("table")) as running:
         yield running

@@ -14,8 +14,7 @@ ROOM = ChatKey("web", ChatKind.GROUP, "lobby")
 
 
 class SendingAsTheOutbox:
-    """The adapter, and a stored record for each send, as the outbox makes it. People see the
-    record."""
+    """The adapter, and a stored record for each send, as the outbox makes it. People see these."""
 
     def __init__(self, running: Web) -> None:
         self._web = running

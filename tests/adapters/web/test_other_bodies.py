@@ -1,4 +1,7 @@
-"""Bodies that other adapters' routes read before they check a token, as NoneBot's driver does."""
+"""The limits on bodies protect routes that read a body before they check a token.
+
+NoneBot's driver adds such routes.
+"""
 
 import math
 from collections.abc import AsyncIterator

@@ -1,5 +1,4 @@
-"""The operator lists outgoing messages, sends them again and drops them, over HTTP and on the
-page."""
+"""The operator lists, sends again and drops outgoing messages, over HTTP and on the page."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

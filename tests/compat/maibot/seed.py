@@ -15,8 +15,7 @@ _STARTS = ("from ", "import ", "@Tool", "class ", "return {")
 
 
 def blocks() -> list[str]:
-    """The code blocks in order. A block follows a line ``python`` and ends where the prose
-    continues."""
+    """The code blocks in order. A block follows a line ``python`` and ends where prose begins."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     found: list[str] = []
     for start, line in enumerate(lines):

@@ -1,5 +1,7 @@
-"""The context class for new plugins has only our own names. The contexts of a running bot also have
-the names of nekro-agent."""
+"""The context class for new plugins has only our own names.
+
+The contexts of a running bot have nekro-agent's names as well.
+"""
 
 import pytest
 

@@ -49,7 +49,7 @@ async def test_pictures_are_copied_between_box_and_host(bot_with: OpenBot) -> No
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../../nekro.sqlite3", "/app/shared/../../etc/passwd", "/proc/self/mem"]
 )
-async def test_no_path_leads_out_of_the_box(bot_with: OpenBot, path: str) -> None:
+async def test_a_path_outside_the_box_is_refused(bot_with: OpenBot, path: str) -> None:
     async with bot_with("picture_lab") as bot:
         with pytest.raises(ToolFailure, match=r"expected a path|no '\.\.'"):
             await bot.call("grey", path)
@@ -107,7 +107,7 @@ async def test_a_command_can_ask_back_and_read_the_answer(bot_with: OpenBot) -> 
 
 
 @pytest.mark.long
-async def test_a_personality_is_read_from_the_history(bot_with: OpenBot) -> None:
+async def test_a_plugin_reads_a_persons_messages_from_the_history(bot_with: OpenBot) -> None:
     async with bot_with("personality") as bot:
         chat = bot.chat("group_7")
         for text in ("I love tea", "/nothing", "and cats"):
@@ -141,7 +141,7 @@ async def test_a_plugins_timers_wake_the_agent(bot_with: OpenBot) -> None:
 
 
 @pytest.mark.long
-async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
+async def test_a_plugins_tasks_pages_and_webhooks_work(bot_with: OpenBot) -> None:
     async with bot_with("dashboard") as bot:
         chat = bot.chat()
         assert await chat.call("start_build", "site") == "running: True"

@@ -67,8 +67,7 @@ async def test_the_page_is_a_plugin_without_errors(registry: PluginRegistry) -> 
         "get_user_preference",
     ]
     assert not [each for each in info.problems if each.severity is ProblemSeverity.ERROR]
-    # Four methods have no docstring. They are accepted, and their author gets a warning with the
-    # line.
+    # Four methods have no docstring. They are accepted, and a warning names their lines.
     told = [each for each in info.problems if "no docstring" in each.message]
     assert len(told) == 4
     assert all("seed.py:" in each.where and each.remedy for each in told)

@@ -183,8 +183,7 @@ class MailServer:
         box = self.folder / "mail" / who
         found: dict[tuple[int, int], bytes] = {}
         for path in (path for part in ("new", "cur") for path in (box / part).glob("*")):
-            # A mail program may rename the file at this moment. The next call then reads the new
-            # name.
+            # A mail program may rename the file just now. The next call then finds it.
             with suppress(FileNotFoundError):
                 found[_arrival(path.name)] = path.read_bytes()
         policy = email.policy.default

@@ -100,8 +100,7 @@ class OneBotPeer:
         at_me: bool = False,
         **more: Any,
     ) -> Any:
-        """Post a person's message in a group. Without a connection it is only stored in the
-        history."""
+        """Post a person's message in a group. Without a connection only the history gets it."""
         segments = segments_of(what)
         if at_me:
             segments = [at(self.self_id), *segments]
@@ -283,8 +282,7 @@ class OneBotPeer:
         }
 
     async def _send(self, wire: Connection, frame: Json) -> None:
-        # The frame is logged before it is sent: the log also has frames that a broken connection
-        # loses.
+        # The frame is logged before it is sent, so the log also has frames that are lost.
         self._write_log(outbound=True, frame=frame)
         data = json.dumps(frame, ensure_ascii=False)
         try:

@@ -1,7 +1,8 @@
 """The process: satori-python-server with one login, controlled by lines of JSON.
 
-A line on standard input is a command: ``{"do": "say" | "event" | "file" | "answer" | "hang_up",
-...}``. A line on standard output reports a call or a connection.
+A line on standard input is a command,
+``{"do": "say" | "event" | "file" | "answer" | "hang_up", ...}``.
+A line on standard output reports a call or a connection.
 """
 
 import asyncio

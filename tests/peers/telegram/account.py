@@ -71,8 +71,7 @@ class Account:
     # -- people ----------------------------------------------------------------------------
 
     def chat(self, chat_id: int, **fields: Any) -> Json:
-        """A chat, made when it is first named. A negative id is a supergroup, any other a private
-        chat."""
+        """A chat, made when it is first named: a supergroup if the id is negative, else private."""
         kind = "supergroup" if chat_id < 0 else "private"
         name = {"title": f"Group {-chat_id}"} if chat_id < 0 else {"first_name": f"User {chat_id}"}
         return self.chats.setdefault(chat_id, {"id": chat_id, "type": kind, **name, **fields})

@@ -6,8 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Failed:
-    """Refuse the call. For a ``code`` of 429, ``parameters`` is for example ``{"retry_after":
-    1}``."""
+    """Refuse the call. A ``code`` of 429 has for example the parameters ``{"retry_after": 1}``."""
 
     code: int = 400
     description: str = "Bad Request: chat not found"

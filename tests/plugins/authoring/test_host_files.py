@@ -1,5 +1,4 @@
-"""Paths on the host: a plugin may send its own files, and a path from the model names none of
-them."""
+"""Paths on the host: a plugin may send its own files. The model's paths name none of them."""
 
 from pathlib import Path
 

@@ -102,8 +102,7 @@ async def counted() -> dict[str, int]:
 
 
 def _drop_cancelled_timers() -> None:
-    """Remove cancelled timers. asyncio stores them until they are half of all, and that is no
-    growth."""
+    """Remove cancelled timers. asyncio stores them until they are half of all timers."""
     scheduled = getattr(asyncio.get_running_loop(), "_scheduled", [])
     scheduled[:] = [each for each in scheduled if not each.cancelled()]
     heapq.heapify(scheduled)

@@ -1,5 +1,4 @@
-"""What a plugin declares for other rooms takes effect when it is loaded and ends when it is
-unloaded."""
+"""A plugin's declarations for other rooms take effect with its loading and end with unloading."""
 
 from dataclasses import dataclass, field
 

@@ -1,5 +1,4 @@
-"""Plugins' requests to models: they are answered, counted, and limited by the turn they belong
-to."""
+"""Plugins' requests to models: they are answered, counted, and limited by their turn."""
 
 import json
 from collections.abc import Iterator
@@ -72,8 +71,8 @@ class PluginCaller:
 
     @contextmanager
     def inside(self, limits: Limits | None = None, *, tool: bool = True) -> Iterator[None]:
-        """Run code as a tool of the plugin, in a turn with these limits. With ``tool=False`` it is
-        a task."""
+        """Run code as a plugin's tool, in a turn with these limits. Without ``tool`` it is a
+        task."""
         services = replace(
             self.world.services, models=self.models, extensions={ModelGroups: self.groups}
         )

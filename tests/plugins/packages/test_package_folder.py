@@ -75,8 +75,7 @@ def test_plugins_share_one_copy_and_the_bots_packages_are_not_copied(
             "nk_low.py",
             "nk_high.py",
         }
-        # Another process removes a plugin. The imported version stays, and the difference is
-        # reported.
+        # Another process removes a plugin. The imported version stays, and this is reported.
         PackageFolder(tmp_path / "data").forget("bob.b")
         (stale,) = shelf.refresh()
         assert str(stale) == "nk-low 1.0 runs, 2.0 is there: it changes at the next start"

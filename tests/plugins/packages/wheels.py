@@ -1,5 +1,4 @@
-"""A package index for tests: a folder with small wheels, and pip settings that use only this
-folder."""
+"""A package index for tests: a folder with small wheels, and settings that tie pip to it."""
 
 import hashlib
 import zipfile

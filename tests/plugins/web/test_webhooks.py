@@ -105,8 +105,7 @@ class Hooks:
 async def hooks(
     folder: Path, *more: str, key: Callable[[], str] = lambda: "secret"
 ) -> AsyncIterator[Hooks]:
-    """A bot with a plugin that has webhooks, and copies of the plugin by the authors in
-    ``more``."""
+    """A bot with a plugin that has webhooks, and a copy of it by each author in ``more``."""
     world, served = World(folder), Webhooks(key)
     for author in ("ann", *more):
         source = plugin_source("site", author=author, more=HOOKS % author)
@@ -115,7 +114,7 @@ async def hooks(
         yield Hooks(served, plugins)
 
 
-# ---- who may
+# ---- who may call a webhook
 
 
 async def test_an_address_stays_the_same_in_every_version(tmp_path: Path) -> None:
@@ -181,7 +180,7 @@ async def test_only_post_requests_call_a_webhook(tmp_path: Path) -> None:
         assert socket.sent == [{"type": "websocket.close", "code": 1008}]
 
 
-# ---- what it is answered
+# ---- the arguments and the answer
 
 
 async def test_a_handlers_arguments_and_results_are_passed_on(tmp_path: Path) -> None:
@@ -195,7 +194,7 @@ async def test_a_handlers_arguments_and_results_are_passed_on(tmp_path: Path) ->
         assert (await served.call(served.address("words"))).value == {"ok": True}
 
 
-# ---- what it may take
+# ---- the limits of a call
 
 
 @pytest.mark.parametrize(("length", "status"), [(25 * 2**20, 200), (25 * 2**20 + 1, 413)])
@@ -245,7 +244,7 @@ async def test_a_webhook_takes_sixteen_calls_at_a_time(tmp_path: Path) -> None:
         assert answers == [503] * 17, "who is cut off is told so"
 
 
-# ---- what it may be called
+# ---- the names of webhooks
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ async def test_in_privacy_mode_messages_for_the_bot_are_received(tmp_path: Path)
         assert (await bot.host.next_message()).to_bot
 
 
-# -- no update is lost or repeated-----------------------------------------------------------
+# -- no update is lost or repeated ----------------------------------------------------------
 
 
 async def test_an_update_is_confirmed_once_it_is_stored(bot: Bench, peer: TelegramPeer) -> None:

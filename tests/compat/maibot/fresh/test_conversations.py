@@ -1,5 +1,4 @@
-"""Seven MaiBot plugins in one bot. Their author had not seen this bot's code. Each acts in a
-chat."""
+"""Seven MaiBot plugins in one bot. Their author had not seen our code. Each acts in a chat."""
 
 import shutil
 from collections.abc import AsyncIterator

@@ -1,5 +1,4 @@
-"""One-time and repeated timers, and the functions that are called when a plugin starts and
-stops."""
+"""One-time and repeated timers, and functions that run when a plugin starts and stops."""
 
 import time
 from typing import Optional

@@ -119,8 +119,7 @@ async def test_an_init_that_blocks_is_interrupted(world: World, lines: list[str]
 async def test_a_hook_whose_coroutine_is_closed_ends(
     world: World, lines: list[str], again: bool
 ) -> None:
-    """When an event loop ends, unfinished coroutines are closed. Such a hook must not be
-    resumed."""
+    """At the end of an event loop unfinished coroutines are closed. The hook must then end."""
     ended = []
 
     async def method() -> None:

@@ -61,8 +61,7 @@ async def called(registry: PluginRegistry, world: World, name: str) -> object:
 async def test_a_regular_expression_that_holds_pythons_lock_is_interrupted(
     world: World, lines: list[str]
 ) -> None:
-    """The regular expression holds Python's lock, so the thread that watches the loop cannot
-    run."""
+    """The regular expression holds Python's lock, so the thread that watches the loop must wait."""
     body = 'import re\n    re.search(r"(a+)+$", "a" * 60 + "!")'
     world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
     with watch_event_loop(0.1, 0.3):

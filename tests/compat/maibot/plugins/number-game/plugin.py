@@ -1,5 +1,4 @@
-"""A game played with commands. It has a state per chat, a table of scores, and replies with
-mentions."""
+"""A game played with commands: a state per chat, a table of scores, replies with mentions."""
 
 import random
 import re
