@@ -93,8 +93,7 @@ class Person:
         return answer.json()
 
     async def make_room(self, *invited: "Person", **more: Any) -> str:
-        """Make an unencrypted room and invite these people; they must still join. Returns its
-        id."""
+        """Make an unencrypted room and invite these people, who must still join. Returns its id."""
         preset = {"preset": "private_chat", "invite": [each.user_id for each in invited]}
         return str((await self.call("POST", "/createRoom", json=preset | more))["room_id"])
 

@@ -37,7 +37,7 @@ GROUP = ChatKey.parse("onebot_v11-group_30003")
 
 @dataclass
 class MemoryOutgoing:
-    """An outbox that stores every message and answers ``answer``."""
+    """An outbox that stores every message and returns ``answer``."""
 
     sent: list[tuple[ChatKey, tuple[Segment, ...], str]] = field(default_factory=list)
     answer: Receipt = field(

@@ -1,5 +1,4 @@
-"""A bot in memory behind the web adapter, with scripted answers. It is enough to try the page by
-hand.
+"""A bot in memory behind the web adapter, with scripted answers. It also serves manual trials.
 
 `ScriptedMind` decides the answers. Everything else behaves as `Host` and `OperatorHost` promise
 (order, de-duplication, watching, uploads that belong to one chat).

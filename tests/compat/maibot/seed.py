@@ -1,5 +1,4 @@
-"""The code blocks of a documentation page about MaiBot's Tool component, as a reader would copy
-them.
+"""The code blocks of a page about MaiBot's Tool component, as a reader would copy them.
 
 A handler outside a class, or an example that is only a ``return``, is wrapped in a class. The block
 with the signature is only compared with the SDK. The code itself is not changed.

@@ -167,7 +167,7 @@ async def test_a_broken_plugin_is_reported_and_the_others_load(tmp_path: Path) -
 
 
 async def look_at_a_wild_pattern(bot: Bot) -> None:
-    """Python's own ``re`` would practically never end on what this member writes."""
+    """Python's own ``re`` would practically never finish matching the second message."""
     chat = bot.chat("group_wild")
     assert await chat.say("aaa") == ["first of all", "wild"]
     assert await chat.say(f"{'a' * 200} and tame") == ["first of all", "tame"]
@@ -199,8 +199,8 @@ def look_at_partly_usable(bot: Bot) -> None:
 
 
 async def look_at_skills(bot: Bot) -> None:
-    """Two unusual kinds of components: those made in ``on_load`` whose handler does not exist under
-    their name, and a handler that is not async and takes only some of the arguments."""
+    """Two unusual kinds of component: some are made in ``on_load`` and have no handler of their
+    name; one has a handler that is not async and takes only some of the arguments."""
     chat = bot.chat()
     assert await chat.call("brew", cups="2") == {"message": "2 cups of tea", "for": "lin"}
     assert await chat.call("where_am_i") == f"{chat.key} in a thread"

@@ -170,7 +170,7 @@ async def _minds(ask: Asking) -> None:
     assert await ask("frequency.set_adjust", chat_id="HERE", value=0.5) is True
     assert await ask("frequency.get_adjust", chat_id="HERE") == 0.5
     added = await ask("emoji.register_emoji", emoji_base64=png("blue"))
-    assert added["success"] is False  # the script has no words for it
+    assert added["success"] is False  # the scripted model has no reply left
     ask.bot.script.clear()
     ask.bot.script.foresee(["A blue square\ncalm, bored"])
     added = await ask("emoji.register_emoji", emoji_base64=png("blue"))

@@ -30,8 +30,7 @@ _FENCE = re.compile(r"(?P<indent> *)```(?P<word>\w*)\s*\Z")
 
 
 def code_blocks(page: str) -> list[str]:
-    """The fenced Python blocks. A fence that is indented four columns deeper belongs to its
-    block."""
+    """The fenced Python blocks. A fence indented by four more columns is part of the block."""
     blocks: list[str] = []
     lines: list[str] | None = None
     depth = 0

@@ -1,5 +1,7 @@
-"""A message hook receives its message in the class that annotates its second parameter. Without an
-annotation it is nekro-agent's class."""
+"""The annotation of a message hook's second parameter decides the class of its message.
+
+Without an annotation the message has nekro-agent's class.
+"""
 
 import pytest
 

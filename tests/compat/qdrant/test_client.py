@@ -1,4 +1,4 @@
-"""The names of Qdrant's client with the embedded vector index behind them."""
+"""Qdrant's client classes work with the embedded vector index behind them."""
 
 import random
 from collections.abc import AsyncIterator

@@ -1,7 +1,8 @@
-"""Which addresses are fetched for a chat: addresses from its code only if its boxes may reach them,
-and addresses that a plugin chooses without that rule.
+"""Which addresses are fetched for a chat.
 
-The tests have no internet. An address is allowed if the test's resolver is asked for its host.
+An address from the chat's code is fetched only if the code's boxes may reach it. An address that a
+plugin chooses needs no rule. The tests have no internet: an address counts as allowed if its host
+is looked up.
 """
 
 import html

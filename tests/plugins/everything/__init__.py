@@ -52,7 +52,7 @@ class Box(BaseModel, Generic[Value]):
 
 @dataclass
 class Place:
-    """Where."""
+    """A place by its city."""
 
     city: str
     kind: Literal["town", "village"] = "town"

@@ -126,11 +126,10 @@ def _depth(factory: Any) -> int:
 
 
 async def bytes_kept(reload: Callable[[], Awaitable[Any]], first: int, last: int) -> int:
-    """How many bytes Python's memory grew between these two reloads, in the better of the two
-    halves.
+    """By how many bytes Python's memory grew in one half of the reloads from ``first`` to ``last``.
 
-    Python sometimes builds a new table of strings, which takes some megabytes and is no growth.
-    That happens in one half only, so the smaller growth counts.
+    Of the two halves the smaller growth is returned. Python sometimes builds a new table of
+    strings, which takes some megabytes and is no growth. That happens in one half only.
     """
     marks = [first, (first + last) // 2, last]
     seen = []

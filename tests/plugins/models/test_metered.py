@@ -71,8 +71,7 @@ class PluginCaller:
 
     @contextmanager
     def inside(self, limits: Limits | None = None, *, tool: bool = True) -> Iterator[None]:
-        """Run code as a plugin's tool, in a turn with these limits. Without ``tool`` it is a
-        task."""
+        """Run code as a plugin's tool in a turn with these limits, or as a task of the plugin."""
         services = replace(
             self.world.services, models=self.models, extensions={ModelGroups: self.groups}
         )

@@ -8,6 +8,6 @@ DEPTH = len(words.WORD)
 
 
 class Counted(BaseModel):
-    """How many."""
+    """A number."""
 
     number: int = DEPTH
