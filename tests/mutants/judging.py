@@ -130,7 +130,7 @@ def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, d
             print(f"  fails without any mutant, so it judges none: {line}")
             found.pop(line.removeprefix("FAILED ").partition(" - ")[0], None)
     elif code is None:
-        raise TestsFail(f"no end after {most_s:g} s")
+        raise TestsFail(f"the tests did not end within {most_s:g} s")
     return found
 
 

@@ -124,8 +124,7 @@ async def running(folder: Path, box: dict[str, Any], host: MemoryHost | None = N
             with anyio.fail_after(30):
                 while await host.account_of("mail") is None:
                     await anyio.sleep(0.01)
-                # The account is bound first. Its place in the mailbox is known when the file
-                # exists.
+                # The adapter knows its place in the mailbox only when this file exists.
                 while not [*(folder / "mail").glob("*.json")]:
                     await anyio.sleep(0.01)
             yield Bot(host, adapter)

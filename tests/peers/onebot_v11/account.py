@@ -258,18 +258,18 @@ class Account:
     def _forward(self, chat: Chat, nodes: list[Json]) -> Json:
         """Store a bundle of messages for `get_forward_msg`, and return what the call answers."""
         if not self.bundles:
-            raise UnknownAction("an implementation that cannot forward")
+            raise UnknownAction("this implementation cannot forward bundles")
         if not nodes or len(nodes) > MOST_FORWARDED:
-            raise BadParameters(f"{len(nodes)} messages in one bundle")
+            raise BadParameters(f"{len(nodes)} messages in one bundle: expected 1 to 100")
         user_key, name_key = ("uin", "name") if self.bundles == "go-cqhttp" else _NODE_KEYS
         messages = []
         for node in nodes:
             data = node["data"]
             if node["type"] != "node" or not data["content"]:
-                raise BadParameters(f"no message of a bundle: {node}")
+                raise BadParameters(f"a bundle consists of messages, got {node}")
             for segment in data["content"]:
                 if segment["type"] not in ("text", "image", "at", "face"):
-                    raise BadParameters(f"{segment['type']} in a bundle")
+                    raise BadParameters(f"a bundle cannot contain a segment {segment['type']}")
             sender = {"user_id": int(data[user_key]), "nickname": data[name_key]}
             messages.append(
                 {"sender": sender, "time": int(self.clock()), "message": data["content"]}
@@ -310,9 +310,9 @@ class Account:
 
     def _need_history(self) -> None:
         if not self.has_history:
-            raise UnknownAction("an implementation without history")
+            raise UnknownAction("this implementation has no history")
 
 
 def _whole_number(value: Any) -> None:
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r}: expected an integer")
