@@ -1,4 +1,4 @@
-"""A bot in memory behind the web adapter, with scripted answers. It also serves manual trials.
+"""A bot in memory behind the web adapter, with scripted answers; also for use by hand.
 
 `ScriptedMind` decides the answers. Everything else behaves as `Host` and `OperatorHost` promise
 (order, de-duplication, watching, uploads that belong to one chat).

@@ -200,7 +200,9 @@ class MailServer:
                     await anyio.sleep(0.02)
         except TimeoutError:
             found = [mail.as_string() for mail in self.mails(who)]
-            raise AssertionError(f"{who}: {found}, expected {count} mails; {self.logs()[-4000:]}") from None
+            raise AssertionError(
+                f"{who}: {found}, not {count} mails; {self.logs()[-4000:]}"
+            ) from None
         return self.mails(who)
 
     async def imap(self, who: str, command: Callable[[imaplib.IMAP4], Any]) -> Any:

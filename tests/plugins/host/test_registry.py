@@ -135,7 +135,9 @@ async def cleanup():
 """
 
 
-async def test_init_runs_before_and_cleanup_while_a_plugin_is_enabled(world: World) -> None:
+async def test_init_runs_before_a_plugin_is_enabled_and_cleanup_before_it_is_disabled(
+    world: World,
+) -> None:
     log = world.data_dir / "log"
     world.write("a.py", plugin_source("a", "f", more=LIFE.format(log=str(log))))
     async with world.bot() as registry:
