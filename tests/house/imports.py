@@ -48,10 +48,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Circle:
-    """Nodes that all reach each other, and a few arrows without which the circle is open.
-
-    `_closing` finds these arrows. There may be fewer that would do.
-    """
+    """Nodes that all reach each other, and arrows (see `_closing`) whose removal opens the circle."""
 
     nodes: tuple[str, ...]
     closing: tuple[Arrow, ...]
@@ -144,10 +141,7 @@ def _computed(module: Module, call: ast.Call, tree: Tree) -> Iterator[tuple[ast.
 
 
 def room(path: str) -> str:
-    """The room of a file: the first folder below `nekro_core`, `adapters` or `plugins`.
-
-    A file directly below one of these is a room for itself.
-    """
+    """The first folder below `nekro_core`, `adapters` or `plugins`, or a file directly there."""
     return "/".join(PurePosixPath(path).parts[:2])
 
 
@@ -157,11 +151,7 @@ def sub_room(path: str) -> str:
 
 
 def between_files(tree: Tree, found: Iterable[Arrow]) -> Edges:
-    """Arrows from file to file.
-
-    A name that an ``__init__`` only re-exports counts as imported from the file that defines the
-    name.
-    """
+    """Arrows from file to file. A re-exported name counts as imported from its defining file."""
     return _edges(tree, found, lambda path: path, lambda module: module.only_re_exports)
 
 
@@ -171,11 +161,7 @@ def between_rooms(tree: Tree, found: Iterable[Arrow]) -> Edges:
 
 
 def between_sub_rooms(tree: Tree, found: Iterable[Arrow]) -> Edges:
-    """Arrows from sub-room to sub-room.
-
-    A name that the ``__init__`` of a large room only re-exports counts as imported from the
-    sub-room that defines the name.
-    """
+    """Arrows from sub-room to sub-room. A re-exported name belongs to its sub-room."""
     return _edges(
         tree,
         found,
