@@ -48,7 +48,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Circle:
-    """Nodes that all reach each other, and arrows (see `_closing`) whose removal opens the circle."""
+    """Nodes that all reach each other, and arrows whose removal opens the circle."""
 
     nodes: tuple[str, ...]
     closing: tuple[Arrow, ...]
