@@ -1,5 +1,6 @@
-"""The tests of the house: what the layout, the names and the docstrings of the code promise.
+"""Checks of the project's structure: its layout, its names, its imports and its docstrings.
 
-``python -m tests.house`` prints every measure; ``--base COMMIT`` prints another commit's beside
-them. What does not hold yet is counted in ``not_yet.toml``, and those counts only fall.
+``python -m tests.house`` prints every measure. With ``--base COMMIT`` it also prints the measures
+of another commit. ``not_yet.toml`` has the number of findings that each check may still have; such
+a number only falls.
 """

@@ -1,8 +1,8 @@
-"""``python -m tests.house``: every measure of the house.
+"""``python -m tests.house``: print every measure and the number of findings of every check.
 
-``--base COMMIT`` prints another commit's beside them, and what the checks find that is new since;
-``--lower`` writes the counts that fell into ``not_yet.toml``; ``--only CHECK`` lists one check's
-findings.
+``--base COMMIT`` also prints the measures of that commit, and the findings that are new since it.
+``--lower`` writes the counts that fell into ``not_yet.toml``. ``--only CHECK`` lists the findings
+of one check.
 """
 
 import argparse
@@ -18,10 +18,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what is asked for.
+    """Print what the arguments ask for.
 
     Returns:
-        1 where a count rose above ``not_yet.toml``, else 0.
+        1 if ``--lower`` found a count above that of ``not_yet.toml``, else 0.
     """
     parser = argparse.ArgumentParser(prog="python -m tests.house", description=__doc__)
     parser.add_argument("--base", metavar="COMMIT", help="print this commit's measures beside ours")

@@ -1,4 +1,4 @@
-"""Every check of the house: what does not hold, as a count and as lines for a reader."""
+"""Every check: each returns the number of its findings, and one line of text for each."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found."""
+    """The findings of one check."""
 
     count: int
     lines: tuple[str, ...]
@@ -25,7 +25,8 @@ class House:
 
     Args:
         root: The folder with ``pyproject.toml``.
-        justified: Table by table, what stays for a reason: see ``justified.toml``.
+        justified: The tables of ``justified.toml``: exceptions, each with its reason. None reads
+            the file.
     """
 
     def __init__(
@@ -42,16 +43,16 @@ class House:
 
     @cached_property
     def api(self) -> list[docs.Documented]:
-        """The public API, definition by definition."""
+        """What each function, class and method of the public API lacks in its docstring."""
         return docs.public_api(self.tree)
 
     @cached_property
     def shared_class_names(self) -> Mapping[str, list[names.Named]]:
-        """Public names of more than one class."""
+        """Public class names that several files define."""
         return names.shared_class_names(self.tree)
 
     def kept(self, table: str) -> Mapping[str, str]:
-        """One table of ``justified.toml``."""
+        """One table of ``justified.toml``: the findings that this check must leave out."""
         return self.justified.get(table, {})
 
 
@@ -61,7 +62,7 @@ def read_justified() -> Mapping[str, Mapping[str, str]]:
 
 
 def files_in_circles(house: House) -> Outcome:
-    """Files in an import circle of more than two."""
+    """Files in an import circle of more than two files."""
     edges = imports.between_files(house.tree, house.arrows)
     return _circles(imports.circles(edges, more_than=2))
 
@@ -73,7 +74,10 @@ def rooms_in_circles(house: House) -> Outcome:
 
 
 def sub_rooms_in_circles(house: House) -> Outcome:
-    """The same within large rooms; loose files alone are `files_in_circles`'s."""
+    """Sub-rooms of large rooms that import each other in a circle.
+
+    A circle of loose files alone is left out: `files_in_circles` finds it.
+    """
     edges = imports.between_sub_rooms(house.tree, house.arrows)
     found = imports.circles(edges, more_than=1)
     return _circles(each for each in found if not all(node.endswith(".py") for node in each.nodes))
@@ -85,7 +89,7 @@ def _circles(found: Iterable[imports.Circle]) -> Outcome:
 
 
 def shared_class_names(house: House) -> Outcome:
-    """Public classes whose name another class has, too, beyond the first of each name."""
+    """How many public classes have the name of another class; the first class of a name is free."""
     shared = {
         name: classes
         for name, classes in house.shared_class_names.items()
@@ -98,7 +102,7 @@ def shared_class_names(house: House) -> Outcome:
 
 
 def old_names(house: House) -> Outcome:
-    """Public classes, modules, packages, functions and methods with a name that was given up."""
+    """Public classes, modules, packages, functions and methods that have an old name."""
     return _listed(
         f"{one} has an old name; it is now: {old.now}"
         for one, old in names.old_names_borne(house.tree, names.old_names())
@@ -106,17 +110,17 @@ def old_names(house: House) -> Outcome:
 
 
 def wrong_hops(house: House) -> Outcome:
-    """Functions that ARCHITECTURE.md names and that are not there."""
+    """Functions that ARCHITECTURE.md names and that do not exist."""
     return _listed(layout.wrong_hops(house.tree, house.root))
 
 
 def missing_paths(house: House) -> Outcome:
-    """Files and folders that ARCHITECTURE.md names and that are not there."""
+    """Files and folders that ARCHITECTURE.md names and that do not exist."""
     return _listed(layout.missing_paths(house.root))
 
 
 def loose_files(house: House) -> Outcome:
-    """Files right in `nekro_core`."""
+    """Files that lie directly in `nekro_core`, outside every room."""
     return _listed(layout.loose_files(house.root))
 
 
@@ -131,32 +135,35 @@ def packages_not_imported(house: House) -> Outcome:
 
 
 def undocumented_api(house: House) -> Outcome:
-    """Functions and classes of the public API whose docstrings lack something."""
+    """Functions, classes and methods of the public API with incomplete docstrings."""
     return _listed(str(each) for each in house.api if each.lacks)
 
 
 def errors_without_root(house: House) -> Outcome:
-    """Error classes of `nekro_core` outside the root's family, the topmost of each other family."""
+    """Error classes of `nekro_core` that do not derive from `NekroError`.
+
+    Of a class and its base, only the base counts.
+    """
     return _but(errors.without_root(house.tree), house.kept("errors"))
 
 
 def other_http_clients(house: House) -> Outcome:
-    """Files that import another HTTP client than ours."""
+    """Files that import an HTTP client other than httpx."""
     return _but(singles.other_http_clients(house.tree), house.kept("http_clients"))
 
 
 def other_keyed_queues(house: House) -> Outcome:
-    """Files with locks or queues by key of their own."""
+    """Files that make a lock or a queue for each key without `nekro_core/system/keyed_queue.py`."""
     return _but(singles.other_keyed_queues(house.tree), house.kept("keyed_queues"))
 
 
 def other_rate_windows(house: House) -> Outcome:
-    """Files that count what happened in a while by themselves."""
+    """Files that count events of the last seconds without `nekro_core/system/rate_window.py`."""
     return _listed(singles.other_rate_windows(house.tree).values())
 
 
 def other_confinement(house: House) -> Outcome:
-    """Files in which a process confines itself, outside the one home of that."""
+    """Files outside `nekro_core/system/confinement/` that confine their own process."""
     return _but(singles.other_confinement(house.tree), house.kept("confinement"))
 
 
@@ -205,7 +212,7 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
 
 
 def stale_reasons(house: House) -> list[str]:
-    """Entries of ``justified.toml`` that no check would name any more."""
+    """Entries of ``justified.toml`` that no check would report any more."""
     named = {
         "class_names": house.shared_class_names,
         "errors": errors.without_root(house.tree),

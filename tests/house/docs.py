@@ -1,4 +1,4 @@
-"""Docstrings of the public API: Google style, with every parameter, what is returned and raised."""
+"""Checks docstrings of the public API: Google style, with all parameters, results and errors."""
 
 import ast
 import inspect
@@ -27,7 +27,7 @@ NO_DATA = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "Protocol")
 
 @dataclass(frozen=True)
 class Documented:
-    """One function, class or method of the public API, and what its docstring lacks."""
+    """One function, class or method of the public API, and the parts that its docstring lacks."""
 
     where: str
     name: str
@@ -40,7 +40,7 @@ class Documented:
 def public_api(
     tree: Tree, packages: tuple[str, ...] = ("nekro_core.api", "nekro_core.testing")
 ) -> list[Documented]:
-    """Everything that an ``__all__`` of these packages leads to, each definition once."""
+    """Every definition that an ``__all__`` of these packages leads to, each once."""
     found: dict[tuple[str, int], Documented] = {}
     for module in tree:
         if f"{module.name}.".startswith(tuple(f"{each}." for each in packages)):
@@ -64,7 +64,7 @@ def _published(tree: Tree, module: Module) -> Iterator[Place]:
 
 
 def _made_of(tree: Tree, place: Place) -> Place | None:
-    """The class of a published object: ``task = TaskFunctions()``."""
+    """The class of a published object: `TaskFunctions` for ``task = TaskFunctions()``."""
     if not isinstance(place.node, ast.Call):
         return None
     made = tree.follow(place.module, place.node.func)
@@ -72,7 +72,7 @@ def _made_of(tree: Tree, place: Place) -> Place | None:
 
 
 def _of_module(tree: Tree, module: Module) -> Iterator[Place]:
-    """A module that is published as such: its ``__all__``, else what it defines."""
+    """What a published module offers: the names in its ``__all__``, else its public definitions."""
     names = module.exported
     if names is None:
         names = [
@@ -110,7 +110,7 @@ def _definitions(tree: Tree, place: Place) -> Iterator[tuple[Documented, tuple[s
 
 
 def _assigned(tree: Tree, owner: Module, statement: ast.stmt) -> Function | None:
-    """The function that a class makes its method: ``mount = module.mount``."""
+    """The function behind a method that is made by assignment: ``mount = module.mount``."""
     match statement:
         case ast.Assign(targets=[ast.Name()], value=ast.Name() | ast.Attribute() as value):
             place = tree.follow(owner, value)
@@ -127,7 +127,7 @@ def _judged(module: Module, node: Definition, name: str, lacks: list[str]) -> Do
 
 
 def _line_of_descent(tree: Tree, place: Place) -> list[tuple[Module, ast.ClassDef]]:
-    """A class and, nearest first, those of its bases that are in the tree."""
+    """A class and its bases that are in the tree; the nearest base comes first."""
     line: list[tuple[Module, ast.ClassDef]] = []
     waiting = [place]
     while waiting:
@@ -140,7 +140,10 @@ def _line_of_descent(tree: Tree, place: Place) -> list[tuple[Module, ast.ClassDe
 
 
 def _described_above(method: Function, above: list[tuple[Module, ast.ClassDef]]) -> bool:
-    """Whether a method without a text has its base's, which is judged where it stands."""
+    """Whether a method has no docstring and a base class documents it.
+
+    The docstring is then judged at the base class.
+    """
     return not ast.get_docstring(method) and any(
         isinstance(each, Function) and each.name == method.name and ast.get_docstring(each)
         for _, base in above
@@ -149,13 +152,13 @@ def _described_above(method: Function, above: list[tuple[Module, ast.ClassDef]])
 
 
 def sections(text: str | None) -> dict[str, str]:
-    """The sections of a docstring and what stands in them, without their indentation."""
+    """The sections of a docstring by name, each with its text without indentation."""
     found = SECTION.findall(inspect.cleandoc(text or "") + "\n")
     return {name: inspect.cleandoc("\n" + body) for name, body in found}
 
 
 def described(section: str) -> set[str]:
-    """The names that the entries of a section begin with."""
+    """The names that a section describes: each entry begins with one."""
     entries = (ENTRY.match(line) for line in section.splitlines())
     return {entry[1] for entry in entries if entry}
 
@@ -199,7 +202,7 @@ def _class_lacks(tree: Tree, place: Place) -> list[str]:
         there |= sections(ast.get_docstring(made))
         said |= described(there.get("Args", ""))
         inherited = made not in place.node.body
-        # What a base takes is described there: a class that adds nothing says nothing again.
+        # A base class describes its parameters. A class that inherits `__init__` need not.
         if not inherited:
             lacks += _missing("Args", _parameters(made, is_method=True), said)
             if _raises(made) and "Raises" not in there:
@@ -223,7 +226,7 @@ def _parameters(node: Function, *, is_method: bool) -> list[str]:
 
 
 def _undescribed_fields(node: ast.ClassDef) -> list[str]:
-    """The public fields of a class of data that have no docstring right below them."""
+    """The public fields of a dataclass that have no docstring right below them."""
     found = []
     for each, below in zip(node.body, [*node.body[1:], None], strict=True):
         match each:
@@ -265,7 +268,7 @@ def _decorated(node: Definition, name: str) -> bool:
 
 
 def _last_name(node: ast.expr) -> str:
-    """``c`` of ``a.b.c``, ``a.b.c[d]`` and ``a.b.c(d)``."""
+    """The last name of an expression: ``c`` for ``a.b.c``, ``a.b.c[d]`` and ``a.b.c(d)``."""
     if isinstance(node, ast.Call):
         return _last_name(node.func)
     if isinstance(node, ast.Subscript):
@@ -287,7 +290,10 @@ def _wanted_return(node: Function) -> set[str]:
 
 
 def _raises(node: Function) -> bool:
-    """Whether the function's own body raises an error by name; ``raise`` alone passes one on."""
+    """Whether the function's own body raises an error.
+
+    A bare ``raise`` and a `NotImplementedError` do not count.
+    """
     return any(
         each.exc is not None and _last_name(each.exc) != "NotImplementedError"
         for each in _own(node)

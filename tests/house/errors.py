@@ -1,4 +1,4 @@
-"""Error classes: each of `nekro_core` derives from one root."""
+"""Checks the error classes: each class of `nekro_core` derives from `NekroError`."""
 
 import ast
 import builtins
@@ -8,16 +8,17 @@ from tests.house.tree import GUEST, Module, Place, Tree
 
 ROOT = "NekroError"
 ERROR_NAMES = ("Error", "Exception", "Warning", "Interrupt", "Exit")
-"""How the names of other packages' error classes end."""
+"""An imported base class is an error class if its name ends with one of these."""
 
 
 def without_root(tree: Tree) -> dict[str, str]:
-    """Error classes that do not derive from the root, and where they are.
+    """Error classes of `nekro_core` that do not derive from `NekroError`.
 
-    Of a class and its base in the tree the base alone is named: where it is mended, both are.
+    If the base of such a class is in the tree and lacks the root too, only the base is listed: a
+    new base repairs both.
 
     Returns:
-        From ``path: Class`` to ``path:line: Class(bases)``.
+        A line ``path:line: Class(bases)`` for each ``path: Class``.
     """
     found = {}
     for module in tree:

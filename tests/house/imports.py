@@ -1,8 +1,8 @@
-"""The import graph: who imports whom, and which files and rooms do so in a circle.
+"""The import graph: which files and rooms import which, and which do so in a circle.
 
-An arrow is any import, wherever it stands: at the top, inside a function, under ``TYPE_CHECKING``,
-or as a string that names a module (``import_module("nekro_core.x")``). Not an arrow: that Python
-runs the ``__init__`` of every package on the way to a module.
+An arrow is an import. It counts wherever it is written: at the top of a file, inside a function,
+under ``TYPE_CHECKING``, or as a string that names a module (``import_module("nekro_core.x")``).
+Importing a module also runs the ``__init__`` of its packages; those runs are no arrows.
 """
 
 import ast
@@ -27,13 +27,13 @@ LARGE = frozenset(
         "tools",
     )
 )
-"""Rooms whose second folders are rooms, too; a file that lies directly in one is its own."""
+"""Rooms that are divided: each folder in them, and each file directly in them, is a sub-room."""
 Edges = Mapping[tuple[str, str], list["Arrow"]]
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """One import: from a file, in a line, of a module and perhaps of a name in it."""
+    """One import: the importing file and line, the module, and perhaps the imported name."""
 
     source: Module
     line: int
@@ -48,7 +48,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Circle:
-    """Nodes that all reach each other, and the fewest arrows found without which they do not."""
+    """Nodes that all reach each other, and arrows whose removal opens the circle."""
 
     nodes: tuple[str, ...]
     closing: tuple[Arrow, ...]
@@ -59,7 +59,7 @@ class Circle:
 
 
 def arrows(tree: Tree) -> Iterator[Arrow]:
-    """Every import of a module that lies in the tree."""
+    """Every import of a module that is in the tree."""
     for module in tree:
         types, functions = _spans(module)
         for node, wanted, name in _wanted(module, tree):
@@ -83,7 +83,7 @@ def _spans(module: Module) -> tuple[list[range], list[range]]:
 
 
 def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, str, str]]:
-    """Node, module and name of each import of something that is in the tree."""
+    """The syntax node, the module and the name of each import of a module that is in the tree."""
     for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -100,9 +100,9 @@ def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, s
                     yield node, wanted, alias.name
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
             if module.path.startswith(GUEST):
-                continue  # the name of a class in a pickle
+                continue  # guest code has such strings as class names of pickles
             wanted, _, name = node.value.partition(":")
-            # A package that names itself reads its own files: those are no imports.
+            # A package that names itself looks for its own data files. Such a name is no import.
             if wanted in tree.modules and not f"{module.name}.".startswith(f"{wanted}."):
                 yield node, wanted, name
         elif isinstance(node, ast.Call) and loads(node):
@@ -110,7 +110,10 @@ def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, s
 
 
 def _beside(module: Module, wanted: str, tree: Tree) -> str:
-    """Where a file lies beside its importer and is started as a script, its name has no package."""
+    """The full name of a module that a script imports without its package.
+
+    A file that is started as a script imports the files of its own folder by their short names.
+    """
     beside = f"{module.package}.{wanted}"
     return (
         beside
@@ -120,7 +123,11 @@ def _beside(module: Module, wanted: str, tree: Tree) -> str:
 
 
 def _computed(module: Module, call: ast.Call, tree: Tree) -> Iterator[tuple[ast.expr, str, str]]:
-    """``import_module(".page", __package__)``, and an f-string whose end alone is not known."""
+    """Imports whose module name is relative or computed.
+
+    ``import_module(".page", __package__)``; and an f-string with a fixed beginning, which may mean
+    every module of the package that it begins with.
+    """
     for each in call.args:
         match each:
             case ast.Constant(value=str(text)) if text.startswith("."):
@@ -134,27 +141,27 @@ def _computed(module: Module, call: ast.Call, tree: Tree) -> Iterator[tuple[ast.
 
 
 def room(path: str) -> str:
-    """The first folder below `nekro_core`, `adapters` or `plugins`; a loose file is its own."""
+    """The first folder below `nekro_core`, `adapters` or `plugins`, or a file directly there."""
     return "/".join(PurePosixPath(path).parts[:2])
 
 
 def sub_room(path: str) -> str:
-    """The same, but for a large room its second folder."""
+    """The room of a file, or for a large room the second folder below `nekro_core`."""
     return "/".join(PurePosixPath(path).parts[: 3 if room(path) in LARGE else 2])
 
 
 def between_files(tree: Tree, found: Iterable[Arrow]) -> Edges:
-    """Arrows from file to file. What an ``__init__`` only re-exports comes from where it is."""
+    """Arrows from file to file. A re-exported name counts as imported from its defining file."""
     return _edges(tree, found, lambda path: path, lambda module: module.only_re_exports)
 
 
 def between_rooms(tree: Tree, found: Iterable[Arrow]) -> Edges:
-    """Arrows from room to room, as they are written."""
+    """Arrows from room to room. Here an ``__init__`` counts as a file of its room."""
     return _edges(tree, found, room, lambda _: False)
 
 
 def between_sub_rooms(tree: Tree, found: Iterable[Arrow]) -> Edges:
-    """Arrows from sub-room to sub-room. The face of a large room is all its sub-rooms'."""
+    """Arrows from sub-room to sub-room. A re-exported name belongs to its sub-room."""
     return _edges(
         tree,
         found,
@@ -181,7 +188,11 @@ def _edges(
 
 
 def _behind(tree: Tree, arrow: Arrow, is_face: Callable[[Module], bool]) -> Iterator[Module]:
-    """The file that an arrow means: the face itself for who lives behind it, else what it shows."""
+    """The files that an arrow really leads to.
+
+    If the target is an ``__init__`` that only re-exports, this is the file that defines the
+    imported name. A file inside that package imports the ``__init__`` itself.
+    """
     target = tree.modules[arrow.module]
     lives_there = f"{arrow.source.name}.".startswith(f"{target.name}.")
     if not is_face(target) or lives_there or not arrow.name:
@@ -194,10 +205,7 @@ def _behind(tree: Tree, arrow: Arrow, is_face: Callable[[Module], bool]) -> Iter
 
 
 def circles(edges: Edges, more_than: int) -> list[Circle]:
-    """The strongly connected components of more than so many nodes, largest first.
-
-    Loose files alone are no circle of rooms: that is for `between_files` to judge.
-    """
+    """The strongly connected components with more than ``more_than`` nodes, largest first."""
     after: defaultdict[str, set[str]] = defaultdict(set)
     for source, target in edges:
         after[source].add(target)
@@ -209,7 +217,7 @@ def circles(edges: Edges, more_than: int) -> list[Circle]:
 
 
 def _components(after: Mapping[str, set[str]]) -> Iterator[list[str]]:
-    """Tarjan's algorithm (SIAM J. Comput. 1, 1972), without recursion."""
+    """Strongly connected components (Tarjan, SIAM J. Comput. 1, 1972), without recursion."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -244,10 +252,11 @@ def _components(after: Mapping[str, set[str]]) -> Iterator[list[str]]:
 
 
 def _closing(nodes: list[str], edges: Edges) -> list[Arrow]:
-    """The arrows that run up when the nodes stand in the best order that was found.
+    """A few arrows whose removal opens the circle.
 
-    A node moves to where the fewest imports run up, until none moves: a good order, not surely the
-    best.
+    The nodes are put into an order, and the arrows from a later node to an earlier one are
+    returned. Nodes are moved within the order while that leaves fewer such arrows. The result is
+    good, but there may be a better one.
     """
     inside = set(nodes)
     weights = Counter(
@@ -265,7 +274,7 @@ def _closing(nodes: list[str], edges: Edges) -> list[Arrow]:
         for node in nodes:
             here = order.index(node)
             rest = order[:here] + order[here + 1 :]
-            # In the first place, whoever imports this node runs up to it.
+            # With the node in the first place, every import of this node comes from a later node.
             cost = sum(weights[other, node] for other in rest)
             costs = [cost]
             for other in rest:

@@ -1,4 +1,4 @@
-"""The layout: no loose files, and hops of a message that are where ARCHITECTURE.md says."""
+"""Checks the layout: no loose files, and every function that ARCHITECTURE.md names exists."""
 
 import ast
 import re
@@ -15,19 +15,20 @@ API = (
 PAGES = ("ARCHITECTURE.md",)
 HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")
 PATH = re.compile(r"`((?:nekro_core|adapters|plugins|tests)/[\w./-]+)(?=[`:])")
-"""A file or folder, perhaps with a name in it; `adapters/NAME/` has capitals and is no real one."""
+"""A file or folder, perhaps followed by a name in it. A path with capitals, such as
+`adapters/NAME/`, is a placeholder and is not checked."""
 FEWEST_HOPS = 8
-"""A message comes and is answered in about twelve; a page with fewer does not tell its way."""
+"""ARCHITECTURE.md describes 14 hops. With fewer functions than this it is surely incomplete."""
 
 
 def loose_files(root: Path) -> list[str]:
-    """Files right in `nekro_core` that belong into a room."""
+    """Files directly in `nekro_core` that belong into a room."""
     found = (path for path in (root / "nekro_core").iterdir() if path.is_file())
     return [f"nekro_core/{path.name}" for path in sorted(found) if path.name not in LOOSE]
 
 
 def wrong_hops(tree: Tree, root: Path) -> list[str]:
-    """Functions that ARCHITECTURE.md names and that are not there."""
+    """Functions that ARCHITECTURE.md names and that do not exist."""
     pages = _pages(root)
     found = [] if pages else ["ARCHITECTURE.md is not there"]
     for page in pages:
@@ -49,7 +50,10 @@ def wrong_hops(tree: Tree, root: Path) -> list[str]:
 
 
 def missing_paths(root: Path) -> list[str]:
-    """Files and folders that ARCHITECTURE.md names and that are not there, nor in `nekro_core`."""
+    """Files and folders that ARCHITECTURE.md names and that do not exist.
+
+    A path may begin at the project's root or at `nekro_core`.
+    """
     return [
         f"{page.name}:{number}: {path} is not there"
         for page in _pages(root)

@@ -1,4 +1,4 @@
-"""The report: what the checks find and how large the code is, for one checkout or two."""
+"""The report: the findings of the checks and the size of the code, for one or two checkouts."""
 
 import ast
 import io
@@ -16,7 +16,7 @@ from tests.house.ratchet import without_lines
 from tests.house.tree import Function, Module
 
 SHORT = 60
-"""Lines below which a file may be one function instead of one idea."""
+"""A file with fewer lines than this may hold one function instead of one idea."""
 NO_CODE = frozenset(
     (
         tokenize.COMMENT,
@@ -31,7 +31,7 @@ NO_CODE = frozenset(
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a file or a room."""
+    """The number of lines of a file or a room."""
 
     all: int = 0
     without_docstrings: int = 0
@@ -56,14 +56,14 @@ class Measures:
 
     @property
     def counts(self) -> dict[str, float]:
-        """How much each check finds."""
+        """The number of findings of each check."""
         return {name: outcome.count for name, outcome in self.outcomes.items()}
 
 
 def lines_of(module: Module) -> Lines:
     """How many lines a file has, with and without its docstrings, comments and blank lines.
 
-    A text below a field is a docstring, too.
+    Texts below fields are docstrings, too.
     """
     in_docstrings: set[int] = set()
     for node in module.nodes:
@@ -116,7 +116,7 @@ def measured(house: House) -> Measures:
 
 
 def unpack(commit: str, repository: Path, into: Path) -> None:
-    """Write what the checks read of a commit into an empty folder."""
+    """Write the files of a commit into an empty folder."""
     packed = subprocess.run(
         ["git", "archive", commit], cwd=repository, check=True, stdout=subprocess.PIPE
     ).stdout
@@ -125,7 +125,7 @@ def unpack(commit: str, repository: Path, into: Path) -> None:
 
 
 def report(now: Measures, base: Measures | None = None) -> Iterator[str]:
-    """The lines of a report; where there is a base, its figures stand before ours."""
+    """The lines of a report. With a base, each line has the base's figure, then the figure now."""
     yield from _table(now.figures, base.figures if base else None)
     yield "\nchecks: how much does not hold"
     yield from _table(now.counts, base.counts if base else None)
@@ -141,7 +141,7 @@ def report(now: Measures, base: Measures | None = None) -> Iterator[str]:
 
 
 def new_findings(now: Measures, base: Measures) -> Iterator[str]:
-    """What a check finds now and did not find in the base, wherever in its file it stood."""
+    """The findings that the base does not have. A finding that only changed its line is not new."""
     for name, outcome in now.outcomes.items():
         known = Counter(map(without_lines, base.outcomes[name].lines))
         for line in outcome.lines:

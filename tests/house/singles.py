@@ -1,4 +1,4 @@
-"""What the project has one of: a check for each names the places that make a second one."""
+"""Checks for things that the project has once: each lists the files that make a second one."""
 
 import ast
 import re
@@ -8,17 +8,17 @@ from tests.house.packages import imported
 from tests.house.tree import GUEST, Module, Tree
 
 HTTP_CLIENT = "httpx"
-"""The one HTTP client that our code is written with."""
+"""The HTTP client that our code uses."""
 OTHER_HTTP_CLIENTS = frozenset(
     {"aiohttp", "curl_cffi", "httpcore", "httpcore2", "httplib2", "httpx2", "openai", "pycurl"}
     | {"requests", "urllib3"}
 )
-"""Others that a library may bring along. `http.client` and `urllib.request` are counted as well."""
+"""Clients that a library may install. `http.client` and `urllib.request` are checked as well."""
 _OF_PYTHON = ("http.client", "urllib.request")
 
 
 def other_http_clients(tree: Tree) -> dict[str, str]:
-    """Files that import another HTTP client than ours, and where."""
+    """Files that import an HTTP client other than ours, and where."""
     found: dict[str, str] = {}
     for module, where in imported(tree, with_python=True):
         top = module.partition(".")[0]
@@ -31,12 +31,12 @@ def other_http_clients(tree: Tree) -> dict[str, str]:
 _WAITERS = frozenset(
     {"CapacityLimiter", "Lock", "MemoryObjectSendStream", "Queue", "Semaphore", "deque"}
 )
-"""What a queue or a limit of one key is made of."""
+"""Types that a dictionary of locks, queues or limiters has as its values."""
 KEYED_QUEUES = "nekro_core/system/keyed_queue.py"
 
 
 def other_keyed_queues(tree: Tree) -> dict[str, str]:
-    """Files with a dictionary of locks or queues by key, besides `KEYED_QUEUES`, and where."""
+    """Files other than `KEYED_QUEUES` with a dictionary of locks or queues by key, and where."""
     return {
         module.path: f"{module.path}:{line}: one lock or queue for each key; "
         f"use a class of {KEYED_QUEUES}"
@@ -71,7 +71,7 @@ RATE_WINDOW = "nekro_core/system/rate_window.py"
 
 
 def other_rate_windows(tree: Tree) -> dict[str, str]:
-    """Files that forget the oldest of several times by the clock, besides `RATE_WINDOW`."""
+    """Files other than `RATE_WINDOW` with a loop that drops old times from the front of a list."""
     return {
         module.path: f"{module.path}:{node.lineno}: counts what happened in a while; "
         f"use the class of {RATE_WINDOW}"
@@ -102,7 +102,7 @@ _CONFINING = frozenset({"prctl", "setrlimit", "syscall", "unshare"})
 
 
 def other_confinement(tree: Tree) -> dict[str, str]:
-    """Files in which a process gives up rights of its own, outside `CONFINEMENT` and the guest."""
+    """Files outside `CONFINEMENT` and the guest code in which a process gives up its own rights."""
     return {
         module.path: f"{module.path}:{node.lineno}: calls {node.func.attr}; "
         f"what confines a process is in {CONFINEMENT}"
@@ -123,7 +123,7 @@ _STATEMENT = re.compile(
 
 
 def sql_elsewhere(tree: Tree) -> dict[str, str]:
-    """Files with a statement of SQL outside `STORE`, and where."""
+    """Files outside `STORE` with an SQL statement, and where."""
     return {
         module.path: f"{module.path}:{node.lineno}: SQL is written in {STORE}"
         for module in tree
@@ -136,17 +136,17 @@ def sql_elsewhere(tree: Tree) -> dict[str, str]:
 
 
 _TO_PEOPLE = frozenset({"HTMLResponse", "PlainTextResponse", "Text"})
-"""Called with what people read; so are the methods of `CmdCtl`."""
+"""Functions whose arguments people read. The methods of `CmdCtl` are such functions, too."""
 _CJK = re.compile("[\u3041-\u30ff\u4e00-\u9fff]{2}")
 _SENTENCE = re.compile(r"[^\W\d_].* .*[^\W\d_]|[^\W\d_]{2}.* ", re.DOTALL)
 
 
 def sentences_in_code(tree: Tree) -> dict[str, str]:
-    """Files of the core and of adapters with sentences that people read, outside the catalogue.
+    """Files of the core and of adapters that contain sentences for people.
 
-    Seen are texts in Chinese or Japanese, whatever they are for, and English ones that a call hands
-    to people. Plugins give their texts as every plugin does, with `i18n_text`; what
-    `nekro_core.testing` says is said to a test.
+    Such sentences belong into the catalogue. The check finds every text in Chinese or Japanese, and
+    an English text that is an argument of a function in `_TO_PEOPLE`. It skips plugins, which use
+    `i18n_text`, and `nekro_core.testing`, whose texts are read by authors of tests.
     """
     found: dict[str, str] = {}
     for module in tree:

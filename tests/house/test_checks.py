@@ -1,4 +1,4 @@
-"""The other checks, on small made-up trees."""
+"""The checks of docstrings, names, packages and layout find their faults in small made-up trees."""
 
 import subprocess
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def written(root: Path, files: Mapping[str, str]) -> Tree:
     return Tree(root)
 
 
-def test_a_class_name_is_shared_by_classes_of_several_files_alone(tmp_path: Path) -> None:
+def test_a_class_name_is_shared_only_if_several_files_define_it(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -48,7 +48,7 @@ def test_names_are_split_into_words(name: str, words: tuple[str, ...]) -> None:
     assert names.split(name) == words
 
 
-def test_old_names_are_found_where_they_are_borne(tmp_path: Path) -> None:
+def test_definitions_with_old_names_are_found(tmp_path: Path) -> None:
     table = tmp_path / "old.toml"
     table.write_text(
         '[[name]]\nold = ["conduct"]\nnow = "policy"\n'
@@ -110,7 +110,7 @@ FULL = '''
         ('def f() -> int:\n    """It.\n\n    Returns:\n    """', ("Returns",)),
     ],
 )
-def test_a_function_documents_what_it_takes_gives_and_raises(
+def test_a_docstring_must_describe_arguments_result_and_errors(
     source: str, lacks: tuple[str, ...], tmp_path: Path
 ) -> None:
     text = "from nekro_core.room import f\n__all__ = ['f']"
@@ -119,7 +119,7 @@ def test_a_function_documents_what_it_takes_gives_and_raises(
     assert (one.name, one.lacks) == ("f", lacks)
 
 
-def test_a_class_is_followed_to_its_methods_bases_and_fields(tmp_path: Path) -> None:
+def test_methods_bases_and_fields_of_a_class_are_checked_too(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -163,7 +163,7 @@ def test_a_class_is_followed_to_its_methods_bases_and_fields(tmp_path: Path) -> 
     }
 
 
-def test_error_classes_without_the_root_are_named_once_a_family(tmp_path: Path) -> None:
+def test_only_the_topmost_error_class_without_the_root_is_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -182,7 +182,7 @@ def test_error_classes_without_the_root_are_named_once_a_family(tmp_path: Path) 
     assert list(errors.without_root(here)) == ["nekro_core/a.py: Bad", "nekro_core/a.py: Http"]
 
 
-def test_imports_and_declarations_are_held_against_each_other(tmp_path: Path) -> None:
+def test_undeclared_imports_and_unused_declarations_are_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -210,7 +210,7 @@ def test_imports_and_declarations_are_held_against_each_other(tmp_path: Path) ->
     }
 
 
-def test_http_clients_other_than_ours_are_named(tmp_path: Path) -> None:
+def test_http_clients_other_than_ours_are_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -228,7 +228,7 @@ def test_http_clients_other_than_ours_are_named(tmp_path: Path) -> None:
     }
 
 
-def test_locks_and_queues_by_key_are_named(tmp_path: Path) -> None:
+def test_locks_and_queues_by_key_are_listed(tmp_path: Path) -> None:
     head = "import anyio\nfrom collections import deque\n"
     here = written(
         tmp_path,
@@ -243,7 +243,7 @@ def test_locks_and_queues_by_key_are_named(tmp_path: Path) -> None:
     assert list(singles.other_keyed_queues(here)) == [f"nekro_core/{n}.py" for n in "abc"]
 
 
-def test_loops_that_forget_by_the_clock_are_named(tmp_path: Path) -> None:
+def test_loops_that_drop_old_times_are_listed(tmp_path: Path) -> None:
     loop = "while times and times[0] {} now - 60:\n    times.{}()"
     here = written(
         tmp_path,
@@ -256,7 +256,7 @@ def test_loops_that_forget_by_the_clock_are_named(tmp_path: Path) -> None:
     assert list(singles.other_rate_windows(here)) == ["adapters/a.py"]
 
 
-def test_processes_that_confine_themselves_elsewhere_are_named(tmp_path: Path) -> None:
+def test_calls_that_confine_a_process_elsewhere_are_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -275,7 +275,7 @@ def test_processes_that_confine_themselves_elsewhere_are_named(tmp_path: Path) -
     }
 
 
-def test_sentences_in_code_are_named(tmp_path: Path) -> None:
+def test_sentences_in_code_are_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -293,7 +293,7 @@ def test_sentences_in_code_are_named(tmp_path: Path) -> None:
     }
 
 
-def test_sql_outside_the_store_is_named(tmp_path: Path) -> None:
+def test_sql_outside_the_store_is_listed(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -306,7 +306,7 @@ def test_sql_outside_the_store_is_named(tmp_path: Path) -> None:
     assert list(singles.sql_elsewhere(here)) == ["nekro_core/a.py", "adapters/b.py"]
 
 
-def test_functions_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
+def test_functions_that_the_architecture_page_names_must_exist(tmp_path: Path) -> None:
     here = written(
         tmp_path,
         {
@@ -336,7 +336,7 @@ def test_functions_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
     ]
 
 
-def test_files_and_folders_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
+def test_files_and_folders_that_the_architecture_page_names_must_exist(tmp_path: Path) -> None:
     written(tmp_path, {"nekro_core/agent/turn.py": "", "nekro_core/plugins/host/a.py": ""})
     assert layout.missing_paths(tmp_path) == []
     (tmp_path / "ARCHITECTURE.md").write_text(
@@ -350,7 +350,7 @@ def test_files_and_folders_that_the_page_names_are_looked_for(tmp_path: Path) ->
     ]
 
 
-def test_files_right_in_the_package_are_loose(tmp_path: Path) -> None:
+def test_files_directly_in_the_package_are_loose(tmp_path: Path) -> None:
     names_there = ["__init__.py", "__main__.py", "py.typed", "cli.py", "notes.txt", "room/a.py"]
     written(tmp_path, {f"nekro_core/{name}": "" for name in names_there})
     assert layout.loose_files(tmp_path) == ["nekro_core/cli.py", "nekro_core/notes.txt"]
@@ -375,7 +375,7 @@ def test_lines_are_counted_without_docstrings_comments_and_blank_ones(tmp_path: 
     assert lines_of(next(iter(here))) == Lines(all=14, without_docstrings=10, code=7)
 
 
-def test_a_report_stands_beside_that_of_another_commit(tmp_path: Path) -> None:
+def test_a_report_compares_two_commits(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
         subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)

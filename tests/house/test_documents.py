@@ -20,7 +20,7 @@ DECISIONS = ROOT / "docs/decisions"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FORMS = ROOT / ".github/ISSUE_TEMPLATE"
 NOT_OURS = {"node_modules", "data", "dist", "__pycache__"}
-"""Folders that are not committed, besides those whose name begins with a dot."""
+"""Folders that git does not have. Folders whose names begin with a dot are skipped, too."""
 
 _FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -30,7 +30,10 @@ _MADE = re.compile(r"^make ([a-z][a-z-]*)", re.MULTILINE)
 
 
 def committed(*suffixes: str) -> Iterator[Path]:
-    """Files of the repository that end so. Asks no git: a copy of the repository has none."""
+    """Files of the repository with one of these endings.
+
+    This does not ask git, because a copy of the repository may come without git's data.
+    """
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [
             each
@@ -49,7 +52,7 @@ def name(path: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link to a heading of this page may name, as GitHub makes it from the heading."""
+    """The anchors of a page's headings, made from the headings as GitHub makes them."""
     found: set[str] = set()
     for heading in _HEADING.findall(_FENCED.sub("", page.read_text("utf-8"))):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -79,7 +82,7 @@ def make_targets() -> dict[str, str]:
     return dict(rules)
 
 
-def test_the_pages_that_a_newcomer_looks_for_are_there() -> None:
+def test_the_main_pages_exist() -> None:
     names = {name(page) for page in PAGES}
     assert {
         "README.md",
@@ -93,7 +96,7 @@ def test_the_pages_that_a_newcomer_looks_for_are_there() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_to_files_and_headings_lead_somewhere(page: Path) -> None:
+def test_links_to_files_and_headings_have_a_target(page: Path) -> None:
     for link in links(page):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
@@ -126,12 +129,12 @@ def test_each_decision_is_in_the_index_once_by_its_first_line() -> None:
     ]
 
 
-def test_the_numbers_of_decisions_are_theirs_alone() -> None:
+def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(each.name[:4]) for each in DECISION_FILES]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_each_page_of_docs_is_in_their_index_in_every_language() -> None:
+def test_the_index_of_docs_lists_every_page_in_every_language() -> None:
     indexed = [each.partition("#")[0] for each in links(ROOT / "docs/README.md")]
     pages = {each.name for each in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert pages == {each for each in indexed if "/" not in each}
@@ -140,7 +143,7 @@ def test_each_page_of_docs_is_in_their_index_in_every_language() -> None:
 
 
 @pytest.mark.parametrize("readme", ["README.md", "README.zh.md", "README.ja.md"])
-def test_readers_of_the_readme_find_the_way_on(readme: str) -> None:
+def test_each_readme_links_the_main_pages(readme: str) -> None:
     targets = {each.partition("#")[0] for each in links(ROOT / readme)}
     assert {"ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/README.md"} <= targets
 
@@ -165,19 +168,19 @@ def test_pre_commit_runs_what_make_check_runs() -> None:
     assert not any(each["pass_filenames"] for each in hooks)
 
 
-def test_the_example_of_style_is_the_code_as_it_is() -> None:
-    """An example that has changed in the code is copied again, or another one is chosen."""
+def test_the_example_in_contributing_equals_the_code() -> None:
+    """If this fails, copy the changed code into CONTRIBUTING.md or choose another example."""
     (example,) = [each for each in blocks(CONTRIBUTING, "python") if "def write_whole" in each]
     assert example == inspect.getsource(adapter.write_whole)
 
 
-def test_the_example_of_a_comment_stands_in_the_code() -> None:
+def test_the_example_of_a_comment_is_in_the_code() -> None:
     (example,) = [each for each in blocks(CONTRIBUTING, "python") if "WITHIN" in each]
     sources = (ROOT / "nekro_core").rglob("*.py")
     assert any(example in each.read_text("utf-8") for each in sources), example
 
 
-def test_an_old_name_warns_as_the_policy_shows_it(
+def test_the_policys_example_of_an_old_name_warns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (example,) = [each for each in blocks(CONTRIBUTING, "python") if "OldName" in each]
@@ -195,7 +198,7 @@ def test_an_old_name_warns_as_the_policy_shows_it(
 
 
 @pytest.mark.parametrize("form", ["bug", "plugin", "feature"])
-def test_forms_of_issues_have_what_github_asks_for(form: str) -> None:
+def test_issue_forms_have_the_fields_that_github_requires(form: str) -> None:
     content = yaml.safe_load((FORMS / f"{form}.yml").read_text("utf-8"))
     assert set(content) <= {"name", "description", "title", "labels", "body"}
     assert content["name"]
@@ -209,11 +212,11 @@ def test_forms_of_issues_have_what_github_asks_for(form: str) -> None:
 
 
 NO_PATHS = (".ci/", "data/", "audio/", "video/", "multipart/", "secrets/", "dice_cup/", "copies/")
-"""Beginnings of what looks like a path of the repository: folders of a bot that runs, types of
-media, the plugin that a guide has its reader write."""
+"""Texts that look like paths of the repository and are none begin with one of these: folders of a
+running bot, media types, and the plugin that a reader of the guide writes."""
 EXPLAINS_OLD_NAMES = {"CHANGELOG.md", "docs/decisions/0033-rooms-and-names.md"}
 PATHS_CHECKED_ELSEWHERE = {"ARCHITECTURE.md"}
-"""Its paths and hops are checked by `tests.house.layout`."""
+"""`tests.house.layout` checks the paths and hops of this page."""
 NOT_OF_OUR_CODE = {
     *("allow_pickle", "max_inotify_instances", "on_startup", "pg_dump", "sock_diag"),
     *("c2c_group_at_messages", "connection_upgrade", "http_upgrade", "message_content"),
@@ -223,14 +226,14 @@ NOT_OF_OUR_CODE = {
     *("adapters/NAME", "group_C024BE91L"),
     *("test_a_recalled_message_ends_the_turn",),
 }
-"""Names that others gave (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a file of a bot
-that runs, and examples."""
+"""Names that other programs define (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a
+file of a running bot, and examples."""
 
 NAMES_OF_LIBRARIES = {
     *("ByteReceiveStream", "ByteSendStream", "DirectoryPath", "FilePath", "on_ready"),
     *("MaiMessages", "ToolParameterInfo", "wait_closed"),
 }
-"""Names of anyio, asyncio, pydantic, NoneBot and MaiBot's SDK to which docstrings refer."""
+"""Names of anyio, asyncio, pydantic, NoneBot and MaiBot's SDK that docstrings mention."""
 
 _IN_BACKTICKS = re.compile(r"(?<!`)`[^`\n]+`(?!`)|``[^`\n]+``")
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?|[\w-]+\.(?:py|toml)")
@@ -246,11 +249,11 @@ MAKES_UP_PATHS = (
     *("tests/house/", "tests/mutants/test_mutants.py", "tests/e2e/test_wheel.py"),
     "tests/cli/adapter_kit/",
 )
-"""Sources whose paths are examples, or those of a wheel or of an adapter that a test writes."""
+"""Files that contain example paths, or paths of a wheel or an adapter that a test writes."""
 
 
 def listed_files(room: Path) -> list[str]:
-    """What a package's docstring lists as its files: indented lines, the names before the text."""
+    """The files that a package's docstring lists: indented lines, each a name before a text."""
     text = ast.get_docstring(ast.parse(room.read_text("utf-8"))) or ""
     lines = re.findall(r"^    (?=\w+(?:\.py|/)\s)(.*)", text, re.MULTILINE)
     return [each for line in lines for each in _LISTED_FILE.findall(line)]
@@ -274,7 +277,7 @@ def names_in_code() -> set[str]:
 
 @pytest.fixture(scope="module")
 def paths() -> set[str]:
-    """Every committed file and folder, and each end of its path."""
+    """The path of every file and folder of the repository, and every tail of such a path."""
     found: set[str] = set()
     for source in committed(""):
         parts = source.relative_to(ROOT).parts
@@ -284,8 +287,8 @@ def paths() -> set[str]:
 
 
 def missing_names(text: str, known: set[str]) -> list[str]:
-    """Names of several words that stand nowhere in the code. A setting (``NEKRO_A__B_C``, ``__B_C``
-    or ``B_C``) is there where each of its parts is a field."""
+    """Names of several words that the code does not have. A setting (``NEKRO_A__B_C``, ``__B_C`` or
+    ``B_C``) exists if each of its parts is a name in the code."""
     return [
         each
         for each in _NAME.findall(text)
@@ -311,7 +314,7 @@ def missing_paths(text: str, known: set[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_names_and_paths_between_backticks_are_those_of_the_code(
+def test_names_and_paths_between_backticks_exist(
     page: Path, names_in_code: set[str], paths: set[str]
 ) -> None:
     if name(page) in EXPLAINS_OLD_NAMES:
@@ -330,8 +333,8 @@ def test_names_and_paths_between_backticks_are_those_of_the_code(
     assert not wrong
 
 
-def test_names_between_backticks_in_the_code_are_those_of_the_code() -> None:
-    """A name that was changed is changed where a docstring or a comment refers to it, too."""
+def test_names_between_backticks_in_the_code_exist() -> None:
+    """A docstring or comment that mentions a name must change when the name changes."""
     texts = {
         each: each.read_text("utf-8")
         for each in committed(".py")
@@ -344,7 +347,7 @@ def test_names_between_backticks_in_the_code_are_those_of_the_code() -> None:
         f"{name(source)}: {word}"
         for source, text in texts.items()
         for code in _IN_BACKTICKS.findall(text)
-        if not code.startswith("``")  # those are names of others
+        if not code.startswith("``")  # double backticks mark names that are not ours
         for word in missing_names(code, known)
     ]
     assert not wrong
@@ -366,7 +369,7 @@ def test_paths_that_the_code_names_exist(paths: set[str]) -> None:
     assert not wrong
 
 
-def test_a_name_that_is_gone_is_found() -> None:
+def test_names_and_paths_that_do_not_exist_are_found() -> None:
     known = {"KeyedQueue", "settle_s", "delivery"}
     text = "`KeyedQueue.take_turn` of `NEKRO_DELIVERY__SETTLE_S`, `__SETTLE_S`, `SETTLE_S`"
     assert missing_names(text, known) == ["take_turn"]

@@ -1,4 +1,4 @@
-"""A guide in three languages has the same code in each, so a test of the English code is enough."""
+"""A guide has the same code in its three languages, so one test of the code is enough."""
 
 import json
 import re
@@ -19,14 +19,14 @@ def page(guide: str, language: str) -> str:
 
 
 def programs(text: str) -> list[tuple[str, str]]:
-    """The code blocks of a page. A TOML block is left empty, because its texts and comments may be
-    in the page's language."""
+    """The code blocks of a page. The text of a TOML block is left out, because its strings and
+    comments may be in the page's language."""
     blocks = _BLOCK.findall(text)
     return [(kind, "" if kind == "toml" else block) for kind, block in blocks]
 
 
 def outline(text: str) -> list[str]:
-    """The level of each heading, and the number of table rows and list points below it."""
+    """The level of each heading, and the numbers of table rows and list items below it."""
     prose = _BLOCK.sub("", text)
     sections = re.split(r"^(#+) .*$", prose, flags=re.MULTILINE)
     counts = [

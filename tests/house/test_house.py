@@ -1,4 +1,4 @@
-"""The house: layout, names, imports and docstrings of the project as it is."""
+"""The checks of layout, names, imports and docstrings, run on the project itself."""
 
 import importlib
 from functools import cache
@@ -19,7 +19,7 @@ def house() -> House:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_as_much_as_is_listed_does_not_hold_yet(name: str) -> None:
+def test_a_check_finds_exactly_what_not_yet_toml_allows(name: str) -> None:
     outcome = CHECKS[name](house())
     allowed = ratchet.read().get(name, 0)
     lines = "\n".join(outcome.lines)
@@ -33,13 +33,13 @@ def test_as_much_as_is_listed_does_not_hold_yet(name: str) -> None:
     )
 
 
-def test_counts_are_of_checks_that_exist() -> None:
+def test_not_yet_toml_lists_only_existing_checks() -> None:
     counts = ratchet.read()
     assert counts.keys() <= CHECKS.keys()
     assert all(count > 0 for count in counts.values())
 
 
-def test_what_stays_for_a_reason_is_still_there_and_has_one() -> None:
+def test_each_exception_has_a_reason_and_is_still_needed() -> None:
     justified = read_justified()
     assert len(justified["class_names"]) <= MOST_SHARED_NAMES
     assert all(reason.strip() for table in justified.values() for reason in table.values())
@@ -58,8 +58,8 @@ def test_every_path_of_the_api_can_be_imported(name: str) -> None:
     assert importlib.import_module(f"nekro_core.api.{name}").__doc__
 
 
-def test_the_reader_sees_the_project() -> None:
-    """A check that reads nothing would find nothing: floors well below what is there."""
+def test_the_checks_read_the_whole_project() -> None:
+    """A check that reads no files finds no faults. So the checks must have read many files."""
     assert len(house().tree.modules) > 300
     assert len(house().arrows) > 2000
     assert len(house().api) > 300

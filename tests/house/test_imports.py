@@ -1,4 +1,4 @@
-"""The import graph, on small made-up trees."""
+"""The import graph of small made-up trees."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.house.tree import Tree
 
 def tree(root: Path, **files: str) -> Tree:
     """Write files and return their tree. Each keyword is a path below nekro_core/, with ``__`` for
-    a slash and ``face`` for __init__; its value is the file's text."""
+    a slash and ``face`` for __init__. Its value is the file's text."""
     for name, text in files.items():
         inner = name.replace("__", "/").replace("face", "__init__")
         path = root / "nekro_core" / f"{inner}.py"
@@ -104,22 +104,22 @@ def test_an_f_string_may_mean_every_module_of_its_package(tmp_path: Path) -> Non
     assert found == ["nekro_core.a.kinds.one", "nekro_core.a.kinds.two"]
 
 
-def test_a_package_that_names_itself_reads_its_own_files(tmp_path: Path) -> None:
+def test_a_package_that_names_itself_is_no_import(tmp_path: Path) -> None:
     here = tree(tmp_path, a__one='from importlib.resources import files\nfiles("nekro_core.a")')
     assert not list(imports.arrows(here))
 
 
-def test_what_runs_in_a_box_names_our_modules_without_importing_them(tmp_path: Path) -> None:
+def test_a_module_name_in_guest_code_is_no_import(tmp_path: Path) -> None:
     here = tree(tmp_path, sandbox__guest__a='HANDED = "nekro_core.sandbox.b"', sandbox__b="")
     assert not list(imports.arrows(here))
 
 
-def test_scripts_of_one_folder_import_each_other_without_its_name(tmp_path: Path) -> None:
+def test_scripts_import_files_of_their_folder_by_short_names(tmp_path: Path) -> None:
     here = tree(tmp_path, a__guest_one="import guest_two\nimport json", a__guest_two="")
     assert [each.module for each in imports.arrows(here)] == ["nekro_core.a.guest_two"]
 
 
-def test_what_a_face_re_exports_comes_from_where_it_is(tmp_path: Path) -> None:
+def test_a_re_exported_name_counts_as_imported_from_its_file(tmp_path: Path) -> None:
     here = tree(
         tmp_path,
         a__face="from nekro_core.a.one import X\nfrom nekro_core.a.two import Y\n",
@@ -129,11 +129,11 @@ def test_what_a_face_re_exports_comes_from_where_it_is(tmp_path: Path) -> None:
         b__other="",
     )
     assert files_in_circles(here) == []
-    # For rooms, b imports a, and a imports b.
+    # Between rooms the ``__init__`` counts as written: b imports a, and a imports b.
     assert rooms_in_circles(here) == [("nekro_core/a", "nekro_core/b")]
 
 
-def test_who_lives_behind_a_face_and_imports_from_it_is_in_a_circle(tmp_path: Path) -> None:
+def test_a_file_that_imports_from_its_own_package_is_in_a_circle(tmp_path: Path) -> None:
     here = tree(
         tmp_path,
         a__face="from nekro_core.a.one import X\nfrom nekro_core.a.two import Y\n",
@@ -145,7 +145,7 @@ def test_who_lives_behind_a_face_and_imports_from_it_is_in_a_circle(tmp_path: Pa
     ]
 
 
-def test_rooms_are_in_a_circle_though_no_two_of_their_files_are(tmp_path: Path) -> None:
+def test_rooms_can_be_in_a_circle_while_their_files_are_not(tmp_path: Path) -> None:
     here = tree(
         tmp_path,
         a__one="from nekro_core.b import one",

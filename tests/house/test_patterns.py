@@ -1,7 +1,8 @@
-"""Regular expressions that every supported interpreter matches alike.
+"""Our regular expressions match the same on all supported Python versions.
 
-CPython before 3.11.5 matches a possessive quantifier over a group wrongly (gh-100061, gh-106052),
-and Debian 12 has 3.11.2. Over a single character or class it is right. An atomic group is a group.
+CPython before 3.11.5 has a bug with a possessive quantifier over a group (gh-100061, gh-106052).
+Debian 12 has 3.11.2. A possessive quantifier over a single character or class works. An atomic
+group counts as a group here.
 """
 
 import ast
@@ -17,7 +18,7 @@ import regex
 
 ROOT = Path(__file__).parents[2]
 SINGLE = frozenset((codes.LITERAL, codes.NOT_LITERAL, codes.IN, codes.ANY, codes.CATEGORY))
-# What a pattern must have in it to be looked at, and what of it can be told from a part of one.
+# `HINT` chooses the patterns to parse. `PART` judges a part of a pattern that cannot be parsed.
 HINT = re.compile(r"[*+?}]\+|\(\?>")
 PART = re.compile(r"(?<!\()\)(?:[*+?]|\{[\d,]*\})\+|\(\?>")
 
@@ -39,7 +40,7 @@ def flags_of(call: ast.Call) -> int:
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[ast.Constant, int, bool]]:
-    """Every string of a module, with the flags it is compiled with, and whether it surely is."""
+    """Every string of a module, its flags for compiling, and whether it is surely a pattern."""
     first_arguments = {
         id(node.args[0]): flags_of(node)
         for node in ast.walk(tree)
@@ -120,7 +121,7 @@ def test_no_pattern_of_ours_repeats_a_group_possessively() -> None:
 
 
 def test_another_engine_matches_our_patterns_alike() -> None:
-    """Random texts made of what stands in the pattern itself, searched by `re` and by `regex`."""
+    """Searches random texts with `re` and `regex`. The texts consist of a pattern's characters."""
     dice = random.Random(0)
     tried = 0
     for path in sources():
@@ -145,6 +146,6 @@ def match_alike(pattern: str | bytes, flags: int, dice: random.Random) -> None:
 
 
 def flags_of_regex(flags: int) -> int:
-    """The same flags as `regex` numbers them."""
+    """The flags of `re` as the numbers that `regex` gives to them."""
     names = [flag.name for flag in re.RegexFlag if flag & flags]
     return sum({int(getattr(regex, str(name))) for name in names})

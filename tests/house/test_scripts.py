@@ -1,4 +1,4 @@
-"""What `make` says before it begins, on machines where it cannot go well."""
+"""The scripts behind `make`: what they report on an unsuitable machine, and how they judge."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 def stale(folder: Path) -> str:
-    """What is said of an environment in a folder."""
+    """The report of ``stale.sh`` about the environment in a folder; empty if it is fit for use."""
     return subprocess.run(
         ["sh", SCRIPTS / "stale.sh", ".venv"],
         cwd=folder,
@@ -25,30 +25,30 @@ def stale(folder: Path) -> str:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder with blanks and signs in its name, and a fresh environment in it."""
+    """A folder with a new environment; its name has blanks and special characters."""
     folder = tmp_path / "a (new) + bot"
     folder.mkdir()
     venv.create(folder / ".venv", symlinks=True)
     return folder
 
 
-def test_an_environment_that_is_as_it_was_made(home: Path) -> None:
+def test_an_unchanged_environment_is_accepted(home: Path) -> None:
     assert stale(home) == ""
 
 
-def test_one_that_was_moved(home: Path) -> None:
+def test_a_moved_environment_is_reported(home: Path) -> None:
     moved = home.rename(home.with_name("b"))
     assert "was made in another folder. Run: make clean" in stale(moved)
 
 
-def test_one_whose_python_is_gone(home: Path) -> None:
+def test_an_environment_without_its_python_is_reported(home: Path) -> None:
     python = home / ".venv" / "bin" / "python"
     python.unlink()
     python.symlink_to("/nonexistent/python3")
     assert "The Python of .venv is gone. Run: make clean" in stale(home)
 
 
-def test_one_whose_python_became_another_version(home: Path) -> None:
+def test_an_environment_of_another_python_version_is_reported(home: Path) -> None:
     (packages,) = (home / ".venv" / "lib").glob("python3.*")
     packages.rename(packages.with_name("python3.1"))
     assert "was made for another version of Python. Run: make clean" in stale(home)
@@ -66,7 +66,7 @@ def test_one_whose_python_became_another_version(home: Path) -> None:
         (f'exec {sys.executable} "$@"', ""),
     ],
 )
-def test_what_a_bare_machine_lacks_is_named_with_its_remedy(
+def test_a_missing_program_is_reported_with_the_command_that_installs_it(
     tmp_path: Path, python: str, says: str
 ) -> None:
     for name in ("sh", "uname"):
@@ -85,7 +85,7 @@ def test_what_a_bare_machine_lacks_is_named_with_its_remedy(
     assert bool(ended.returncode) == bool(says)
 
 
-def test_a_fresh_debian_is_made_in_no_folder_that_holds_something_else(tmp_path: Path) -> None:
+def test_fresh_root_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("a letter")
     ended = script("fresh_root.sh", str(tmp_path), folder=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -119,7 +119,7 @@ server.serve_forever()
         ("touch data/running.json; page", 0, 1, ["did not end in good order"]),
     ],
 )
-def test_both_commands_of_the_readme_are_judged(
+def test_the_results_of_make_run_and_make_test_are_judged(
     tmp_path: Path, run: str, tests_end_with: int, code: int, says: list[str]
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -137,7 +137,7 @@ def test_both_commands_of_the_readme_are_judged(
 def script(
     name: str, *arguments: str, folder: Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """A script's end, with the folder's programs before all others."""
+    """Run a script. Programs in the folder hide those of the same name on the machine."""
     path = f"{folder}:{os.environ['PATH']}"
     return subprocess.run(
         ["sh", SCRIPTS / name, *arguments],

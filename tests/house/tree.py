@@ -8,14 +8,14 @@ from pathlib import Path, PurePosixPath
 
 TOPS = ("nekro_core", "adapters", "plugins")
 GUEST = "nekro_core/sandbox/guest/"
-"""What runs inside a box, where the rest of the package is not: it imports nothing of it."""
+"""The code that runs inside a box. It imports nothing of the package, which is missing there."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A name that an import binds: ``name`` of ``module``, or the module where it is empty."""
+    """An imported name: ``name`` of ``module``, or the module itself if ``name`` is empty."""
 
     module: str
     name: str = ""
@@ -23,14 +23,14 @@ class Imported:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a name is defined: the module, and the node; without a node it is the module."""
+    """Where a name is defined: a module and a node in it, or no node if the name is a module."""
 
     module: "Module"
     node: ast.AST | None
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, and those inside its ``if``, ``try`` and ``with``."""
+    """The statements of a body and of the ``if``, ``try`` and ``with`` blocks in it."""
     for each in body:
         yield each
         for field in ("body", "orelse", "handlers", "finalbody"):
@@ -42,9 +42,9 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def loads(call: ast.Call) -> bool:
-    """Whether a call imports, or looks for, a module by a name that is a string.
+    """Whether a call imports or looks for a module whose name is a string.
 
-    ``import_module("x")``, ``find_spec("x")``, and ``run(import_module, "x")``.
+    Examples: ``import_module("x")``, ``find_spec("x")`` and ``run(import_module, "x")``.
     """
     names = (getattr(each, "attr", getattr(each, "id", "")) for each in (call.func, *call.args))
     return not {"import_module", "find_spec", "__import__"}.isdisjoint(names)
@@ -63,16 +63,16 @@ class Module:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """Every node of the file, found once."""
+        """Every syntax node of the file. The list is made once."""
         return list(ast.walk(self.ast))
 
     @property
     def package(self) -> str:
-        """What a relative import starts from."""
+        """The package at which a relative import of this file starts."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
     def absolute(self, node: ast.ImportFrom) -> str:
-        """The module that a ``from`` names, without leading dots."""
+        """The absolute name of the module that a ``from`` statement imports from."""
         if not node.level:
             return node.module or ""
         parts = self.package.split(".")
@@ -81,7 +81,7 @@ class Module:
 
     @cached_property
     def bindings(self) -> Mapping[str, ast.AST | Imported]:
-        """What each name at the top of the file stands for."""
+        """The definition or import behind each name at the top level of the file."""
         bound: dict[str, ast.AST | Imported] = {}
         for each in statements(self.ast.body):
             if isinstance(each, Definition):
@@ -105,7 +105,7 @@ class Module:
 
     @cached_property
     def stars(self) -> list[str]:
-        """The modules of which everything is imported."""
+        """The modules from which the file imports ``*``."""
         return [
             self.absolute(each)
             for each in statements(self.ast.body)
@@ -114,7 +114,7 @@ class Module:
 
     @cached_property
     def exported(self) -> list[str] | None:
-        """``__all__``; None where the file has none."""
+        """The names in ``__all__``, or None if the file has no ``__all__``."""
         value = self.bindings.get("__all__")
         if not isinstance(value, ast.List | ast.Tuple):
             return None
@@ -122,7 +122,7 @@ class Module:
 
     @cached_property
     def only_re_exports(self) -> bool:
-        """Whether this is an ``__init__`` with nothing but imports, a docstring and ``__all__``."""
+        """Whether this is an ``__init__`` that has only imports, a docstring and ``__all__``."""
         if not self.is_package:
             return False
         for each in statements(self.ast.body):
@@ -149,7 +149,7 @@ class Tree:
     """All files below one folder of the project.
 
     Args:
-        root: The folder in which `nekro_core`, `adapters` and `plugins` lie; one may be missing.
+        root: The folder that contains `nekro_core`, `adapters` and `plugins`; each may be missing.
     """
 
     def __init__(self, root: Path) -> None:
@@ -166,10 +166,10 @@ class Tree:
     def find(
         self, module: str, name: str, seen: frozenset[tuple[str, str]] = frozenset()
     ) -> Place | None:
-        """Where ``name`` of ``module`` is defined, past every re-export and alias.
+        """Find the definition of ``name`` of ``module``, through every re-export and alias.
 
         Returns:
-            None where that is not in this tree.
+            None if the definition is not in this tree.
         """
         if (module, name) in seen:
             return None
@@ -194,7 +194,7 @@ class Tree:
     def follow(
         self, module: Module, node: ast.expr, seen: frozenset[tuple[str, str]] = frozenset()
     ) -> Place | None:
-        """Where an expression such as ``Name`` or ``module.Name`` of a file is defined."""
+        """Find the definition behind an expression such as ``Name`` or ``module.Name``."""
         if isinstance(node, ast.Subscript):
             node = node.value
         if isinstance(node, ast.Name):

@@ -1,14 +1,15 @@
-"""Puts small faults into modules where a mistake loses messages, rights or money, and reports which
-of them no test notices: ``make mutants``.
+"""Puts small faults (mutants) into modules in which a mistake loses messages, permissions or money,
+and reports the mutants that no test notices: ``make mutants``.
 
     make mutants                               all modules of modules.toml, 40 mutants each
-    make mutants ARGS="split ledger"           these
-    make mutants ARGS="--show"                 the figures and who survived, without a run
-    make mutants ARGS="--again"                survivors once more, though no test has changed
+    make mutants ARGS="split ledger"           only these modules
+    make mutants ARGS="--show"                 print the figures and the survivors; run nothing
+    make mutants ARGS="--again"                also try survivors whose tests did not change
 
-It goes on where it was stopped: what is known stands in ``.mutants/results.json``. Survivors are
-tried again once their room's tests have changed. The end is 1 where a module has less than nine
-tenths of its mutants killed, or more than one in twenty called equivalent.
+A stopped run continues at the next start: each result is stored in ``.mutants/results.json``. A
+survivor is tried again when the tests of its room have changed. The exit code is 1 if the tests
+notice less than nine tenths of a module's mutants, or if more than one in twenty is listed as
+equivalent.
 """
 
 import argparse
@@ -33,13 +34,13 @@ MUTMUT = ROOT / ".venv-mutants" / "bin" / "python"
 SEED = "11"
 COUNT = 40
 ENOUGH = 0.9
-"""Share of a module's mutants that its tests must notice."""
+"""The share of a module's mutants that the tests must notice."""
 MOST_EQUIVALENT = 0.05
 BASELINE_S = 900.0
 
 
 class Results:
-    """What is known, in a file that is written after each mutant."""
+    """The results so far. The file is written after each mutant."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -84,7 +85,7 @@ def drawn(module: Module, count: int, seed: str) -> list[dict[str, Any]]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Of the files of a room's tests and of what they share."""
+    """A digest of the test files in ``paths`` and of the shared ``conftest.py``."""
     digest = hashlib.sha256()
     for path in sorted({*paths, "tests/conftest.py"}):
         whole = ROOT / path
@@ -94,7 +95,10 @@ def fingerprint(paths: Sequence[str]) -> str:
 
 
 def work(chosen: Sequence[Module], options: argparse.Namespace, results: Results) -> None:
-    """Two things run at a time: the tests of a room as they are, or one mutant's."""
+    """Try the mutants in parallel, two at a time by default.
+
+    A room's tests first run once without a fault, to find which lines each test reaches.
+    """
     mutants = {module.name: drawn(module, options.count, options.seed) for module in chosen}
     fresh: dict[str, str] = {module.name: fingerprint(module.room) for module in chosen}
     waiting: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -190,7 +194,7 @@ def _reached(copy: Copy, room: Sequence[Module], fresh: dict[str, str]) -> dict[
 
 
 def report(chosen: Sequence[Module], options: argparse.Namespace, results: Results) -> bool:
-    """Print figures and survivors. Whether all is well."""
+    """Print the figures and the survivors. Returns whether every module passes."""
     known, well, told = equivalents(), True, []
     print(f"\nseed {options.seed!r}, {options.count} drawn of a module\n")
     print(f"{'module':14} drawn killed timed-out equivalent survived  noticed")

@@ -1,13 +1,13 @@
-"""Draws mutants of one module: mutmut's operators and some of ours, at nodes chosen by a seed.
+"""Draws mutants of one module: applies the operators of mutmut and some of ours at random nodes.
 
-Runs in an environment of its own, which has mutmut (`make mutants` makes it), and needs nothing
-else of this project::
+The seed decides which nodes. The program runs in an environment that has mutmut (`make mutants`
+makes it). It needs nothing else of this project::
 
     .venv-mutants/bin/python tests/mutants/draw.py FILE NAME COUNT SEED
 
-Prints JSON: a list of ``{"id", "line", "inside", "diff", "code"}``. Not drawn are mutants in
-annotations, docstrings, log texts, ``TYPE_CHECKING`` blocks, type casts, and the arguments of
-classes and of their decorators (``slots``, ``frozen``).
+It prints JSON: a list of ``{"id", "line", "inside", "diff", "code"}``. It draws no mutants in
+annotations, docstrings, log texts, ``TYPE_CHECKING`` blocks, type casts, decorators, and the base
+classes and keywords of classes.
 """
 
 import difflib
@@ -26,7 +26,7 @@ from mutmut.mutation.mutators import mutation_operators, operator_string
 
 _SWAPPED_NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _NO_CODE = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.Ellipsis()) | m.Pass()])
-_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}  # the first two as mutmut does: any test sees them
+_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}  # as in mutmut for the first two: any test notices
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def _name_swapped(node: cst.Call) -> Iterator[cst.CSTNode]:
 
 
 def _first_string(node: cst.BaseString) -> Iterator[cst.CSTNode]:
-    # The others change the case, to which SQL is blind, and where this one is seen they are.
+    # mutmut's other mutants change upper and lower case, which SQL ignores. A test that notices
+    # this mutant notices those, too.
     yield from list(operator_string(node))[:1]
 
 
@@ -88,7 +89,7 @@ _OPERATORS = (
 
 
 class Finder(cst.CSTVisitor):
-    """Collects what may be mutated."""
+    """Collects the nodes that may be mutated."""
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
@@ -114,7 +115,7 @@ class Finder(cst.CSTVisitor):
                     inside = ".".join(self._names)
                     self.mutations.append(Mutation(node, becomes, line, column, inside))
         if isinstance(node, cst.ClassDef):
-            node.body.visit(self)  # neither its bases and their keywords nor its decorators
+            node.body.visit(self)  # skips its bases, keywords and decorators
             self.on_leave(node)
             return False
         return True
@@ -137,9 +138,9 @@ def _is_left_out(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom | cst.Decorator):
         return True
     if isinstance(node, cst.Param):
-        return node.name.value.startswith("_")  # taken for the signature's sake, and not read
+        return node.name.value.startswith("_")  # only there for the signature; nothing reads it
     if isinstance(node, cst.FunctionDef):
-        return all(m.matches(each, _NO_CODE) for each in node.body.body)  # a protocol's
+        return all(m.matches(each, _NO_CODE) for each in node.body.body)  # a method of a protocol
     if isinstance(node, cst.Call):
         return m.matches(
             node.func,
@@ -156,13 +157,13 @@ def _is_left_out(node: cst.CSTNode) -> bool:
         | m.Expr(m.Call(func=m.Attribute(value=m.Name("logger"))))
         | m.Assign(value=m.Subscript(value=m.Name("Callable")))
         | m.TypeAlias()
-        # A type's other name, as ``Decision = Answer | Silent | Wait``.
+        # An alias of a type, such as ``Decision = Answer | Silent | Wait``.
         | m.Assign(targets=[m.AssignTarget(m.Name(m.MatchRegex(r"[A-Z][a-z]\w*")))]),
     )
 
 
 def draw(path: Path, name: str, count: int, seed: str) -> Iterator[dict[str, object]]:
-    """At most ``count`` mutants, from as many different nodes as there are."""
+    """At most ``count`` mutants, spread over as many nodes as possible."""
     source = path.read_text(encoding="utf-8")
     wrapper = MetadataWrapper(cst.parse_module(source))
     finder = Finder()
@@ -203,7 +204,7 @@ def _compiles(code: str) -> bool:
 def _described(name: str, source: str, code: str, mutation: Mutation) -> dict[str, object]:
     lines = list(difflib.unified_diff(source.splitlines(), code.splitlines(), n=3, lineterm=""))
     changed = [line for line in lines[2:] if line[0] in "+-"]
-    # What stands around it is part of the name, for a function that says the same thing twice.
+    # The neighbouring lines are part of the id, because a function may contain the same line twice.
     around = (line[:1] + line[1:].strip() for line in lines[2:] if not line.startswith("@@"))
     mark = "\n".join((mutation.inside, *around))
     return {

@@ -1,4 +1,4 @@
-"""A copy of the checkout in which a module is changed and tests are run."""
+"""Tries a mutant: changes a module in a copy of the checkout and runs the tests there."""
 
 import ast
 import json
@@ -16,12 +16,12 @@ from tests.mutants.seen import marked
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW_S = 0.5
-"""A test that takes longer may fail for want of time, so where it kills it is asked again."""
+"""In seconds. A slower test may fail because of a timeout, so it is run again if it fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module and its judges, as in ``modules.toml``."""
+    """A module of ``modules.toml``, and the paths of the tests that judge its mutants."""
 
     name: str
     source: str
@@ -31,7 +31,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a mutant: ``killed``, ``survived`` or ``timed out``."""
+    """The result of a mutant: ``killed``, ``survived`` or ``timed out``."""
 
     status: str
     by: str
@@ -40,11 +40,11 @@ class Verdict:
 
 
 class TestsFail(Exception):
-    """The judges themselves fail, or could not be run."""
+    """The tests fail without a mutant, or could not be run."""
 
 
 class Copy:
-    """The checkout without what git ignores, in a folder of its own."""
+    """A copy of the checkout in another folder, without the files that git ignores."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,19 +70,19 @@ class Copy:
         shutil.copyfile(here, there)
 
     def write(self, module: Module, code: str | None = None) -> None:
-        """Change the module; without ``code`` back to what it is."""
+        """Write ``code`` into the module's file, or without ``code`` the original text."""
         path = self.folder / module.source
         if code is None:
             code = (ROOT / module.source).read_text(encoding="utf-8")
         path.write_text(code, encoding="utf-8")
-        # Two mutants of one second and one length look alike to Python's cache.
+        # Python would use cached code for a mutant of the same length written in the same second.
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             cached.unlink()
 
     def pytest(
         self, paths: Sequence[str], *, most_s: float, tests: Sequence[str] = (), stop: bool = True
     ) -> tuple[int | None, str, dict[str, dict[str, object]]]:
-        """Run tests; their end (None: there was no time), what they said, and what they reached."""
+        """Run tests. Returns the exit code (None: a timeout), the output and the reached lines."""
         seen, wanted = self.folder / ".seen.json", self.folder / ".tests.json"
         seen.unlink(missing_ok=True)
         wanted.write_text(json.dumps(list(tests)))
@@ -110,8 +110,8 @@ class Copy:
 
 
 def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, dict[str, object]]:
-    """Which tests of these modules' rooms reach which lines of them, and what each takes. Raises
-    `TestsFail` where one fails that no mutant has harmed."""
+    """Find which tests of these modules' rooms reach which lines, and how long each test takes.
+    Raises `TestsFail` if the tests cannot be run or more than three fail without a mutant."""
     for module in modules:
         source = (ROOT / module.source).read_text(encoding="utf-8")
         copy.write(module, marked(source, module.name))
@@ -123,27 +123,27 @@ def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, d
             copy.write(module)
     if code:
         failing = [line for line in said.splitlines() if line.startswith("FAILED")]
-        # One that fails here, where nothing is changed, can be no judge.
+        # A test that fails here fails without any mutant, so it cannot judge one.
         if code != 1 or len(failing) > 3:
             raise TestsFail(said[-3000:])
         for line in failing:
             print(f"  fails without any mutant, so it judges none: {line}")
             found.pop(line.removeprefix("FAILED ").partition(" - ")[0], None)
     elif code is None:
-        raise TestsFail(f"no end after {most_s:g} s")
+        raise TestsFail(f"the tests did not end within {most_s:g} s")
     return found
 
 
 def judges(
     module: Module, source: str, line: int, found: dict[str, dict[str, object]]
 ) -> list[str]:
-    """The tests that reach the line: the nearest files' first, and of each the quick ones."""
+    """The tests that reach the line: those of the nearest files first, in a file the fastest."""
     statement = _statement_at(source, line)
     rows = []
     for test, row in found.items():
         lines = row["lines"].get(module.name, ())  # type: ignore[attr-defined]
         file = test.partition("::")[0]
-        # A constant, or a default of a class, may be seen by who calls no function of the module.
+        # A changed constant or class default is noticed without calling a function of the module.
         at_import = statement is None and (lines or file in module.nearest)
         if at_import or statement in lines:
             near = module.nearest.index(file) if file in module.nearest else len(module.nearest)
@@ -152,8 +152,8 @@ def judges(
 
 
 def _statement_at(source: str, line: int) -> int | None:
-    """Where the statement of a function begins in which a line is. None outside of functions: what
-    is there is done at import, and any test of the module may notice."""
+    """The first line of the innermost statement of a function that contains the line. None outside
+    of functions: such code runs at import, and any test of the module may notice a change."""
     inside: int | None = None
     for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -171,7 +171,7 @@ def _statement_at(source: str, line: int) -> int | None:
 def judge(
     copy: Copy, module: Module, mutant: dict[str, object], found: dict[str, dict[str, object]]
 ) -> Verdict:
-    """Put the mutant in its module's place and run the tests that reach it."""
+    """Write the mutant into the copy of its module and run the tests that reach it."""
     began = time.monotonic()
     source = (ROOT / module.source).read_text(encoding="utf-8")
     tests = judges(module, source, int(str(mutant["line"])), found)
@@ -192,7 +192,7 @@ def judge(
             by = _failed(said)
             if by in found and float(str(found[by]["seconds"])) > SLOW_S:
                 again, _, _ = copy.pytest([by.partition("::")[0]], most_s=120, tests=[by])
-                if again == 0:  # it had failed for want of time: what do the others say?
+                if again == 0:  # a timeout failed it before; run the other tests
                     tests = tests[tests.index(by) + 1 :]
                     continue
             return Verdict("killed", by, passed, many)

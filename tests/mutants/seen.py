@@ -1,8 +1,8 @@
-"""A plugin of pytest: which tests reach which lines of the modules that are mutated.
+"""A pytest plugin that records which tests reach which lines of the mutated modules.
 
-A test can only notice a mutant whose line it reaches, so the others need not run. The modules say
-themselves that a line was reached: `marked` writes a call before each statement of a function into
-a copy of the source. In programs that a test starts the call does nothing.
+A test can notice a mutant only if it reaches the mutant's line, so no other test need run. `marked`
+makes a copy of a module in which a call of `note` stands before each statement of a function. In a
+program that a test starts, this plugin is missing, and the call does nothing.
 
 ``MUTANTS_SEEN``: a file to write to, ``{test: {"seconds": s, "lines": {module: [line]}}}``.
 ``MUTANTS_TESTS``: a file with names of tests; only these run, in this order.
@@ -21,7 +21,7 @@ _CALL = "_a_line_was_seen"
 
 
 def marked(source: str, module: str) -> str:
-    """The source with a call before each statement of its functions."""
+    """The source with a call of `note` before each statement of its functions."""
     tree = ast.parse(source)
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -49,7 +49,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 def _with_calls(body: list[ast.stmt], module: str) -> list[ast.stmt]:
     if any(isinstance(each, ast.Expr) and _is_call(each) for each in body):
-        return body  # done already, by a function around this one
+        return body  # an enclosing function's loop has added the calls
     result: list[ast.stmt] = []
     for index, each in enumerate(body):
         docstring = (
@@ -71,13 +71,13 @@ _tests: dict[str, dict[str, object]] = {}
 
 
 def note(module: str, line: int) -> None:
-    """A line of a marked module is reached."""
+    """Record that a line of a marked module was reached."""
     _seen[module].add(line)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Collect what is reached from a test's first fixture to its last one's end."""
+    """Record the lines that a test reaches, including its fixtures."""
     _seen.clear()
     result = yield
     row = _tests.setdefault(item.nodeid, {"seconds": 0.0, "lines": {}})
@@ -86,13 +86,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up what a test takes."""
+    """Add up the time that a test takes."""
     row = _tests.setdefault(report.nodeid, {"seconds": 0.0, "lines": {}})
     row["seconds"] = float(str(row["seconds"])) + report.duration
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the wanted ones, in their order."""
+    """Keep only the tests that `MUTANTS_TESTS` lists, in that order."""
     if not (path := os.environ.get("MUTANTS_TESTS")):
         return
     wanted = {name: place for place, name in enumerate(json.loads(Path(path).read_text()))}
@@ -104,6 +104,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was found."""
+    """Write the record to the file that `MUTANTS_SEEN` names."""
     if path := os.environ.get("MUTANTS_SEEN"):
         Path(path).write_text(json.dumps(_tests))

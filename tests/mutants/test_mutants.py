@@ -1,4 +1,4 @@
-"""The table of modules holds, and the runner knows which tests reach a line."""
+"""The table of modules is valid, and the runner records which tests reach a line."""
 
 import textwrap
 import tomllib
@@ -40,7 +40,7 @@ SOURCE = textwrap.dedent('''\
 
 
 def run_with_notes(tail: str) -> set[int]:
-    """The lines that the marked source says were reached."""
+    """Run ``tail`` after the marked source and return the lines that were reached."""
     space: dict[str, Any] = {}
     exec(compile(marked(SOURCE, "it"), "marked", "exec"), space)
     lines: set[int] = set()
@@ -49,7 +49,7 @@ def run_with_notes(tail: str) -> set[int]:
     return lines
 
 
-def test_a_module_says_which_of_its_lines_were_reached() -> None:
+def test_a_marked_module_records_which_lines_were_reached() -> None:
     assert run_with_notes("") == set()
     assert run_with_notes("assert Counter().add(9) == 3") == {13, 14}
     assert run_with_notes("assert Counter().add(1) == 2") == {13, 15, 16, 19}
@@ -57,7 +57,7 @@ def test_a_module_says_which_of_its_lines_were_reached() -> None:
     assert run_with_notes("assert outer() == 7") == {23, 24, 26}
 
 
-def test_without_anybody_who_asks_a_module_works_as_it_did() -> None:
+def test_a_marked_module_works_without_the_plugin() -> None:
     space: dict[str, Any] = {}
     exec(compile(marked(SOURCE, "it"), "marked", "exec"), space)
     assert space["__doc__"] == "Its head."
@@ -91,7 +91,7 @@ def test_every_path_of_the_table_is_there() -> None:
     assert all(Path(path).suffix == ".py" for module in table for path in module.nearest)
 
 
-def test_whatever_is_called_equivalent_has_a_reason() -> None:
+def test_each_equivalent_mutant_has_a_reason() -> None:
     rows = tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text(encoding="utf-8"))
     assert len(equivalents()) == len(rows["mutant"])
     names = {module.name for module in modules()}

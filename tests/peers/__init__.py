@@ -1,2 +1,2 @@
-"""The other sides: platforms, servers and models that tests talk to. See `tests` for why this is a
+"""Test peers: platforms, servers and models that the tests talk to. `tests` says why this is a
 package."""

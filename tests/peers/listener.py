@@ -1,4 +1,4 @@
-"""The other side of an OpenAI-style ``/audio/transcriptions``: it hears tones, not words."""
+"""A fake OpenAI-style ``/audio/transcriptions`` endpoint. It recognizes tones, not words."""
 
 import email.parser
 import email.policy
@@ -14,15 +14,16 @@ from tests.peers.listening import LoopbackServer, read_request
 
 
 class TranscriptionServer(LoopbackServer):
-    """Says ``humming`` of a sound and nothing of silence, as long as it is a 16-bit WAV.
+    """Answers ``Humming.`` to a 16-bit WAV with sound in it, and an empty text to a silent one.
 
-    ``answers`` are sent instead, one a request, as (status, body).
+    Any other file gets a 400. While ``answers`` has (status, body) pairs, each request gets the
+    next pair instead.
     """
 
     def __init__(self, answers: tuple[tuple[int, bytes], ...] = ()) -> None:
         super().__init__()
         self.asked: list[dict[str, str]] = []
-        """The fields of each request; ``file`` is its name."""
+        """The form fields of each request; ``file`` holds the name of the uploaded file."""
         self.heard: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self._answers = list(answers)

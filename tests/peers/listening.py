@@ -1,4 +1,4 @@
-"""What the HTTP peers share: a listener on 127.0.0.1, and requests read from a raw connection."""
+"""What the HTTP peers share: a server on 127.0.0.1, and requests read from a raw connection."""
 
 from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack, suppress
@@ -12,7 +12,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request, header names in lower case."""
+    """One HTTP request. The header names are in lower case."""
 
     path: str
     headers: dict[str, str]
@@ -20,7 +20,7 @@ class Request:
 
 
 async def read_request(reader: BufferedByteReceiveStream) -> Request:
-    """The next request of a connection."""
+    """Read the next request of a connection."""
     head = (await reader.receive_until(b"\r\n\r\n", 65_536)).decode("latin-1")
     line, *fields = head.split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (f.partition(":") for f in fields)}
@@ -29,7 +29,7 @@ async def read_request(reader: BufferedByteReceiveStream) -> Request:
 
 
 class LoopbackServer(ABC):
-    """Listens while its context lasts; leaving it cuts every connection."""
+    """Listens while its context is open. Leaving the context cuts every connection."""
 
     def __init__(self, port: int = 0) -> None:
         self.base_url = ""
@@ -40,7 +40,7 @@ class LoopbackServer(ABC):
 
     @abstractmethod
     async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
-        """Read one request and answer it; whether the connection lives on."""
+        """Read one request and answer it. Returns whether the connection stays open."""
 
     async def __aenter__(self) -> Self:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
@@ -58,7 +58,7 @@ class LoopbackServer(ABC):
         self.connections += 1
         async with stream:
             reader = BufferedByteReceiveStream(stream)
-            # A client that goes, even in the middle of a request, is no error of ours.
+            # A client may leave at any time, even in the middle of a request. That is no error.
             with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
                 while await self.serve(stream, reader):
                     pass

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of the test's own: Debian's, as an ordinary user, on a free port."""
+"""A real PostgreSQL server: Debian's, started by the test on a free port, not as root."""
 
 import os
 import pwd
@@ -17,11 +17,11 @@ from nekro_core.store import Store
 _USER = "nekro"
 _PASSWORD = "only-for-tests"
 _QUICK = ("fsync=off", "full_page_writes=off")
-"""A test kills bots, not the machine. Nothing here changes what a client sees."""
+"""These settings lose data only if the machine crashes, and a client sees no difference."""
 
 
 def programs() -> Path | None:
-    """Where Debian keeps the newest server's programs; nothing where it is not installed."""
+    """The folder of the newest installed server's programs; None if none is installed."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: int(p.parts[4])
     )
@@ -29,7 +29,10 @@ def programs() -> Path | None:
 
 
 class PostgresServer:
-    """A server while its context lasts. Root cannot run one: then the package's own user does."""
+    """A server that runs while its context is open.
+
+    PostgreSQL refuses to run as root. A test that is root starts it as the user ``postgres``.
+    """
 
     def __init__(self) -> None:
         self.port = 0
@@ -63,11 +66,11 @@ class PostgresServer:
 
     @property
     def log(self) -> str:
-        """What it said."""
+        """The server's log."""
         return (self._folder / "log").read_text(errors="replace")
 
     def start(self) -> None:
-        """Start it, on the same port as before."""
+        """Start the server on the same port as before."""
         settings = (*_QUICK, "listen_addresses=127.0.0.1", f"port={self.port}")
         settings += (f"unix_socket_directories={self._folder}", "max_connections=40")
         self._process = self._run(
@@ -76,14 +79,14 @@ class PostgresServer:
         self._wait_until_it_answers()
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End it; ``at_once`` as a crash does."""
+        """End the server. ``at_once`` ends it as a crash would."""
         if self._process is not None:
-            self._process.send_signal(3 if at_once else 2)  # SIGQUIT or SIGINT: PostgreSQL's words
+            self._process.send_signal(3 if at_once else 2)  # SIGQUIT or SIGINT, for PostgreSQL
             self._process.wait(30)
             self._process = None
 
     async def database(self) -> str:
-        """A new database's URL, with the bot's tables in it."""
+        """Make a database with the bot's tables, and return its URL."""
         if not self._migrated:
             empty = await self.empty_database()
             async with Store.open(empty):
@@ -91,18 +94,18 @@ class PostgresServer:
         return await self.empty_database(like=self._migrated)
 
     async def empty_database(self, *, like: str = "template0") -> str:
-        """A new database's URL, without a table."""
+        """Make a database as a copy of ``like``; by default it has no tables. Returns its URL."""
         self._databases += 1
         name = f"test{self._databases}"
         await self.run(f"CREATE DATABASE {name} TEMPLATE {like}")
         return self.url(name)
 
     def url(self, database: str, scheme: str = "asyncpg") -> str:
-        """Where a database is, in the words of ``NEKRO_DATABASE_URL``."""
+        """The URL of a database, in the form of ``NEKRO_DATABASE_URL``."""
         return f"{scheme}://{_USER}:{_PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     async def run(self, sql: str, *, url: str = "") -> list[asyncpg.Record]:
-        """What an operator would type into psql."""
+        """Run SQL as an operator would in psql."""
         name = url.rpartition("/")[2] or "postgres"
         connection = await asyncpg.connect(self.url(name, "postgresql"))
         try:

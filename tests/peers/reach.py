@@ -1,4 +1,4 @@
-"""A network without rules, for tests whose peers are on this machine and in this process."""
+"""A fetch policy that allows every address, for tests whose peers run on this machine."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ class Anywhere:
     """A `nekro_core.delivery.media.fetch_policy.FetchPolicy` that allows everything."""
 
     def check_host(self, host: str, port: int) -> None:
-        """Any name."""
+        """Allow any host name."""
 
     def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
-        """Any address."""
+        """Allow any address."""
 
     def count_bytes(self, size: int) -> None:
-        """As much as it likes."""
+        """Allow any number of bytes."""

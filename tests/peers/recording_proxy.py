@@ -1,7 +1,8 @@
-"""A way to an HTTP server that remembers what went over it, and can be disturbed.
+"""An HTTP proxy that records the requests and answers and can be told to fail.
 
-It stands between the bot and a real server on loopback: for pages of the wire, and for tests of
-what a bot does when its server is away, silent or says no.
+It forwards the bot's requests to a real server on 127.0.0.1. The pages in `docs/wire/` are written
+from its records. Tests use it to learn what a bot does when its server is stopped, does not answer
+or refuses a request.
 """
 
 import json
@@ -20,7 +21,7 @@ _NOT_PASSED_ON = {b"connection", b"keep-alive", b"transfer-encoding", b"content-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its answer. ``status`` is 0 where none came back."""
+    """One request and its answer. ``status`` is 0 if there was no answer."""
 
     method: str
     path: str
@@ -30,18 +31,18 @@ class Exchange:
 
     @property
     def body(self) -> Any:
-        """What was sent, where it is JSON."""
+        """The request's body, decoded if it is JSON, else None."""
         return _parsed(self.sent)
 
     @property
     def answer(self) -> Any:
-        """What came back, where it is JSON."""
+        """The answer's body, decoded if it is JSON, else None."""
         return _parsed(self.got)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer instead of the server's."""
+    """Answer the request with this, and do not forward it."""
 
     status: int
     body: Any
@@ -49,20 +50,20 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """No answer. ``done`` is whether the server gets the request all the same."""
+    """Do not answer. ``done``: whether the server receives the request."""
 
     done: bool = False
 
 
 Disturbance = Refusal | Silence
 Change = Callable[[str, Any], Any]
-"""Path of a request and its answer in JSON; the answer that is passed on instead."""
+"""Replaces an answer: takes a request's path and the decoded answer, returns the new answer."""
 Rule = Callable[[str, str], Disturbance | None]
-"""Method and path of a request; what is to be done about it."""
+"""Chooses a fault: takes a request's method and path, returns the fault or None to forward it."""
 
 
 class RecordingProxy:
-    """Listens while its context lasts. ``rule`` may be set at any time."""
+    """Listens while its context is open. A test may change ``rule`` and ``change`` at any time."""
 
     def __init__(self, target_port: int) -> None:
         self.exchanges: list[Exchange] = []
@@ -89,28 +90,28 @@ class RecordingProxy:
         await self._stack.aclose()
 
     async def go_away(self) -> None:
-        """Nobody listens any more, and every connection breaks."""
+        """Stop listening and break every connection."""
         assert self._listening is not None
         self._listening.cancel()
         await anyio.sleep(0.05)
 
     async def come_back(self) -> None:
-        """Listen (again), at the same port."""
+        """Listen again on the same port."""
         await self._tasks.start(self._listen)
 
     def disturb_once(self, part: str, disturbance: Disturbance) -> None:
-        """The next request with this in its path, and only that."""
+        """Apply this fault only to the next request whose path contains ``part``."""
         waiting = [disturbance]
         self.rule = lambda _, path: waiting.pop() if waiting and part in path else None
 
     async def until(self, condition: Callable[[], bool], timeout: float = 30) -> None:
-        """Wait until something about the exchanges is so."""
+        """Wait until a condition on the exchanges holds."""
         with anyio.fail_after(timeout):
             while not condition():
                 await self._changed.wait()
 
     def of(self, method: str, part: str) -> list[Exchange]:
-        """Exchanges with this method and this in their path."""
+        """The exchanges with this method whose paths contain ``part``."""
         return [each for each in self.exchanges if each.method == method and part in each.path]
 
     async def _listen(self, *, task_status: TaskStatus[None]) -> None:
@@ -128,12 +129,12 @@ class RecordingProxy:
             try:
                 await _Side(stream).serve(self._answer)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, h11.RemoteProtocolError):
-                return  # whoever asked has gone
+                return  # the client has closed the connection
 
     async def _answer(
         self, request: h11.Request, body: bytes
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes] | None:
-        """Status, headers and body for a request; nothing where nothing is to be said."""
+        """The status, headers and body for a request. With `Silence` this never returns."""
         method, path = request.method.decode(), request.target.decode()
         match self.rule(method, path):
             case Refusal(status, answer):
@@ -167,14 +168,14 @@ Answering = Callable[[h11.Request, bytes], Any]
 
 
 class _Side:
-    """One connection, of either role."""
+    """One HTTP connection, as its server or its client."""
 
     def __init__(self, stream: SocketStream, role: type[h11.CLIENT] = h11.SERVER) -> None:
         self._stream = stream
         self._wire = h11.Connection(role, max_incomplete_event_size=1 << 20)
 
     async def serve(self, answer: Answering) -> None:
-        """Answer requests, one after another."""
+        """Answer requests one after another."""
         while True:
             request = await self._next()
             if not isinstance(request, h11.Request):
@@ -194,7 +195,7 @@ class _Side:
     async def ask(
         self, request: h11.Request, body: bytes, port: int
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Pass a request on."""
+        """Send a request to the server and return its answer."""
         headers = [pair for pair in request.headers if pair[0] not in _NOT_PASSED_ON]
         headers += [(b"host", f"127.0.0.1:{port}".encode()), (b"connection", b"close")]
         again = h11.Request(

@@ -1,24 +1,24 @@
-"""The other side of the OpenAI dialect: a model over HTTP that says what a script tells it.
+"""A fake OpenAI-compatible model over HTTP that answers from a script.
 
 As a library::
 
     async with ScriptedModelServer(["print('hi')", Answer(status=429, retry_after=1)]) as server:
         ...  # server.base_url, server.requests
 
-By hand: ``python -m tests.peers.scripted_model --port 0 --script FILE.toml`` prints its address.
-A script file holds rules, of which the first that fits answers::
+By hand: ``python -m tests.peers.scripted_model --port 0 --script FILE.toml`` prints its address. A
+script file holds rules. The first rule that matches answers::
 
     [[rule]]
-    match = "roll .*dice"            # a regular expression on the last user message; none fits all
+    match = "roll .*dice"            # a regular expression on the last user message; default: any
     reply = "roll_dice(sides=20)"    # a list of strings is a list of chunks
     delay_s = 0.05                   # before each chunk
     times = 1                        # how often the rule may answer; 0, the default: always
     status = 200                     # another one answers with an error
-    usage = true                     # whether tokens are told
+    usage = true                     # whether the answer counts tokens
     then = "end"                     # or "break", "stall", "endless", "no_done"
     calls = [{ name = "roll_dice", arguments = { sides = 20 } }]    # native function calls
 
-It speaks HTTP/1.1 by itself, since a web framework will not break off where we want it to.
+It implements HTTP/1.1 itself, because a web framework cannot break off an answer at any point.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.peers.listening import LoopbackServer, read_request
 
 PIECE = 12
-"""Characters of a chunk where the script gives one whole text."""
+"""The number of characters in a chunk, for a reply that the script gives as one text."""
 
 Split = Literal["pieces", "mixed", "whole", "objects", "no_index", "same_index"]
 
@@ -49,7 +49,7 @@ Then = Literal["end", "no_done", "break", "stall", "endless"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A native function call. ``arguments`` are an object, or a text that goes out as it is."""
+    """A native function call. ``arguments`` is an object, or a text that is sent unchanged."""
 
     name: str
     arguments: dict[str, Any] | str = field(default_factory=dict)
@@ -64,16 +64,20 @@ class Call:
 class Answer:
     """One HTTP answer.
 
-    ``calls`` follow the words, split at random places (``seed``) in the manner of ``split``: one
-    call after another as OpenAI does, pieces of all of them mixed, each whole in one chunk as
-    Mistral does, with an object for arguments, whole without an index, or all as number 0 as
-    some versions of Ollama did. ``said_again`` repeats id and name with every piece.
+    ``chunks`` are sent one after another: a text as words of the reply, bytes unchanged (garbage,
+    comments, hand-written chunks). A number is a pause in seconds, an `anyio.Event` is waited for,
+    and a function is called.
 
-    ``chunks`` are the words of the reply as they are sent; a number is a pause in seconds, an
-    `anyio.Event` is waited for, a function is called, bytes go out as they are (garbage, comments,
-    chunks of your own).
-    ``then`` is what follows: the orderly end, the end without ``[DONE]`` or a reason, a connection
-    that breaks, one that stays silent, or the last chunk again and again.
+    ``calls`` follow the chunks. ``split`` says how they are cut: ``pieces`` sends each call in
+    several pieces, one call after another, as OpenAI does; ``mixed`` mixes the pieces of all calls;
+    ``whole`` sends each call in one chunk, as Mistral does; ``objects`` does the same with an
+    object as arguments; ``no_index`` leaves out the index; ``same_index`` gives each call the index
+    0, as some versions of Ollama did. ``seed`` decides the places of the cuts. ``said_again``
+    repeats id and name with every piece.
+
+    ``then`` is the end: ``end`` is a proper one, ``no_done`` lacks ``[DONE]`` and a reason,
+    ``break`` breaks the connection, ``stall`` leaves it open and silent, ``endless`` repeats the
+    text forever.
     """
 
     chunks: Sequence[str | float | bytes | anyio.Event | Callable[[], None]] = ()
@@ -91,12 +95,12 @@ class Answer:
     retry_after: float | None = None
     content_type: str = "text/event-stream"
     body: bytes | None = None
-    """Answer with exactly this instead of a stream."""
+    """If set, these bytes are the whole answer, and nothing is streamed."""
 
 
 @dataclass(slots=True)
 class Asked:
-    """A request that came. ``hung_up`` is set once the client has closed its connection."""
+    """A request. ``hung_up`` is set when the client has closed its connection."""
 
     path: str
     headers: dict[str, str]
@@ -110,7 +114,7 @@ class Asked:
 
     @property
     def results(self) -> list[str]:
-        """What the functions called so far gave, in order."""
+        """The results of the function calls so far, in order."""
         return [m["content"] for m in self.messages if m["role"] == "tool"]
 
     @property
@@ -129,9 +133,11 @@ Script = Iterable[Reply] | Callable[[Asked], Reply]
 
 
 class ScriptedModelServer(LoopbackServer):
-    """The server, on 127.0.0.1. ``replies`` are taken in turn or made by a function for each
-    request; a request beyond the script is answered with 500 and kept in ``unexpected``.
-    ``refuses`` names request fields that it answers with 400, as some endpoints do.
+    """The server on 127.0.0.1.
+
+    ``replies`` are used one after another, or a function makes the reply to each request. When no
+    reply is left, the answer is a 500 and the request is added to ``unexpected``. ``refuses`` names
+    request fields that are answered with 400, as some endpoints do.
     """
 
     def __init__(
@@ -173,7 +179,7 @@ class ScriptedModelServer(LoopbackServer):
             asked.finished = True
             return True
         async with anyio.create_task_group() as tasks:
-            # A client that leaves must end the answer, whatever it waits for.
+            # When the client leaves, the answer must end, even if it is waiting.
             tasks.start_soon(_watch, reader, asked, tasks)
             with suppress(anyio.BrokenResourceError):
                 asked.finished = await _send_stream(stream, answer, asked)
@@ -182,12 +188,12 @@ class ScriptedModelServer(LoopbackServer):
 
 
 def pieces(text: str) -> list[str]:
-    """A text in the chunks in which it is sent."""
+    """A text cut into the chunks in which it is sent."""
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
 def call_pieces(answer: Answer) -> list[dict[str, Any]]:
-    """The deltas that make up an answer's calls."""
+    """The deltas of an answer's function calls."""
     chance = random.Random(answer.seed)
     queues: list[list[dict[str, Any]]] = []
     for index, call in enumerate(answer.calls):
@@ -222,7 +228,7 @@ def _function(name: str | None, arguments: Any) -> dict[str, Any]:
 
 
 async def _watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGroup) -> None:
-    # Nothing is sent while an answer is under way, so whatever comes is the end.
+    # The client sends nothing during an answer, so this read ends when the connection ends.
     try:
         await reader.receive(1)
     except (anyio.EndOfStream, anyio.BrokenResourceError):
@@ -244,7 +250,7 @@ async def _send_whole(stream: SocketStream, answer: Answer) -> None:
 
 
 async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bool:
-    """Send a streamed answer; whether it came to an orderly end."""
+    """Send a streamed answer. Returns whether it ended properly."""
 
     async def send(data: bytes) -> None:
         await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
@@ -307,7 +313,7 @@ def _event(chunk: dict[str, Any]) -> bytes:
 
 
 def read_script(text: str) -> Callable[[Asked], Reply]:
-    """The rules of a script file as a function."""
+    """Turn the rules of a script file into a function that answers requests."""
     rules = tomllib.loads(text).get("rule", [])
     answered = [0] * len(rules)
 
@@ -332,7 +338,7 @@ def read_script(text: str) -> Callable[[Asked], Reply]:
 
 
 async def serve(port: int, script: Path | None) -> None:
-    """Serve until stopped."""
+    """Run the server until the program is stopped."""
     text = script.read_text("utf-8") if script else '[[rule]]\nreply = "Hello from the script."\n'
     async with ScriptedModelServer(read_script(text), port=port) as server:
         print(server.base_url, flush=True)

@@ -1,4 +1,4 @@
-"""A file server that takes questions and says nothing; ``/cat.png`` alone comes at once."""
+"""A file server that never answers a request, except for ``/cat.png``, which it serves at once."""
 
 import base64
 
@@ -13,7 +13,7 @@ PNG = base64.b64decode(
 
 
 class SilentFiles(LoopbackServer):
-    """See the module. ``waiting`` questions have no answer now, ``most`` at one time."""
+    """The server. ``waiting`` counts the requests without an answer; ``most`` is its maximum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,11 +21,11 @@ class SilentFiles(LoopbackServer):
 
     @property
     def address(self) -> str:
-        """Where it is, with its port."""
+        """The server's address with its port."""
         return self.base_url.removesuffix("/v1")
 
     async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
-        """See `LoopbackServer`."""
+        """Answer a request for ``/cat.png``; hold every other one until its client leaves."""
         path = (await read_request(reader)).path
         if path == "/cat.png":
             head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(PNG)}\r\n\r\n"
@@ -34,7 +34,7 @@ class SilentFiles(LoopbackServer):
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         try:
-            await reader.receive_exactly(1)  # which raises once the client has gone
+            await reader.receive_exactly(1)  # raises when the client leaves
         finally:
             self.waiting -= 1
         return False

@@ -1,4 +1,4 @@
-"""The other side of an OpenAI-style ``/audio/speech`` address: it hums a tone."""
+"""A fake OpenAI-style ``/audio/speech`` endpoint. It answers with a tone."""
 
 import json
 import math
@@ -15,9 +15,9 @@ RATE = 16_000
 
 
 class SpeechServer(LoopbackServer):
-    """Hums as long as the text is at its speed; knows the voices ``alloy`` and ``echo``.
+    """Answers with a tone whose length follows from the text. Voices: ``alloy`` and ``echo``.
 
-    ``answers`` are sent instead, one a request, as (status, body).
+    While ``answers`` has (status, body) pairs, each request gets the next pair instead.
     """
 
     def __init__(self, answers: tuple[tuple[int, bytes], ...] = ()) -> None:

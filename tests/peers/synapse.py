@@ -1,7 +1,7 @@
-"""A real Matrix homeserver: Synapse as a process of the test's own, in an environment of its own.
+"""A real Matrix homeserver: Synapse, started by the tests in a separate Python environment.
 
-``make .venv-synapse/.installed`` makes the environment (242 MB, once); `make long` does. A server
-takes some 4 s to start and 120 MB of memory, so tests share one for a session.
+``make .venv-synapse/.installed`` makes the environment (242 MB, once); `make long` calls it. A
+server takes about 4 s to start and 120 MB of memory, so all tests of a session share one.
 """
 
 import asyncio
@@ -64,24 +64,24 @@ root: {{level: WARNING, handlers: [file]}}
 
 
 def installed() -> bool:
-    """Whether this machine has it."""
+    """Whether Synapse is installed on this machine."""
     return PYTHON.exists()
 
 
 class Refused(AssertionError):
-    """The server said no to a person of a test."""
+    """The server refused a request of a test's person."""
 
 
 @dataclass
 class Person:
-    """An account, and the calls of its client."""
+    """An account and the calls of its client."""
 
     user_id: str
     token: str
     client: httpx.AsyncClient
 
     async def call(self, method: str, path: str, **more: Any) -> Any:
-        """A call below ``/_matrix/client/v3``; what came back."""
+        """Call a path below ``/_matrix/client/v3`` and return the decoded answer."""
         answer = await self.client.request(
             method,
             path if path.startswith("/_matrix") else f"/_matrix/client/v3{path}",
@@ -93,7 +93,7 @@ class Person:
         return answer.json()
 
     async def make_room(self, *invited: "Person", **more: Any) -> str:
-        """A room with these people, who have still to join it; without encryption."""
+        """Make an unencrypted room and invite these people, who must still join. Returns its id."""
         preset = {"preset": "private_chat", "invite": [each.user_id for each in invited]}
         return str((await self.call("POST", "/createRoom", json=preset | more))["room_id"])
 
@@ -101,7 +101,7 @@ class Person:
         await self.call("POST", f"/join/{quote(room)}", json={})
 
     async def send(self, room: str, content: Any, kind: str = "m.room.message") -> str:
-        """Put an event into a room; its id."""
+        """Send an event into a room. Returns its id."""
         number = os.urandom(8).hex()
         path = f"/rooms/{quote(room)}/send/{kind}/{number}"
         return str((await self.call("PUT", path, json=content))["event_id"])
@@ -114,7 +114,7 @@ class Person:
         await self.call("PUT", path, json={})
 
     async def upload(self, data: bytes, mime: str, name: str = "") -> str:
-        """Put bytes into the media repository; their ``mxc://`` address."""
+        """Upload bytes to the media repository. Returns their ``mxc://`` address."""
         answer = await self.client.post(
             "/_matrix/media/v3/upload",
             params={"filename": name},
@@ -126,7 +126,7 @@ class Person:
         return str(answer.json()["content_uri"])
 
     async def fetch(self, mxc: str) -> bytes:
-        """The bytes behind an address, as a client gets them."""
+        """Download the bytes of an ``mxc://`` address as a client does."""
         where = mxc.removeprefix("mxc://")
         answer = await self.client.get(
             f"/_matrix/client/v1/media/download/{where}",
@@ -136,7 +136,7 @@ class Person:
         return answer.content
 
     async def timeline(self, room: str, *, of: str = "") -> list[dict[str, Any]]:
-        """A room's messages, oldest first; of one person only, where named."""
+        """A room's messages, oldest first. With ``of``, only this person's messages."""
         found: list[dict[str, Any]] = []
         start: str | None = None
         while True:
@@ -152,7 +152,7 @@ class Person:
     async def until_said(
         self, room: str, count: int, *, of: str, within: float = 30.0
     ) -> list[dict[str, Any]]:
-        """The messages of somebody that are no changes of others, once there are so many."""
+        """Wait until a person has this many messages, edits not counted, and return them."""
         with anyio.fail_after(within):
             while True:
                 said = [
@@ -167,7 +167,7 @@ class Person:
 
 @dataclass
 class Synapse:
-    """A server that runs."""
+    """A running server."""
 
     folder: Path
     port: int
@@ -179,7 +179,7 @@ class Synapse:
         return f"http://127.0.0.1:{self.port}"
 
     async def person(self, name: str, *, password: str = "a password for tests") -> Person:
-        """A new account, logged in. The name may be taken by an earlier test."""
+        """Register an account and log it in. Fails if an earlier test used the name."""
         path = "/_synapse/admin/v1/register"
         nonce = (await self.client.get(path)).json()["nonce"]
         parts = (nonce, name, password, "notadmin")
@@ -194,7 +194,7 @@ class Synapse:
 
 @asynccontextmanager
 async def synapse(folder: Path) -> AsyncIterator[Synapse]:
-    """A server with its data in a folder, on a free port of 127.0.0.1."""
+    """Run a server with its data in ``folder``, on a free port of 127.0.0.1."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -216,7 +216,7 @@ async def synapse(folder: Path) -> AsyncIterator[Synapse]:
             yield Synapse(folder, port, process, client)
     finally:
         if process.returncode is None:
-            process.send_signal(signal.SIGKILL)  # its data is the test's own
+            process.send_signal(signal.SIGKILL)  # its data may be lost, so it need not stop cleanly
         await process.wait()
 
 

@@ -1,4 +1,4 @@
-"""The scripted model as a program, started by hand, and its script files."""
+"""The scripted model reads script files and can be started as a program."""
 
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ usage = false
 """
 
 
-async def test_rules_answer_in_order() -> None:
+async def test_the_first_matching_rule_with_answers_left_answers() -> None:
     async with ScriptedModelServer(read_script(SCRIPT)) as server:
         settings = LLMSettings(base_url=server.base_url, model="m", retries=0)
         model = OpenAIChatModel(settings)
@@ -49,7 +49,7 @@ async def test_rules_answer_in_order() -> None:
         await model.aclose()
 
 
-async def test_it_is_started_by_hand(tmp_path: Path) -> None:
+async def test_the_scripted_model_can_be_started_as_a_program(tmp_path: Path) -> None:
     script = tmp_path / "script.toml"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "tests.peers.scripted_model", "--script", str(script)]

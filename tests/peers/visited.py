@@ -1,5 +1,5 @@
-"""A web server of this machine that says ``well`` and remembers who came; ``/to/<address>`` leads
-there."""
+"""A web server on this machine that answers ``well`` and records the requested paths. A path that
+ends with ``/to/<address>`` redirects to the address."""
 
 import socket
 import threading
@@ -23,7 +23,7 @@ class _Pages(BaseHTTPRequestHandler):
 
 
 class Visited:
-    """See the module."""
+    """The running server: its port and the paths that were requested."""
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
         self.port = server.server_port
@@ -33,7 +33,7 @@ class Visited:
 
 @contextmanager
 def visited() -> Iterator[Visited]:
-    """The server on a free port of every address, while this is open."""
+    """Run the server on a free port of all addresses while the context is open."""
     with ThreadingHTTPServer(("0.0.0.0", 0), _Pages) as server:
         found = Visited(server)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -46,11 +46,10 @@ def visited() -> Iterator[Visited]:
 
 
 def own_address() -> str:
-    """This machine's address on its network, as another machine would name it; where there is no
-    network, one of loopback's."""
+    """The address at which other machines reach this one; without a network a loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
+            probe.connect(("192.0.2.1", 9))  # a connected UDP socket sends nothing
         except OSError:
             return "127.0.0.2"
         return str(probe.getsockname()[0])

@@ -1,4 +1,4 @@
-"""What the tests of plugins share."""
+"""A fixture for the tests of plugins."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A small bot for plugins: every service in memory, and everything that they did to look at."""
+"""A small bot for tests of plugins. All its services are in memory and record what plugins do."""
 
 import hashlib
 from collections.abc import AsyncIterator, Sequence
@@ -37,7 +37,7 @@ GROUP = ChatKey.parse("onebot_v11-group_30003")
 
 @dataclass
 class MemoryOutgoing:
-    """Takes everything, or answers what it is told to."""
+    """An outbox that stores every message and returns ``answer``."""
 
     sent: list[tuple[ChatKey, tuple[Segment, ...], str]] = field(default_factory=list)
     answer: Receipt = field(
@@ -57,7 +57,7 @@ class MemoryOutgoing:
 
 @dataclass
 class MemoryEditor:
-    """A platform on which messages can be changed, where ``every_s`` says so."""
+    """A platform that can edit messages, unless ``every_s`` is None."""
 
     every_s: float | None = 0.0
     edits: list[tuple[str, tuple[Segment, ...]]] = field(default_factory=list)
@@ -93,7 +93,7 @@ class MemoryJournal:
 
 @dataclass
 class FolderMedia:
-    """Keeps bytes in a folder; addresses are answered from ``pages``."""
+    """Stores media in a folder. Fetching an address returns the bytes in ``pages``."""
 
     folder: Path
     pages: dict[str, bytes] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class MemoryBox:
 
 
 class Mute:
-    """A speaker that says nothing."""
+    """A speaker without sound."""
 
     name = "mute"
 
@@ -176,7 +176,7 @@ class Mute:
 
 
 class World:
-    """Everything that a plugin can reach, under ``data_dir``."""
+    """Everything that a plugin can reach. Its files are under ``data_dir``."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class World:
         )
 
     def ctx(self, **fields: Any) -> AgentCtx:
-        """The context of a run that Lin asked for."""
+        """The context of a run that a person called Lin caused."""
         context = self.legacy.make_context(
             services=self.services,
             chat=GROUP,
@@ -219,7 +219,7 @@ class World:
         return replace(context, **fields)
 
     def write(self, name: str, source: str) -> Path:
-        """Put a local plugin where the operator would."""
+        """Write a plugin into the folder of local plugins."""
         path = self.data_dir / "plugins" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
@@ -234,7 +234,7 @@ class World:
         registrars: Registrars = NO_REGISTRARS,
         **settings: Any,
     ) -> AsyncIterator[PluginRegistry]:
-        """The registry of this world; without ``builtin`` there are local plugins alone."""
+        """Open the plugin registry. Without ``builtin`` it has only local plugins."""
         async with PluginRegistry.open(
             self.services,
             PluginSettings(**settings),
@@ -262,6 +262,6 @@ async def {name}(_ctx: AgentCtx, text: str = "") -> str:
 
 
 def plugin_source(name: str, *tools: str, author: str = "ann", more: str = "") -> str:
-    """The text of a small plugin."""
+    """The source of a small plugin with these tools."""
     body = "".join(TOOL.format(name=tool, author=author) for tool in tools)
     return HEADER.format(name=name, author=author) + body + more

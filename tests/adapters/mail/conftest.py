@@ -1,4 +1,4 @@
-"""One mail server for all tests of a module; each test has people of its own."""
+"""One mail server for all tests of a module. Each test has mailboxes that no other test uses."""
 
 import itertools
 from collections.abc import Iterator
@@ -30,6 +30,6 @@ def server() -> Iterator[MailServer]:
 
 @pytest.fixture
 def people() -> tuple[str, str, str]:
-    """The bot's address, Ann's and Bo's."""
+    """The addresses of the bot, Ann and Bo."""
     number = next(_numbers)
     return f"bot{number}@example.test", f"ann{number}@example.test", f"bo{number}@example.test"

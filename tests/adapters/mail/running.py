@@ -1,4 +1,4 @@
-"""The adapter at work against Postfix and Dovecot, with a wire between that can be bad."""
+"""Runs the adapter against Postfix and Dovecot, with an SMTP proxy in between that can fail."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -25,8 +25,11 @@ _END = b"\r\n.\r\n"
 
 
 class Wire:
-    """Between the bot and Postfix. ``manner`` is ``fair``, ``refuse`` (no receiver is taken),
-    ``full`` (later, perhaps), ``silent`` (no word after the mail) or ``cut``."""
+    """An SMTP proxy between the bot and Postfix.
+
+    ``manner`` is ``fair``, ``refuse`` (a recipient is refused), ``full`` (a recipient is refused
+    for now), ``silent`` (a mail gets no answer) or ``cut`` (a new connection is closed).
+    """
 
     def __init__(self, port: int) -> None:
         self._behind = port
@@ -95,7 +98,7 @@ class Bot:
 
 
 def mailbox(server: MailServer, address: str = BOT, **more: Any) -> dict[str, Any]:
-    """An item of ``MAIL_BOTS``."""
+    """One item of the setting ``MAIL_BOTS``."""
     return {
         "id": address,
         "password": PASSWORD,
@@ -109,7 +112,7 @@ def mailbox(server: MailServer, address: str = BOT, **more: Any) -> dict[str, An
 @asynccontextmanager
 async def running(folder: Path, box: dict[str, Any], host: MemoryHost | None = None,
                   send_s: float = 20.0) -> AsyncIterator[Bot]:  # fmt: skip
-    """A bot that looks into its mailbox."""
+    """Start the adapter and wait until it reads its mailbox."""
     host = host or MemoryHost(folder, {"nekro_platforms": ("mail",), "mail_bots": [box]})
     host.settings = {"nekro_platforms": ("mail",), "mail_bots": [box]}
     driver = new_driver()
@@ -121,7 +124,7 @@ async def running(folder: Path, box: dict[str, Any], host: MemoryHost | None = N
             with anyio.fail_after(30):
                 while await host.account_of("mail") is None:
                     await anyio.sleep(0.01)
-                # It is bound before the place in the mailbox is known.
+                # The adapter knows its place in the mailbox only when this file exists.
                 while not [*(folder / "mail").glob("*.json")]:
                     await anyio.sleep(0.01)
             yield Bot(host, adapter)

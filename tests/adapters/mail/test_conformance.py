@@ -1,4 +1,4 @@
-"""What every adapter promises, shown for mail with real servers."""
+"""The mail adapter passes the adapter contract against real servers."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.peers.mail import MailServer
 pytestmark = pytest.mark.long
 
 SILENCE_S = 1.0
-"""A time-out for what is never answered; what is answered has much longer."""
+"""The adapter's timeout for a send that gets no answer. Other sends have 20 s."""
 
 
 class Harness:
@@ -26,7 +26,7 @@ class Harness:
         self._said = 1
 
     async def begin(self) -> None:
-        """A thread, whose first mail has its subject above its words."""
+        """Start a thread. Only the first mail of a thread has its subject in the text."""
         self._first = await self._server.send(self._them, self._us, "let us talk")
         (opening,) = await self._bot.host.received(1, limit_s=30)
         self.chat_key = opening.chat_key
@@ -35,7 +35,7 @@ class Harness:
         message_id = await self._server.send(
             self._them, self._us, text, subject="Re: Hello", In_Reply_To=self._first
         )
-        # Mails overtake each other on the way; the mailbox has an order.
+        # Two mails can overtake each other. So wait until this one is in the mailbox.
         self._said += 1
         await self._server.received(self._us, self._said)
         return message_id

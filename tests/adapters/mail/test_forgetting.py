@@ -1,4 +1,4 @@
-"""Whoever is erased leaves no subject behind, whether the adapter runs or not."""
+"""Erasing a person deletes the stored subjects of their mail threads, even without the adapter."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from nekro_core.chat.redact import RedactionTarget
 from nekro_core.store import Person, PersonTraces
 
 
-async def test_the_threads_of_a_person_go(tmp_path: Path) -> None:
+async def test_erasing_a_person_deletes_their_threads(tmp_path: Path) -> None:
     threads = ThreadStore(tmp_path / FOLDER)
     theirs = ChatKey.parse("mail-private_Ann.With.A.Long.Name@example.org#0123456789ab")
     others = ChatKey.parse("mail-private_bo@example.org")

@@ -1,4 +1,4 @@
-"""Mail as people know it: threads, answers, attachments, machines; Postfix and Dovecot are real."""
+"""Mail conversations with real Postfix and Dovecot: threads, attachments, automatic mail."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.long
 
 
 class Office:
-    """The bot, Ann and Bo."""
+    """A running bot, and two people: Ann and Bo."""
 
     def __init__(self, bot: Bot, server: MailServer, people: tuple[str, str, str]) -> None:
         self.bot, self.server = bot, server
@@ -86,7 +86,7 @@ async def test_a_mail_thread_is_a_conversation(office: Office) -> None:
     assert str(answer["From"]) == f"Nekro <{office.us}>"
     assert answer.get_content().strip() == "@Ann at five, <b>"
 
-    # A program that repeats one id only finds back; what it quotes is known here.
+    # The reply names only one id of the thread. The bot finds the thread and drops the quotation.
     await office.write(
         "Fine.\n\nOn Monday, Nekro wrote:\n> at five\n",
         subject="RE: Tea",
@@ -99,14 +99,14 @@ async def test_a_mail_thread_is_a_conversation(office: Office) -> None:
     second = (await office.answers(2))[1]
     assert second["References"].split() == [first, sent.message_id, again.message_id]
 
-    # Another subject is another chat of the same person.
+    # A mail with another subject is another chat with the same person.
     await office.write("Cake?", subject="Cake")
     other = (await office.heard(3))[2]
     assert other.chat_key != asked.chat_key
     assert other.chat_key.native_id == office.ann
 
 
-async def test_a_mail_that_answers_none(office: Office) -> None:
+async def test_a_mail_of_the_bot_can_begin_a_conversation(office: Office) -> None:
     key = ChatKey.parse(f"mail-private_{office.ann}")
     sent = await office.bot.send(key, "Good morning")
     (mail,) = await office.answers()
@@ -116,7 +116,7 @@ async def test_a_mail_that_answers_none(office: Office) -> None:
     assert heard.chat_key == key
 
 
-async def test_attachments_both_ways(office: Office, tmp_path: Path) -> None:
+async def test_attachments_are_received_and_sent(office: Office, tmp_path: Path) -> None:
     def attach(mail: EmailMessage) -> None:
         mail.add_attachment(PNG, maintype="image", subtype="png", filename="../../etc/cat.png")
         mail.add_attachment(b"RIFF", maintype="audio", subtype="wav", filename="voice.wav")
@@ -150,7 +150,7 @@ async def test_attachments_both_ways(office: Office, tmp_path: Path) -> None:
     assert not office.server.mails(office.bo)
 
 
-async def test_a_long_mail_lies_beside_its_beginning(office: Office) -> None:
+async def test_a_long_mail_is_cut_and_attached_as_a_file(office: Office) -> None:
     await office.write("word " * 10_000, subject="")
     (heard,) = await office.heard(1)
     text, file = heard.segments
@@ -164,7 +164,7 @@ async def test_a_long_mail_lies_beside_its_beginning(office: Office) -> None:
     "headers",
     [{"Auto_Submitted": "auto-replied"}, {"List_Id": "<x>"}, {"Precedence": "bulk"}],
 )
-async def test_machines_are_left_alone(office: Office, headers: dict[str, str]) -> None:
+async def test_automatic_mails_are_ignored(office: Office, headers: dict[str, str]) -> None:
     await office.write("I am on holiday", **headers)
     await office.write("I am here")
     (heard,) = await office.heard(1)
@@ -174,7 +174,7 @@ async def test_machines_are_left_alone(office: Office, headers: dict[str, str]) 
 async def test_two_bots_do_not_write_to_each_other(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
-    """What our own program sends is automatic mail, and it does not answer that."""
+    """The adapter marks its mails as automatic, and it does not answer automatic mails."""
     us, other, person = people
     (tmp_path / "us").mkdir()
     (tmp_path / "other").mkdir()
@@ -189,12 +189,12 @@ async def test_two_bots_do_not_write_to_each_other(
         assert "a person" in heard.text
 
 
-async def test_a_mail_that_comes_back_is_told_and_not_answered(office: Office) -> None:
+async def test_an_undelivered_mail_becomes_a_notice_that_is_not_answered(office: Office) -> None:
     nobody = f"nobody-{office.ann}"
     key = ChatKey.parse(f"mail-private_{nobody}")
     receipt = await office.bot.send(key, "hello?")
     assert receipt.state is DeliveryState.REJECTED, "this server says so at once"
-    # One that says so later: the report of another server, about a mail that was sent.
+    # Another server accepts the mail and later sends a report that it could not be delivered.
     sent = await office.bot.send(ChatKey.parse(f"mail-private_{office.ann}"), "hello?")
     report = (
         f"From: MAILER-DAEMON@{DOMAIN}\r\nTo: {office.us}\r\nSubject: Undelivered\r\n"
@@ -216,7 +216,7 @@ async def test_a_mail_that_comes_back_is_told_and_not_answered(office: Office) -
     assert (await office.heard(2))[1].notice is None
 
 
-async def test_only_whom_the_operator_lets_in(
+async def test_only_senders_that_the_settings_allow_are_received(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
     async with opened(tmp_path, server, people, senders=[people[2]]) as office:
@@ -226,7 +226,7 @@ async def test_only_whom_the_operator_lets_in(
         assert "from Bo" in heard.text
 
 
-async def test_only_whom_the_provider_found_to_be_genuine(
+async def test_only_senders_that_the_mail_provider_verified_are_received(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
     async with opened(tmp_path, server, people, verified_by="mx.example.test") as office:
@@ -238,8 +238,8 @@ async def test_only_whom_the_provider_found_to_be_genuine(
         assert "by Ann" in heard.text
 
 
-async def test_answers_go_to_the_author_alone(office: Office) -> None:
-    """Whoever writes in somebody's name must not get what the bot says to them."""
+async def test_answers_go_only_to_the_author(office: Office) -> None:
+    """A person may write in somebody else's name, but must not choose who gets the answer."""
     await office.write("secrets, please", Reply_To=office.bo, Cc=office.bo)
     (heard,) = await office.heard(1)
     assert (await office.bot.send(heard.chat_key, "here they are")).ok
@@ -247,10 +247,10 @@ async def test_answers_go_to_the_author_alone(office: Office) -> None:
     assert not office.server.mails(office.bo)
 
 
-# -- nothing lost, nothing twice -------------------------------------------------------------
+# -- no mail is lost or received twice -------------------------------------------------------
 
 
-async def test_what_lay_there_before_the_first_start_is_not_answered(
+async def test_mails_from_before_the_first_start_are_ignored(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
     us, ann, _ = people
@@ -262,7 +262,7 @@ async def test_what_lay_there_before_the_first_start_is_not_answered(
         assert "new" in heard.text
 
 
-async def test_what_comes_while_the_bot_is_away_is_heard_at_its_start(
+async def test_mails_that_arrive_while_the_bot_is_stopped_are_received_at_its_start(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
     host = MemoryHost(tmp_path)
@@ -274,11 +274,11 @@ async def test_what_comes_while_the_bot_is_away_is_heard_at_its_start(
     await server.received(us, 2)
     async with running(tmp_path, mailbox(server, us), host) as bot:
         await bot.host.until(lambda: "two" in host.accepted[-1].text, limit_s=30)
-    # The inbox passes over one that comes again, as it may where the bot ended at once.
+    # A mail may be read twice if the bot ended at once; the inbox ignores the second time.
     assert len({message.message_id for message in host.accepted}) == 2
 
 
-async def test_what_could_not_be_stored_is_taken_again(office: Office) -> None:
+async def test_a_mail_that_could_not_be_stored_is_read_again(office: Office) -> None:
     office.bot.host.failures = 1
     await office.write("kept")
     (heard,) = await office.heard(1)
@@ -299,7 +299,7 @@ async def test_what_could_not_be_stored_is_taken_again(office: Office) -> None:
         ("silent", DeliveryState.UNKNOWN),
     ],
 )
-async def test_a_send_ends_in_the_state_of_the_servers_answer(
+async def test_the_servers_answer_decides_the_state_of_a_send(
     tmp_path: Path,
     server: MailServer,
     people: tuple[str, str, str],
@@ -318,7 +318,9 @@ async def test_a_send_ends_in_the_state_of_the_servers_answer(
             assert (await bot.send(key, "hello again")).ok
 
 
-async def test_the_server_goes_and_comes_back(tmp_path: Path, people: tuple[str, str, str]) -> None:
+async def test_mail_is_received_after_the_imap_server_restarts(
+    tmp_path: Path, people: tuple[str, str, str]
+) -> None:
     us, ann, _ = people
     async with MailServer(us, ann) as server, running(tmp_path, mailbox(server, us)) as bot:
         await server.send(ann, us, "before")
@@ -330,7 +332,7 @@ async def test_the_server_goes_and_comes_back(tmp_path: Path, people: tuple[str,
         assert "after" in heard[1].text
 
 
-async def test_a_wrong_password_is_said_and_shown_to_nobody(
+async def test_a_wrong_password_is_reported_without_the_password(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
     told: list[str] = []

@@ -1,4 +1,4 @@
-"""What a mail says, whether a person wrote it, and whether it was the one it names."""
+"""Reading a mail: its text, whether a program wrote it, and whether its sender is verified."""
 
 import email
 import email.policy
@@ -48,7 +48,7 @@ def parsed(**headers: str) -> EmailMessage:
         {"Content_Type": "multipart/report; report-type=delivery-status; boundary=b"},
     ],
 )
-def test_a_mail_of_a_machine_is_recognized(headers: dict[str, str]) -> None:
+def test_an_automatic_mail_is_recognized(headers: dict[str, str]) -> None:
     assert automatic_reason(parsed(**headers), "ann@example.test")
 
 
@@ -56,18 +56,18 @@ def test_a_mail_of_a_machine_is_recognized(headers: dict[str, str]) -> None:
     "sender",
     ["mailer-daemon@x.org", "no-reply@x.org", "noreply+7@x.org", "bounces+ann=x@lists.org"],
 )
-def test_addresses_that_nobody_reads(sender: str) -> None:
+def test_senders_that_take_no_answers_are_recognized(sender: str) -> None:
     assert automatic_reason(parsed(), sender)
 
 
 @pytest.mark.parametrize(
     "headers", [{}, {"Auto_Submitted": "no"}, {"Return_Path": "<ann@example.test>"}]
 )
-def test_a_mail_of_a_person_is_not_taken_for_a_machines(headers: dict[str, str]) -> None:
+def test_a_mail_of_a_person_is_not_automatic(headers: dict[str, str]) -> None:
     assert not automatic_reason(parsed(**headers), "ann@example.test")
 
 
-# -- who really wrote ------------------------------------------------------------------------
+# -- is the sender verified ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_mail_of_a_person_is_not_taken_for_a_machines(headers: dict[str, str])
         ("mx.evil.test; dmarc=pass header.from=example.test", False),
         ("mx.example.test; dmarc=pass", False),
         ("mx.example.test (Ann's (own) host); dmarc=pass header.from=example.test", True),
-        # What a sender chooses of the envelope or of a signature, quoted by the provider.
+        # Texts that the sender chose (envelope address, signature) and that the provider quotes.
         ('mx.example.test; dmarc=fail; spf=pass smtp.mailfrom="x; dmarc=pass "@evil.test', False),
         ('mx.example.test; spf=pass smtp.mailfrom="x; dkim=pass header.d=example.test "@e', False),
         ('mx.example.test; dkim=pass header.d=evil.test header.i="header.d=example.test"', False),
@@ -96,12 +96,14 @@ def test_a_mail_of_a_person_is_not_taken_for_a_machines(headers: dict[str, str])
         ("", False),
     ],
 )
-def test_what_the_provider_found(results: str, genuine: bool) -> None:
+def test_authentication_results_decide_whether_the_sender_is_verified(
+    results: str, genuine: bool
+) -> None:
     message = parsed(**({"Authentication_Results": results} if results else {}))
     assert is_sender_verified(message, "ann@example.test", "mx.example.test") is genuine
 
 
-def test_only_the_topmost_word_of_the_provider_counts() -> None:
+def test_only_the_first_authentication_results_header_counts() -> None:
     lines = (
         b"Authentication-Results: mx.example.test; dmarc=fail\r\n"
         b"Authentication-Results: mx.example.test; dmarc=pass header.from=example.test\r\n"
@@ -112,7 +114,7 @@ def test_only_the_topmost_word_of_the_provider_counts() -> None:
     )
 
 
-# -- words -----------------------------------------------------------------------------------
+# -- text -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_only_the_topmost_word_of_the_provider_counts() -> None:
         ("</div></p>odd", "odd"),
     ],
 )
-def test_html_as_a_person_sees_it(html: str, words: str) -> None:
+def test_html_becomes_the_text_that_a_person_sees(html: str, words: str) -> None:
     assert words_of(html) == words
 
 
@@ -159,7 +161,7 @@ def test_html_as_a_person_sees_it(html: str, words: str) -> None:
         ("From: here to there", "From: here to there"),
     ],
 )
-def test_what_is_new_in_an_answer(text: str, said: str) -> None:
+def test_quotations_and_signatures_are_removed(text: str, said: str) -> None:
     assert without_quotes(text) == said
 
 
@@ -167,7 +169,7 @@ def test_what_is_new_in_an_answer(text: str, said: str) -> None:
     ("subject", "bare"),
     [("Re: Tea", "Tea"), ("AW: Re[2]: Tea", "Tea"), ("回复：茶", "茶"), ("Real tea", "Real tea")],
 )
-def test_a_subject_without_its_marks(subject: str, bare: str) -> None:
+def test_reply_marks_are_removed_from_a_subject(subject: str, bare: str) -> None:
     assert bare_subject(subject) == bare
 
 
@@ -228,14 +230,14 @@ def test_odd_mails_are_read(data: bytes, expected: dict[str, Any]) -> None:
         max_size=20,
     ).map(b"\r\n".join)
 )  # fmt: skip
-def test_no_bytes_raise(data: bytes) -> None:
+def test_any_bytes_can_be_read_without_an_error(data: bytes) -> None:
     found = read_mail(data)
     assert isinstance(found.text, str)
     automatic_reason(found.message, found.sender)
     is_sender_verified(found.message, "a@b.c", "mx")
 
 
-def test_a_mail_made_to_keep_the_parser_busy_is_not_parsed() -> None:
+def test_a_mail_that_would_take_long_to_parse_is_not_parsed() -> None:
     nested = b"".join(
         b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (at, at)
         for at in range(300)
@@ -248,7 +250,7 @@ def test_a_mail_made_to_keep_the_parser_busy_is_not_parsed() -> None:
     assert beside.data == data
 
 
-def test_nesting_that_breaks_the_parser_is_a_problem_and_no_error() -> None:
+def test_too_deeply_nested_parts_raise_no_error() -> None:
     data = b"From: a@b.c\r\n" + b"".join(
         b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (at, at)
         for at in range(200)
@@ -259,7 +261,7 @@ def test_nesting_that_breaks_the_parser_is_a_problem_and_no_error() -> None:
 # -- threads ---------------------------------------------------------------------------------
 
 
-def test_an_answer_finds_back_by_our_own_id_alone() -> None:
+def test_one_of_our_message_ids_is_enough_to_find_the_thread() -> None:
     root = thread_of("<1@ann>", (), "x.org")
     assert root == thread_of("<3@ann>", ("<1@ann>", "<2@bo>"), "x.org")
     ours = new_id(root, "delivery-1", "x.org")
@@ -271,7 +273,7 @@ def test_an_answer_finds_back_by_our_own_id_alone() -> None:
     assert thread_of("<9@ann>", (ours,), "y.org") != root
 
 
-def test_a_long_thread_keeps_its_ends() -> None:
+def test_a_long_thread_keeps_its_first_and_its_newest_ids() -> None:
     thread = Thread("Tea")
     for number in range(100):
         thread = thread.with_id(f"<{number}@x>")
@@ -290,10 +292,10 @@ def test_a_long_thread_keeps_its_ends() -> None:
         b"content-type: " + b"a " * 500_000 + b"\r\n\r\nhello\r\n--b--\r\n",
     ],
 )
-def test_headers_made_to_keep_the_parser_busy_are_not_parsed(data: bytes) -> None:
+def test_headers_that_would_take_long_to_parse_are_not_parsed(data: bytes) -> None:
     found = read_mail(data)
     assert (found.sender, found.problem) == ("", "its headers are too long to be read")
 
 
-def test_two_authors_are_none() -> None:
+def test_a_mail_with_two_from_headers_has_no_sender() -> None:
     assert read_mail(b"From: a@b.c\r\nfrom: d@e.f\r\n\r\nhello").sender == ""

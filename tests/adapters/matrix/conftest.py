@@ -1,4 +1,4 @@
-"""One Synapse for all, where this machine has it."""
+"""One Synapse server for all tests, if it is installed."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The adapter against a real Synapse, through a proxy that remembers and disturbs."""
+"""Runs the adapter against a real Synapse, through a proxy that records and can fail."""
 
 import itertools
 import json
@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 @asynccontextmanager
 async def new_driver() -> AsyncIterator[Driver]:
-    """A driver of our own: `nonebot.init` is for a whole process and would serve one test only."""
+    """Make a separate driver. `nonebot.init` makes one driver for a whole process."""
     driver = NoneDriver(Env(environment="test"), Config(_env_file=None))
     await driver._lifespan.startup()
     try:
@@ -38,7 +38,7 @@ async def new_driver() -> AsyncIterator[Driver]:
 
 @dataclass
 class Bot:
-    """A bot that only remembers, with one account on the server."""
+    """A bot with one account on the server. It stores messages and answers none."""
 
     host: MemoryHost
     adapter: MatrixAdapter
@@ -51,7 +51,7 @@ class Bot:
         return await self.adapter.send(delivery(key_of(room, thread=thread), *parts))
 
     async def connected(self) -> None:
-        """Wait until it follows what happens."""
+        """Wait until every account receives events."""
         with anyio.fail_after(30):
             accounts = self.adapter._accounts
             while len(self.proxy.of("GET", "/sync")) < len(accounts) or not all(
@@ -70,7 +70,7 @@ def delivery(key: ChatKey, *segments: Segment) -> Delivery:
 
 
 def settings_for(address: str, *accounts: Person, **more: Any) -> dict[str, Any]:
-    """What stands in ``.env``."""
+    """The adapter's settings, as in ``.env``."""
     entries = [{"homeserver": address, "access_token": each.token, **more} for each in accounts]
     return {"matrix_bots": json.dumps(entries)}
 
@@ -87,7 +87,7 @@ async def running(
     others: tuple[Person, ...] = (),
     **more: Any,
 ) -> AsyncIterator[Bot]:
-    """A started adapter. ``more`` goes into its entry of ``MATRIX_BOTS``."""
+    """Start the adapter. ``more`` is added to its entries of ``MATRIX_BOTS``."""
     folder.mkdir(exist_ok=True)
     settings = settings_for(proxy.address, account, *others, **more)
     settings["api_timeout"] = api_timeout
@@ -105,6 +105,6 @@ async def running(
 
 
 async def people(server: Synapse, *names: str) -> list[Person]:
-    """New accounts of these names, which no other test has."""
+    """Make accounts whose names no other test uses."""
     number = next(_numbers)
     return [await server.person(f"{name}{number}") for name in names]

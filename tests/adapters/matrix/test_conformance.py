@@ -1,4 +1,4 @@
-"""What every adapter promises, shown for this one against a real homeserver."""
+"""The Matrix adapter passes the adapter contract against a real homeserver."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,11 +14,11 @@ from tests.peers.synapse import Person, Synapse
 pytestmark = pytest.mark.long
 
 SILENCE_S = 1.0
-"""A time-out for what is never answered; what is answered has much longer."""
+"""The adapter's timeout for a send that gets no answer. Other sends have much longer."""
 
 
 class Harness:
-    """The adapter at work in a room with one person."""
+    """A running adapter in a room with one person."""
 
     def __init__(self, bot: Bot, person: Person, room: str) -> None:
         self.adapter = bot.adapter
@@ -34,7 +34,7 @@ class Harness:
         return await self._bot.host.received(count)
 
     async def shown(self, count: int) -> list[str]:
-        """As a client shows them: in the place of what was changed stands the newest change."""
+        """The texts that a client shows. An edited message has the text of its newest edit."""
         own = self._bot.account.user_id
         said = await self._person.until_said(self._room, count, of=own)
         changes = {

@@ -1,4 +1,4 @@
-"""What goes on between a room and the bot, on a real homeserver."""
+"""Conversations between people in a room and the bot, on a real homeserver."""
 
 import io
 from collections.abc import AsyncIterator
@@ -48,14 +48,14 @@ def medium(folder: Path, name: str, data: bytes, mime: str) -> Media:
 
 @dataclass
 class Scene:
-    """A room with Lin in it, and the bot."""
+    """A room with a person called Lin and the bot."""
 
     bot: Bot
     lin: Person
     room: str
 
     async def said(self, count: int) -> list[dict]:
-        """The contents of what the bot has sent, once there are so many."""
+        """Wait until the bot has sent this many messages, and return their contents."""
         own = self.bot.account.user_id
         events = await self.lin.until_said(self.room, count, of=own)
         return [event["content"] for event in events]
@@ -71,7 +71,7 @@ async def scene(tmp_path: Path, server: Synapse, proxy: RecordingProxy) -> Async
         yield Scene(bot, lin, room)
 
 
-async def test_who_is_meant_and_who_speaks(scene: Scene) -> None:
+async def test_the_sender_and_the_addressee_of_a_message_are_read(scene: Scene) -> None:
     host, lin, own = scene.bot.host, scene.lin, scene.bot.account.user_id
     await lin.say(scene.room, "good evening")
     heard = await host.next_message()
@@ -92,7 +92,7 @@ async def test_who_is_meant_and_who_speaks(scene: Scene) -> None:
     assert not (await host.next_message()).to_bot, "programs are not answered"
 
 
-async def test_a_reply_to_the_bot_is_meant_for_it(scene: Scene) -> None:
+async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
     sent = await scene.bot.send(scene.room, "the weather is fine")
     relation = {"m.relates_to": {"m.in_reply_to": {"event_id": sent.message_id}}}
     quotation = f"> <{scene.bot.account.user_id}> the weather is fine\n\nreally?"
@@ -107,9 +107,9 @@ async def test_a_reply_to_the_bot_is_meant_for_it(scene: Scene) -> None:
         assert heard.to_bot
 
 
-async def test_media_that_people_send_are_kept(scene: Scene) -> None:
-    """From the endpoint that asks for a token: the other answers 404 on a Synapse of today, and
-    nonebot-adapter-matrix 0.2.3 asks there."""
+async def test_received_media_are_stored(scene: Scene) -> None:
+    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the other
+    one, which answers 404 on a current Synapse."""
     lin, host = scene.lin, scene.bot.host
     mxc = await lin.upload(png(), "image/png", "dot.png")
     picture = {"msgtype": "m.image", "body": "dot.png", "url": mxc}
@@ -134,7 +134,7 @@ async def test_media_that_people_send_are_kept(scene: Scene) -> None:
     assert not scene.bot.proxy.of("GET", "/_matrix/media/v3/download")
 
 
-async def test_text_picture_voice_and_file_go_out(scene: Scene, tmp_path: Path) -> None:
+async def test_text_picture_voice_and_file_are_sent(scene: Scene, tmp_path: Path) -> None:
     picture = medium(tmp_path, "dot.png", png(), "image/png")
     sent = await scene.bot.send(scene.room, Mention(scene.lin.user_id), " look & <see>\nhere")
     assert sent.ok
@@ -162,7 +162,7 @@ async def test_text_picture_voice_and_file_go_out(scene: Scene, tmp_path: Path) 
     assert await scene.lin.fetch(file["url"]) == b"one"
 
 
-async def test_what_a_person_changes_and_takes_back(scene: Scene, server: Synapse) -> None:
+async def test_a_persons_edit_and_deletion_reach_the_inbox(scene: Scene, server: Synapse) -> None:
     lin, host, key = scene.lin, scene.bot.host, key_of(scene.room)
     said = await lin.say(scene.room, "the rde one")
     change = {
@@ -180,7 +180,7 @@ async def test_what_a_person_changes_and_takes_back(scene: Scene, server: Synaps
     assert host.recalled == [(key, said)]
 
 
-async def test_a_thread_is_a_chat_of_its_own(scene: Scene) -> None:
+async def test_a_thread_is_a_separate_chat(scene: Scene) -> None:
     lin, host = scene.lin, scene.bot.host
     root = await lin.say(scene.room, "shall we talk about trees?")
     relation = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True}
@@ -197,7 +197,7 @@ async def test_a_thread_is_a_chat_of_its_own(scene: Scene) -> None:
     first, second, third = await host.received(3)
     assert first.chat_key == key_of(scene.room)
     assert second.chat_key == third.chat_key == key_of(scene.room, thread=root)
-    # What it is about stands before its first message; the others answer nobody.
+    # The first message of a thread gets a reply to the thread's root. Later ones get none.
     assert second.segments[0] == Reply(root, lin.user_id, "shall we talk about trees?")
     assert third.segments == (Text("then elms"),)
 
@@ -221,7 +221,7 @@ async def test_a_thread_is_a_chat_of_its_own(scene: Scene) -> None:
     assert host.recalled == [(key_of(scene.room, thread=root), inside)]
 
 
-async def test_things_that_happen_are_notices(scene: Scene, server: Synapse) -> None:
+async def test_joins_reactions_and_kicks_become_notices(scene: Scene, server: Synapse) -> None:
     lin, host = scene.lin, scene.bot.host
     (mo,) = await people(server, "mo")
     path = f"/rooms/{scene.room}"
@@ -244,7 +244,7 @@ async def test_things_that_happen_are_notices(scene: Scene, server: Synapse) -> 
 # ---- invitations
 
 
-async def test_an_invitation_is_taken_from_whom_the_operator_lets(
+async def test_invitations_from_allowed_people_are_accepted(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, mo, account = await people(server, "lin", "mo", "bot")
@@ -257,7 +257,7 @@ async def test_an_invitation_is_taken_from_whom_the_operator_lets(
         await lin.say(private, "just the two of us")
         heard = await bot.host.next_message()
         assert heard.notice is None
-        # Private, so every word is meant for the bot; and it stays private for good.
+        # In a private room every message is for the bot. The room stays private after a restart.
         assert heard.chat_key == key_of(private, private=True)
         assert heard.to_bot
         joined = await mo.call("GET", f"/rooms/{strange}/joined_members")
@@ -268,7 +268,7 @@ async def test_an_invitation_is_taken_from_whom_the_operator_lets(
         assert (await again.host.next_message()).chat_key == key_of(private, private=True)
 
 
-async def test_nobodys_invitation_is_taken_unless_the_operator_says_so(
+async def test_invitations_are_not_accepted_by_default(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, account = await people(server, "lin", "bot")
@@ -282,7 +282,7 @@ async def test_nobodys_invitation_is_taken_unless_the_operator_says_so(
         assert not proxy.of("POST", "/join/")
 
 
-async def test_two_accounts_of_ours_in_one_room(
+async def test_two_of_the_bots_accounts_in_one_room_have_separate_chats(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, one, two = await people(server, "lin", "bot", "second")
@@ -306,12 +306,12 @@ async def test_two_accounts_of_ours_in_one_room(
         assert (echo.account, echo.sender.user_id) == (one.user_id, two.user_id)
 
 
-# ---- away and back
+# ---- outages and restarts
 
 
-async def test_a_message_that_only_looks_old_is_news(scene: Scene) -> None:
-    """Another server's clock may be an hour behind: its people are answered all the same. What is
-    as old when the bot is back was said without it."""
+async def test_an_old_time_stamp_alone_does_not_make_a_message_history(scene: Scene) -> None:
+    """A server's clock may be an hour slow. Its people must still get an answer. A message of the
+    same age that arrives after an outage counts as history."""
     hour_ms = 3_600_000
 
     def aged(answer: Any) -> Any:
@@ -330,7 +330,7 @@ async def test_a_message_that_only_looks_old_is_news(scene: Scene) -> None:
     assert (await host.next_message()).from_history
 
 
-async def test_what_is_said_during_an_outage_is_heard_once_and_in_order(scene: Scene) -> None:
+async def test_messages_sent_during_an_outage_are_received_once_and_in_order(scene: Scene) -> None:
     lin, host = scene.lin, scene.bot.host
     await lin.say(scene.room, "before")
     await host.received(1)
@@ -347,7 +347,7 @@ async def test_what_is_said_during_an_outage_is_heard_once_and_in_order(scene: S
     assert (await scene.bot.send(scene.room, "now?")).ok
 
 
-async def test_a_gap_longer_than_a_round_is_filled_over_a_restart(
+async def test_a_gap_longer_than_one_sync_is_filled_after_a_restart(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, account = await people(server, "lin", "bot")
@@ -368,13 +368,13 @@ async def test_a_gap_longer_than_a_round_is_filled_over_a_restart(
         await lin.say(room, "two")
         await host.until(lambda: host.accepted[-1].text == "two", 30)
     texts = [message.text for message in host.accepted]
-    once = list(dict.fromkeys(texts))  # what was read again the inbox knows by its id
+    once = list(dict.fromkeys(texts))  # the inbox ignores a message with a known id
     assert once == ["one", *(f"missed {number}" for number in range(70)), "two"]
     ids = [message.message_id for message in host.accepted]
     assert len(set(ids)) == len(once)
 
 
-async def test_a_gap_that_the_server_does_not_show_costs_only_the_gap(
+async def test_if_the_server_refuses_a_gap_later_messages_are_still_received(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, account = await people(server, "lin", "bot")
@@ -395,7 +395,7 @@ async def test_a_gap_that_the_server_does_not_show_costs_only_the_gap(
     assert len({each.message_id for each in host.accepted}) == 51
 
 
-async def test_what_cannot_be_stored_is_read_again(
+async def test_a_message_that_cannot_be_stored_is_read_again(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, account = await people(server, "lin", "bot")
@@ -409,7 +409,7 @@ async def test_what_cannot_be_stored_is_read_again(
         host.failures = 2
         await lin.say(room, "two")
         await lin.say(room, "three")
-        # What came after it may be handed over twice, as what the inbox knows by its id.
+        # Messages after the failed one may arrive twice. The inbox ignores those with known ids.
         await host.until(lambda: [each.text for each in host.accepted][-2:] == ["two", "three"])
 
 
@@ -417,10 +417,10 @@ async def _without_patience(accept: Accept, message: ChatMessage) -> None:
     await accept(message)
 
 
-# ---- what became of a send
+# ---- the outcome of a send
 
 
-async def test_a_message_of_unknown_outcome_is_found_by_its_mark(scene: Scene) -> None:
+async def test_a_message_of_unknown_outcome_is_found_by_its_delivery_id(scene: Scene) -> None:
     key = key_of(scene.room)
     bot, proxy = scene.bot, scene.bot.proxy
     lost, never = delivery(key, Text("is it there?")), delivery(key, Text("is it there?"))
@@ -435,7 +435,7 @@ async def test_a_message_of_unknown_outcome_is_found_by_its_mark(scene: Scene) -
     assert found.state is DeliveryState.SENT
     gone = await bot.adapter.confirm(UncertainDelivery(delivery=never, since=now))
     assert gone.state is DeliveryState.REJECTED
-    # Sent again under its own id, it is the same event: nobody sees it twice.
+    # A second send with the same delivery id makes the same event, so people see it once.
     bot.adapter._send_s = 10
     assert (await bot.adapter.send(lost)).message_id == found.message_id
     assert (await bot.adapter.send(never)).ok
@@ -453,18 +453,18 @@ async def test_a_message_of_unknown_outcome_is_found_by_its_mark(scene: Scene) -
         (Refusal(200, "what?"), "sent", ""),
     ],
 )
-async def test_how_a_server_answers_a_send(
+async def test_the_servers_answer_decides_the_state_of_a_send(
     scene: Scene, answer: Refusal, state: str, words: str
 ) -> None:
     scene.bot.proxy.rule = lambda _, path: answer if "/send/" in path else None
     receipt = await scene.bot.send(scene.room, "hello")
     assert (receipt.state, words in receipt.reason) == (state, True)
-    # A refusal is of this message alone: the account stays where it is.
+    # A refusal concerns only this message. The account stays connected.
     scene.bot.proxy.rule = lambda *_: None
     assert (await scene.bot.send(scene.room, "and now?")).ok
 
 
-async def test_a_server_that_wants_to_be_left_alone_for_a_moment(scene: Scene) -> None:
+async def test_a_send_waits_out_a_short_rate_limit(scene: Scene) -> None:
     busy = Refusal(429, {"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 100})
     answers = [busy, busy]
     scene.bot.proxy.rule = lambda _, path: answers.pop() if answers and "/send/" in path else None
@@ -472,9 +472,7 @@ async def test_a_server_that_wants_to_be_left_alone_for_a_moment(scene: Scene) -
     assert [content["body"] for content in await scene.said(1)] == ["hello"]
 
 
-async def test_a_medium_that_is_not_taken_leaves_nothing_in_the_room(
-    scene: Scene, tmp_path: Path
-) -> None:
+async def test_if_an_upload_fails_no_message_is_sent(scene: Scene, tmp_path: Path) -> None:
     picture = Image(medium(tmp_path, "dot.png", png(), "image/png"))
     no = Refusal(403, {"errcode": "M_FORBIDDEN", "error": "no uploads"})
     scene.bot.proxy.rule = lambda _, path: no if "/upload" in path else None
@@ -484,7 +482,7 @@ async def test_a_medium_that_is_not_taken_leaves_nothing_in_the_room(
     assert (await scene.bot.send(scene.room, picture)).state is DeliveryState.PENDING
 
 
-async def test_a_token_that_ended_is_renewed_by_the_password(
+async def test_the_adapter_logs_in_again_when_its_token_expires(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, account = await people(server, "lin", "bot")

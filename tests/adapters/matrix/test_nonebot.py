@@ -1,4 +1,4 @@
-"""NoneBot's own plugins live beside the bot: their matchers hear, their calls go out."""
+"""An operator's NoneBot plugins work beside the bot: they receive events and make calls."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def echo() -> Iterator[list[str]]:
-    """A matcher as an operator's NoneBot plugin would register it."""
+    """A matcher that answers every message, registered as an operator's NoneBot plugin would."""
     heard: list[str] = []
 
     async def answer(bot: NoneBot, event: RoomMessageEvent) -> None:
@@ -46,7 +46,9 @@ async def lin(server: Synapse) -> Person:
     return lin
 
 
-async def test_a_matcher_hears_and_answers(bot: Bot, lin: Person, echo: list[str]) -> None:
+async def test_a_matcher_receives_messages_and_answers(
+    bot: Bot, lin: Person, echo: list[str]
+) -> None:
     room = await lin.make_room(bot.account)
     await bot.account.join(room)
     for number, text in enumerate(("one", "fail", "two"), 1):
@@ -58,8 +60,8 @@ async def test_a_matcher_hears_and_answers(bot: Bot, lin: Person, echo: list[str
     assert sorted(echo) == ["fail", "one", "two"]
 
 
-async def test_a_plugin_fetches_media_where_todays_servers_have_them(bot: Bot, lin: Person) -> None:
-    """The stock call asks an endpoint that is closed: 404 on this very server."""
+async def test_a_plugin_downloads_media_from_the_current_endpoint(bot: Bot, lin: Person) -> None:
+    """The original call of NoneBot's adapter uses an endpoint that this server answers with 404."""
     account = bot.driver.bots[bot.account.user_id]
     where = (await lin.upload(b"bytes", "text/plain")).removeprefix("mxc://")
     server_name, _, media_id = where.partition("/")
@@ -72,7 +74,7 @@ async def test_a_plugin_fetches_media_where_todays_servers_have_them(bot: Bot, l
     assert closed.status_code == 404
 
 
-async def test_an_account_that_is_gone_is_no_bot(bot: Bot) -> None:
+async def test_a_closed_account_is_no_longer_a_nonebot_bot(bot: Bot) -> None:
     account = bot.driver.bots[bot.account.user_id]
     await bot.adapter.aclose()
     assert bot.account.user_id not in bot.driver.bots

@@ -1,4 +1,4 @@
-"""Events as strangers' programs write them, read into our segments."""
+"""Events from other people's clients are read into segments."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +41,7 @@ PILL = '<a href="https://matrix.to/#/{0}">{1}</a>'
 
 
 class Lookups:
-    """Answers without a server."""
+    """Media and quotations without a server."""
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
         return Media(path=f"/{server}/{media_id}", name=name, mime=expect)
@@ -116,11 +116,11 @@ MENTIONS = [
 @pytest.mark.parametrize(
     ("content", "wanted"), [m[1:] for m in MENTIONS], ids=[m[0] for m in MENTIONS]
 )
-def test_who_is_mentioned(content: dict[str, Any], wanted: Segments) -> None:
+def test_mentions_are_read(content: dict[str, Any], wanted: Segments) -> None:
     assert with_mentions(content["body"], content, BOT) == wanted
 
 
-def test_who_is_meant() -> None:
+def test_a_message_is_for_the_bot_if_it_mentions_or_answers_it() -> None:
     assert is_for({}, (Mention(BOT),), BOT)
     assert is_for({}, (Reply("$1", BOT),), BOT)
     assert not is_for({}, (Reply("$1", LIN), Mention(MO), Mention(EVERYONE)), BOT)
@@ -196,7 +196,7 @@ def test_replies_and_threads_are_read() -> None:
         ("> <@a:b> said", True, ""),
     ],
 )
-def test_the_quotation_before_a_reply(body: str, relation: bool, wanted: str) -> None:
+def test_the_quotation_before_a_reply_is_removed(body: str, relation: bool, wanted: str) -> None:
     relates = {"m.relates_to": {"m.in_reply_to": {"event_id": "$1"}}} if relation else {}
     assert body_of({"body": body, **relates}) == wanted
 
@@ -214,7 +214,7 @@ def test_the_quotation_before_a_reply(body: str, relation: bool, wanted: str) ->
         ("http://[", ""),
     ],
 )
-def test_links_to_people(link: str, user: str) -> None:
+def test_links_to_people_give_their_user_ids(link: str, user: str) -> None:
     assert user_of(link) == user
 
 
@@ -275,7 +275,7 @@ _values = _json | st.sampled_from(
 
 @settings(max_examples=40)
 @given(st.dictionaries(_names, _values))
-async def test_whatever_a_stranger_writes_is_read(content: dict[str, Any]) -> None:
+async def test_any_content_can_be_read_without_an_error(content: dict[str, Any]) -> None:
     segments = await read(content)
     assert isinstance(plain_text(segments), str)
     encode_segments(segments).encode()
@@ -298,5 +298,5 @@ async def test_whatever_a_stranger_writes_is_read(content: dict[str, Any]) -> No
         (None, 2_000_000_000.0),
     ],
 )
-def test_a_strangers_clock_is_not_believed_for_ever(stamp: object, said: float) -> None:
+def test_a_time_stamp_in_the_far_future_is_replaced(stamp: object, said: float) -> None:
     assert said_at({"origin_server_ts": stamp}, 2_000_000_000.0) == said

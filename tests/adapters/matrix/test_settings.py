@@ -1,4 +1,4 @@
-"""What an operator writes, and where an account goes on."""
+"""The adapter's settings, and the file that stores how far an account has read."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from adapters.matrix.settings import read_config
 BOT = {"homeserver": "https://matrix.example.org", "access_token": "syt_secret"}
 
 
-def test_the_account_as_json_or_read_already(tmp_path: Path) -> None:
+def test_accounts_may_be_json_text_or_decoded(tmp_path: Path) -> None:
     for written in (json.dumps([BOT]), [BOT]):
         config = read_config({"matrix_bots": written, "matrix_proxy": ""}, tmp_path)
         assert config.matrix_bots[0].access_token == "syt_secret"
@@ -34,14 +34,16 @@ def test_the_account_as_json_or_read_already(tmp_path: Path) -> None:
         ([BOT | {"auto_accept_invites": "syt_secret"}], "AUTO_ACCEPT_INVITES"),
     ],
 )
-def test_a_setting_that_cannot_be_read(tmp_path: Path, written: Any, words: str) -> None:
+def test_an_invalid_setting_is_named_without_its_secret(
+    tmp_path: Path, written: Any, words: str
+) -> None:
     with pytest.raises(ValueError, match=r"MATRIX_BOTS") as error:
         read_config({"matrix_bots": written}, tmp_path)
     assert words in str(error.value)
     assert "syt_secret" not in str(error.value)
 
 
-async def test_a_bookmark_never_passes_what_is_not_taken_in(tmp_path: Path) -> None:
+async def test_the_checkpoint_waits_for_every_earlier_message(tmp_path: Path) -> None:
     async def done() -> None: ...
 
     async def fails() -> None:
@@ -74,7 +76,7 @@ async def test_a_bookmark_never_passes_what_is_not_taken_in(tmp_path: Path) -> N
     assert not path.exists()
 
 
-def test_a_bookmark_that_cannot_be_read_begins_with_the_present(tmp_path: Path) -> None:
+def test_an_unreadable_checkpoint_starts_with_new_messages(tmp_path: Path) -> None:
     path = tmp_path / "bot.json"
     for text in ("", "{", "[]", '{"since": 7}'):
         path.write_text(text)

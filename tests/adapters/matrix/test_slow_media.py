@@ -1,4 +1,4 @@
-"""A homeserver that waits for another one's media: the room waits once, in order."""
+"""A room waits only once for media that the homeserver cannot deliver, and keeps its order."""
 
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ ROOM = "!room:example.org"
 
 
 class Slow(Homeserver):
-    """Brings no medium but ``quick``."""
+    """A homeserver that delivers only the medium ``quick``."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -31,7 +31,7 @@ class Slow(Homeserver):
 
 
 class Known(Rooms):
-    """One room of which everything is known."""
+    """One room that needs no lookup."""
 
     def __init__(self) -> None:
         super().__init__(Slow(), "@bot:example.org")
@@ -57,7 +57,7 @@ def picture(number: int, media_id: str) -> dict[str, Any]:
     }
 
 
-async def test_a_room_waits_once_and_keeps_its_order(tmp_path: Path) -> None:
+async def test_slow_media_delay_a_room_once_and_keep_its_order(tmp_path: Path) -> None:
     host, server = MemoryHost(tmp_path), Slow()
     intake = MatrixIntake(host, server, Known(), instance="matrix", account="@bot:example.org")
     events = [picture(number, f"slow{number}") for number in range(4)] + [picture(4, "quick")]

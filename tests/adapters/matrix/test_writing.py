@@ -1,4 +1,4 @@
-"""A delivery as the content of an event."""
+"""A delivery becomes the content of a Matrix event."""
 
 import json
 from pathlib import Path
@@ -50,12 +50,12 @@ def medium(folder: Path, name: str, size: int = 10) -> Media:
     return Media(path=str(folder / name), name=name, size=size)
 
 
-async def test_a_text_says_that_it_calls_nobody() -> None:
+async def test_a_text_without_mentions_has_an_empty_mentions_field() -> None:
     text = "@lin:home <b>&amp;</b>\n`x`"
     assert await written(Text(text)) == {"msgtype": "m.text", "body": text, "m.mentions": {}}
 
 
-async def test_a_mention_is_a_link_and_a_name_is_only_a_name() -> None:
+async def test_a_mention_becomes_a_link_with_an_escaped_name() -> None:
     content = await written(Mention("@lin:home"), Text(" <b>\nhi"), Mention('@"><i>:x'))
     assert content["body"] == 'Lin <3 <b>\nhi@"><i>:x'
     assert content["formatted_body"] == (
@@ -66,7 +66,7 @@ async def test_a_mention_is_a_link_and_a_name_is_only_a_name() -> None:
     assert (await written(Mention(EVERYONE), Text("hi")))["m.mentions"] == {"room": True}
 
 
-async def test_replies_and_threads() -> None:
+async def test_replies_and_threads_are_written() -> None:
     assert (await written(Reply("$1"), Text("hi")))["m.relates_to"] == {
         "m.in_reply_to": {"event_id": "$1"}
     }
@@ -79,7 +79,7 @@ async def test_replies_and_threads() -> None:
     }
 
 
-async def test_a_change_calls_nobody_again(tmp_path: Path) -> None:
+async def test_an_edit_mentions_nobody_again(tmp_path: Path) -> None:
     content = replacing("$1", await written(Mention("@lin:home"), Text("hi"), Reply("$0")))
     assert content["body"] == "* Lin <3hi"
     assert content["m.mentions"] == {}
@@ -108,7 +108,7 @@ async def test_media_are_written(tmp_path: Path) -> None:
     assert captioned["m.mentions"] == {"user_ids": ["@lin:home"]}
 
 
-async def test_what_no_event_carries(tmp_path: Path) -> None:
+async def test_a_delivery_that_fits_no_event_is_refused(tmp_path: Path) -> None:
     one = medium(tmp_path, "one.png")
     for segments in (
         (),
@@ -127,7 +127,7 @@ async def test_what_no_event_carries(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("character", ["文", "🎉", "&", '"', "\n", "é"])
 async def test_the_longest_text_fits_into_an_event(character: str) -> None:
-    """Beside a mention it stands there twice; the rest of an event has some 1,500 bytes."""
+    """With a mention an event has the text twice. The rest of an event takes about 1,500 bytes."""
     content = await written(Mention("@lin:home"), Text(character * TEXT_LENGTH))
     canonical = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     assert len(canonical) < EVENT_BYTES - 1500

@@ -1,4 +1,4 @@
-"""One bot a test, and a peer connected to it."""
+"""Each test gets a new bot, and a peer that is connected to it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

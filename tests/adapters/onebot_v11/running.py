@@ -1,4 +1,4 @@
-"""The adapter in a real web server on a free port of this machine."""
+"""Runs the adapter in a real web server on a free port of this machine."""
 
 import itertools
 import json
@@ -38,7 +38,7 @@ class Bot:
         return f"ws://127.0.0.1:{self.port}/onebot/v11/ws"
 
     def peer(self, self_id: str = "20002", **options: Any) -> OneBotPeer:
-        """An implementation that connects here."""
+        """A fake OneBot implementation that will connect to this bot."""
         return OneBotPeer(**{"self_id": self_id, "url": self.url, "token": TOKEN, **options})
 
     async def send(self, chat_key: ChatKey, *segments: Segment | str) -> Receipt:
@@ -55,19 +55,19 @@ class Bot:
             await self.host.instance_of("onebot_v11", account)
 
     async def gone(self, account: str) -> None:
-        """Wait until the bot has seen that the account's connection is over."""
+        """Wait until the bot has noticed that the account's connection ended."""
         with anyio.fail_after(30):
             while account in self.driver.bots:
                 await anyio.sleep(0.005)
 
 
 def new_driver() -> Driver:
-    """A driver of our own: `nonebot.init` is for a whole process and would serve one test only."""
+    """Make a separate driver. `nonebot.init` makes one driver for a whole process."""
     return Driver(Env(environment="test"), Config(_env_file=None))
 
 
 class Server(uvicorn.Server):
-    """uvicorn looks every 0.1 s whether it should end; tests need not wait for that."""
+    """A server that ends at once. uvicorn itself checks only every 0.1 s whether it should end."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -98,7 +98,7 @@ async def serving(driver: Driver, **options: Any) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def running(folder: Path, host: Host | None = None, **settings: Any) -> AsyncIterator[Bot]:
-    """A started adapter behind its server."""
+    """Start the adapter and its web server."""
     host = host or MemoryHost(folder, {"onebot_access_token": TOKEN, **settings})
     driver = new_driver()
     adapter = create(host, driver, reconnect_s=0.2)
@@ -114,7 +114,7 @@ async def running(folder: Path, host: Host | None = None, **settings: Any) -> As
 async def bot_with_peer(
     folder: Path, direction: str, **settings: Any
 ) -> AsyncIterator[tuple[Bot, OneBotPeer]]:
-    """A bot and a peer, connected by either of the two."""
+    """A connected bot and peer. ``direction`` says which of the two opens the connection."""
     if direction == "reverse":
         async with running(folder, **settings) as bot, bot.peer() as peer:
             await peer.wait_connected()

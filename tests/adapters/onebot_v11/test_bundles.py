@@ -1,4 +1,4 @@
-"""Bundles of messages go out as each implementation takes them."""
+"""Bundles of messages are sent in the form that each OneBot implementation accepts."""
 
 import time
 from pathlib import Path
@@ -39,7 +39,7 @@ def bundle(tmp_path: Path) -> Forward:
 
 @pytest.mark.parametrize("chat", [GROUP, FRIEND], ids=["group", "private"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_bundle_arrives(
+async def test_a_bundle_is_sent_in_the_form_of_each_implementation(
     tmp_path: Path, bundle: Forward, chat: ChatKey, dialect: str
 ) -> None:
     async with running(tmp_path) as bot, bot.peer() as peer:
@@ -54,12 +54,12 @@ async def test_a_bundle_arrives(
         assert first["sender"] == {"user_id": 10001, "nickname": "Mei"}
         assert [part["type"] for part in first["message"]] == ["text", "image"]
         assert first["message"][1]["data"]["file"].startswith("base64://")
-        # Who is no number at QQ stands under the bot's own, with the name that there is.
+        # A sender without a QQ number is sent under the bot's own number, with the sender's name.
         assert second["sender"] == {"user_id": 20002, "nickname": "a member"}
         assert second["message"] == [{"type": "text", "data": {"text": "[CQ:at,qq=all]"}}]
 
 
-async def test_an_implementation_without_bundles_gets_words_from_then_on(
+async def test_an_implementation_without_bundles_is_remembered(
     tmp_path: Path, bundle: Forward
 ) -> None:
     async with running(tmp_path) as bot, bot.peer() as peer:
@@ -81,7 +81,7 @@ async def test_an_implementation_without_bundles_gets_words_from_then_on(
         (Forward((ForwardedMessage("1", "Mei", (Voice(Media()),)),)), "voice can be in a bundle"),
     ],
 )
-async def test_what_no_bundle_holds_is_refused(tmp_path: Path, wrong: Forward, reason: str) -> None:
+async def test_an_invalid_bundle_is_refused(tmp_path: Path, wrong: Forward, reason: str) -> None:
     async with running(tmp_path) as bot, bot.peer() as peer:
         await peer.wait_connected()
         await bot.hear_from()
@@ -94,7 +94,7 @@ async def test_what_no_bundle_holds_is_refused(tmp_path: Path, wrong: Forward, r
 async def doubtful(
     bot: Bot, peer: OneBotPeer, bundle: Forward, *, arrives: bool
 ) -> UncertainDelivery:
-    """Both have spoken in the chat, then the bot sends a bundle and hears nothing of it."""
+    """A chat with one message of a person and one of the bot, then a bundle of unknown outcome."""
     asked = peer.account.message(("group", "30003"), 10001, "hello")
     earlier = await bot.send(GROUP, "earlier")
     if arrives:
@@ -107,7 +107,7 @@ async def doubtful(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_whether_a_bundle_arrived_can_be_asked(
+async def test_a_bundle_of_unknown_outcome_is_looked_up_in_the_history(
     tmp_path: Path, bundle: Forward, dialect: str, arrives: bool
 ) -> None:
     async with running(tmp_path, api_timeout=0.2) as bot, bot.peer() as peer:

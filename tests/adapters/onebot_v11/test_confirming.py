@@ -1,4 +1,4 @@
-"""Whether a message arrived, asked of implementations with a history and without."""
+"""A message of unknown outcome is looked up in the implementation's history, if it has one."""
 
 import time
 from pathlib import Path
@@ -27,7 +27,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 async def doubtful(
     bot: Bot, peer: OneBotPeer, chat: ChatKey, *segments: Segment, arrives: bool = True
 ) -> UncertainDelivery:
-    """Both have spoken in the chat, then the bot sends and hears nothing of it."""
+    """A chat with one message of a person and one of the bot, then a send of unknown outcome."""
     kind, native = ("group", "30003") if chat is GROUP else ("private", "10001")
     asked = peer.account.message((kind, native), 10001, "hello")
     earlier = await bot.send(chat, "earlier")
@@ -48,7 +48,7 @@ def media(tmp_path: Path) -> Media:
 
 @pytest.mark.parametrize("chat", [GROUP, FRIEND], ids=["group", "private"])
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_text_picture_and_file_are_found(
+async def test_text_picture_and_file_are_found_in_the_history(
     tmp_path: Path, media: Media, chat: ChatKey, arrives: bool
 ) -> None:
     messages: list[tuple[Segment, ...]] = [
@@ -72,7 +72,7 @@ async def test_text_picture_and_file_are_found(
             assert receipt.state is wanted, receipt
 
 
-async def test_an_implementation_without_history_cannot_tell(tmp_path: Path) -> None:
+async def test_without_a_history_the_outcome_stays_unknown(tmp_path: Path) -> None:
     async with running(tmp_path, api_timeout=0.4) as bot, bot.peer(has_history=False) as peer:
         await peer.wait_connected()
         await bot.hear_from()
@@ -80,7 +80,7 @@ async def test_an_implementation_without_history_cannot_tell(tmp_path: Path) -> 
         assert receipt.state is DeliveryState.UNKNOWN
 
 
-async def test_a_message_is_found_below_many_others(tmp_path: Path) -> None:
+async def test_a_message_is_found_before_many_newer_ones(tmp_path: Path) -> None:
     async with running(tmp_path, api_timeout=0.4) as bot, bot.peer() as peer:
         await peer.wait_connected()
         await bot.hear_from()

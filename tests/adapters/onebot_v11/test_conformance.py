@@ -1,4 +1,4 @@
-"""What every adapter promises, shown for this one over a real socket."""
+"""The OneBot v11 adapter passes the adapter contract over a real WebSocket."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.peers.onebot_v11 import Failed, OneBotPeer, Silence
 
 
 class Harness:
-    """The adapter at work against the fake implementation."""
+    """A running adapter connected to the fake implementation."""
 
     chat_key = GROUP
 
@@ -49,6 +49,6 @@ class TestOneBotV11(AdapterContract):
 
     @pytest.fixture
     async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
-        # The backend is named because tests without an await of their own use the fixture too.
+        # Naming the backend lets tests without an `await` use this asynchronous fixture too.
         async with bot_with_peer(tmp_path, "reverse", api_timeout=1.0) as (bot, peer):
             yield Harness(bot, peer)

@@ -1,4 +1,4 @@
-"""What goes on between a chat and the bot, over a real socket."""
+"""Conversations between a chat and the bot over a real WebSocket."""
 
 import base64
 import io
@@ -48,7 +48,7 @@ def medium(folder: Path, name: str, data: bytes) -> Media:
     return Media(path=str(path), name=name, size=len(data))
 
 
-async def test_a_mention_in_a_group_and_the_answer(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_mention_in_a_group_is_received_and_answered(bot: Bot, peer: OneBotPeer) -> None:
     said = await peer.say_in_group(30003, 10001, "roll a die", at_me=True)
     heard = await bot.host.next_message()
     assert heard.chat_key == GROUP
@@ -68,7 +68,7 @@ async def test_a_mention_in_a_group_and_the_answer(bot: Bot, peer: OneBotPeer) -
     assert receipt.message_id == str(sent.data["message_id"])
 
 
-async def test_a_private_chat_is_always_meant_for_the_bot(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_private_message_is_always_for_the_bot(bot: Bot, peer: OneBotPeer) -> None:
     await peer.say_in_private(10001, "hello")
     heard = await bot.host.next_message()
     assert heard.chat_key == FRIEND
@@ -78,7 +78,7 @@ async def test_a_private_chat_is_always_meant_for_the_bot(bot: Bot, peer: OneBot
     assert (sent.action, sent.params["user_id"]) == ("send_private_msg", 10001)
 
 
-async def test_text_picture_voice_and_file_go_out(
+async def test_text_picture_voice_and_file_are_sent(
     bot: Bot, peer: OneBotPeer, tmp_path: Path
 ) -> None:
     picture, voice = medium(tmp_path, "dot.png", PNG), medium(tmp_path, "night.wav", wav())
@@ -94,7 +94,7 @@ async def test_text_picture_voice_and_file_go_out(
     assert (await peer.next_send()).action == "upload_private_file"
 
 
-async def test_media_that_people_send_are_kept(bot: Bot, peer: OneBotPeer) -> None:
+async def test_received_media_are_stored(bot: Bot, peer: OneBotPeer) -> None:
     peer.account.files["voice.amr"] = {"file": "/on/its/disk.wav", "base64": "UklGRg=="}
     peer.account.files["f1"] = {"url": inline(b"a file")}
     await peer.say_in_group(
@@ -120,7 +120,7 @@ async def test_media_that_people_send_are_kept(bot: Bot, peer: OneBotPeer) -> No
     assert "no address" in gone.media.problem
 
 
-async def test_a_reply_to_the_bot_is_meant_for_it(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_reply_to_the_bot_is_for_the_bot(bot: Bot, peer: OneBotPeer) -> None:
     receipt = await bot.send(GROUP, "the weather is fine")
     await peer.say_in_group(30003, 10001, [reply(receipt.message_id), text("really?")])
     heard = await bot.host.next_message()
@@ -135,7 +135,7 @@ async def test_a_reply_to_the_bot_is_meant_for_it(bot: Bot, peer: OneBotPeer) ->
     assert not heard.to_bot
 
 
-async def test_a_forwarded_bundle_is_opened(bot: Bot, peer: OneBotPeer) -> None:
+async def test_the_messages_of_a_forwarded_bundle_are_read(bot: Bot, peer: OneBotPeer) -> None:
     peer.account.forwards["abc"] = {
         "messages": [
             {
@@ -156,7 +156,7 @@ async def test_a_forwarded_bundle_is_opened(bot: Bot, peer: OneBotPeer) -> None:
     assert (second.sender_id, second.segments) == ("2", (Text("second"),))
 
 
-async def test_a_bundle_inside_a_bundle_ends_somewhere(bot: Bot, peer: OneBotPeer) -> None:
+async def test_nested_bundles_are_read_to_a_depth_of_three(bot: Bot, peer: OneBotPeer) -> None:
     peer.account.forwards["abc"] = {
         "messages": [{"sender": {}, "message": [{"type": "forward", "data": {"id": "abc"}}]}]
     }
@@ -169,7 +169,7 @@ async def test_a_bundle_inside_a_bundle_ends_somewhere(bot: Bot, peer: OneBotPee
     assert isinstance(bundle, Unknown)
 
 
-async def test_things_that_happen_are_notices(bot: Bot, peer: OneBotPeer) -> None:
+async def test_pokes_joins_and_kicks_become_notices(bot: Bot, peer: OneBotPeer) -> None:
     people = {"group_id": 30003, "user_id": 10001}
     await peer.notice("notify", sub_type="poke", target_id=20002, **people)
     heard = await bot.host.next_message()
@@ -192,7 +192,7 @@ async def test_things_that_happen_are_notices(bot: Bot, peer: OneBotPeer) -> Non
     assert (file.media.name, file.media.size) == ("a.txt", 6)
 
 
-async def test_a_file_that_is_told_of_twice_is_one_file(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_file_that_is_reported_twice_is_received_once(bot: Bot, peer: OneBotPeer) -> None:
     peer.account.files["f1"] = {"url": inline(b"a file")}
     data = {"file": "a.txt", "file_id": "f1"}
     await peer.say_in_group(30003, 10001, {"type": "file", "data": data})
@@ -203,9 +203,7 @@ async def test_a_file_that_is_told_of_twice_is_one_file(bot: Bot, peer: OneBotPe
     assert [message.text for message in heard] == ["[file: a.txt]", "look at it"]
 
 
-async def test_a_recalled_message_is_recalled_after_it_was_taken(
-    bot: Bot, peer: OneBotPeer
-) -> None:
+async def test_a_recall_reaches_the_host_after_the_message(bot: Bot, peer: OneBotPeer) -> None:
     said = await peer.say_in_group(30003, 10001, "forget this")
     await peer.notice("group_recall", group_id=30003, user_id=10001, message_id=said)
     await peer.notice("friend_recall", user_id=10001, message_id=7)
@@ -216,7 +214,7 @@ async def test_a_recalled_message_is_recalled_after_it_was_taken(
 
 
 @pytest.mark.parametrize("strings", [False, True])
-async def test_codes_in_a_text_stay_text(bot: Bot, strings: bool) -> None:
+async def test_cq_codes_in_a_text_stay_text(bot: Bot, strings: bool) -> None:
     async with bot.peer("20007", string_messages=strings) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "[CQ:at,qq=all] & [x]", at_me=True)
@@ -226,7 +224,7 @@ async def test_codes_in_a_text_stay_text(bot: Bot, strings: bool) -> None:
         assert (await peer.next_send()).segments == [text("[CQ:at,qq=all]")]
 
 
-async def test_the_role_and_the_card_name_of_a_speaker(bot: Bot, peer: OneBotPeer) -> None:
+async def test_the_senders_role_and_group_name_are_read(bot: Bot, peer: OneBotPeer) -> None:
     event = peer.account.message(("group", "30003"), 10001, "hi", role="owner")
     event["sender"]["card"] = "  Cap\ud800tain"
     await peer.emit(event)
@@ -235,14 +233,14 @@ async def test_the_role_and_the_card_name_of_a_speaker(bot: Bot, peer: OneBotPee
     assert sender.name == "  Cap�tain"
 
 
-async def test_an_account_that_is_away_sends_nothing(bot: Bot, peer: OneBotPeer) -> None:
+async def test_an_account_without_a_connection_sends_nothing(bot: Bot, peer: OneBotPeer) -> None:
     other = ChatKey.parse("onebot_v11.777-group_30003")
     assert (await bot.send(other, "hi")).state is DeliveryState.REJECTED
     peer.reconnect_s = None
     peer.abort()
     await peer.wait_disconnected()
     receipt = await bot.send(GROUP, "hi")
-    while receipt.state is DeliveryState.UNKNOWN:  # the server has not yet seen the reset
+    while receipt.state is DeliveryState.UNKNOWN:  # the server has not noticed the reset yet
         receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.PENDING
     assert "not connected" in receipt.reason

@@ -1,4 +1,4 @@
-"""What was said while the bot was away."""
+"""Messages that were sent while the bot was not connected are fetched from the history."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ def said_in(bot: Bot, *texts: str) -> list[ChatMessage]:
     return [message for message in bot.host.accepted if message.text in texts]
 
 
-async def test_what_was_missed_is_fetched_in_its_order(bot: Bot) -> None:
+async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
     async with bot.peer(reconnect_s=0.4) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -35,7 +35,7 @@ async def test_what_was_missed_is_fetched_in_its_order(bot: Bot) -> None:
         )
 
     there = [m for m in bot.host.accepted if m.chat_key == GROUP]
-    # Messages of the newest second are fetched again: the inbox knows them by their ids.
+    # Messages of the newest second are fetched again. The inbox ignores those with known ids.
     once = list(dict.fromkeys(m.text for m in there))
     assert once == ["before", "missed 0", "missed 1", "missed 2", "after"]
     late = said_in(bot, "missed 0", "missed 1", "missed 2")
@@ -47,8 +47,8 @@ async def test_what_was_missed_is_fetched_in_its_order(bot: Bot) -> None:
     assert new.from_history
 
 
-async def test_nothing_overtakes_a_history_that_was_cut_off(bot: Bot) -> None:
-    """Stored before what was missed, the new message would hide the gap from every next look."""
+async def test_new_messages_wait_until_an_interrupted_history_is_fetched(bot: Bot) -> None:
+    """If the new message were stored before the missed ones, later starts would miss the gap."""
     async with bot.peer(reconnect_s=0.2) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -67,7 +67,7 @@ async def test_nothing_overtakes_a_history_that_was_cut_off(bot: Bot) -> None:
     assert once == ["before", "missed", "live"]
 
 
-async def test_a_long_absence_is_fetched_page_by_page(bot: Bot) -> None:
+async def test_a_long_history_is_fetched_in_pages(bot: Bot) -> None:
     async with bot.peer(reconnect_s=0.3) as peer:
         await peer.wait_connected()
         now = time.time()
@@ -84,8 +84,8 @@ async def test_a_long_absence_is_fetched_page_by_page(bot: Bot) -> None:
         assert len(pages) <= 6
 
 
-async def test_a_new_account_begins_a_minute_before_its_first_connection(bot: Bot) -> None:
-    """A process that was killed before it had written anything may have heard that minute."""
+async def test_the_history_of_a_new_account_begins_a_minute_before_its_connection(bot: Bot) -> None:
+    """A process that was killed during that minute may have received messages and stored none."""
     peer = bot.peer()
     now = time.time()
     await peer.say_in_group(30003, 10001, "long ago", at_time=now - 300)
@@ -99,8 +99,8 @@ async def test_a_new_account_begins_a_minute_before_its_first_connection(bot: Bo
     assert not said_in(bot, "long ago")
 
 
-async def test_what_came_by_itself_meanwhile_is_no_old_story(bot: Bot) -> None:
-    """The history has it too, and is read first: a command must not be passed over for that."""
+async def test_a_message_in_the_history_that_also_arrives_live_is_new(bot: Bot) -> None:
+    """The history has the message too and is read first. The command must still be run."""
     peer = bot.peer()
     await peer.say_in_group(30003, 10001, "before", at_time=time.time() - 5)
     peer.answer("get_recent_contact", Late(0.3))
@@ -111,8 +111,8 @@ async def test_what_came_by_itself_meanwhile_is_no_old_story(bot: Bot) -> None:
     assert [each.from_history for each in bot.host.accepted] == [True, False, False]
 
 
-async def test_a_first_message_that_a_crash_took_is_fetched(bot: Bot) -> None:
-    """The account was here before, and nothing that it heard was stored."""
+async def test_a_first_message_that_was_lost_in_a_crash_is_fetched(bot: Bot) -> None:
+    """The account was connected before, but no message that it received was stored."""
     peer = bot.peer()
     now = time.time()
     bot.host.since["onebot_v11", peer.self_id] = now - 20
@@ -124,7 +124,7 @@ async def test_a_first_message_that_a_crash_took_is_fetched(bot: Bot) -> None:
         assert [each.text for each in await bot.host.received(2)] == ["taken", "now"]
 
 
-async def test_an_implementation_without_history_is_heard_all_the_same(bot: Bot) -> None:
+async def test_messages_of_an_implementation_without_history_are_received(bot: Bot) -> None:
     async with bot.peer(has_history=False) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -137,7 +137,7 @@ async def test_an_implementation_without_history_is_heard_all_the_same(bot: Bot)
         assert {"get_group_list", "get_friend_list"} <= {call.action for call in peer.calls}
 
 
-async def test_a_forward_connection_comes_back_and_catches_up(tmp_path: Path) -> None:
+async def test_a_forward_connection_is_restored_and_missed_messages_fetched(tmp_path: Path) -> None:
     async with bot_with_peer(tmp_path, "forward") as (bot, peer):
         await peer.say_in_group(30003, 10001, "before", at_me=True)
         assert (await bot.host.next_message()).chat_key == GROUP
@@ -148,7 +148,7 @@ async def test_a_forward_connection_comes_back_and_catches_up(tmp_path: Path) ->
         await bot.host.until(lambda: said_in(bot, "missed") != [])
 
 
-async def test_a_forward_connection_with_a_wrong_token_is_no_connection(tmp_path: Path) -> None:
+async def test_a_forward_connection_with_a_wrong_token_binds_no_account(tmp_path: Path) -> None:
     async with (
         OneBotPeer(token="another token") as peer,
         running(tmp_path, onebot_v11_ws_urls=[peer.address]) as bot,
@@ -159,17 +159,17 @@ async def test_a_forward_connection_with_a_wrong_token_is_no_connection(tmp_path
         assert await bot.adapter.own_accounts(GROUP) == frozenset()
 
 
-async def test_one_account_over_both_directions_keeps_the_first(tmp_path: Path) -> None:
+async def test_with_both_directions_an_account_uses_the_reverse_connection(tmp_path: Path) -> None:
     async with (
         OneBotPeer(token=TOKEN) as forward,
         running(tmp_path, onebot_v11_ws_urls=[forward.address]) as bot,
     ):
         await forward.wait_connected()
         await bot.hear_from()
-        async with bot.peer() as reverse:  # came to us: takes over
+        async with bot.peer() as reverse:  # the newer connection replaces the other
             await reverse.wait_connected()
             await forward.wait_disconnected()
-            await forward.wait_connected()  # goes there again, and yields
+            await forward.wait_connected()  # the bot connects and closes again
             await forward.wait_disconnected()
             assert (await bot.send(GROUP, "hello")).ok
             assert (await reverse.next_send()).text == "hello"

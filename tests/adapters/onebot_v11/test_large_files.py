@@ -1,4 +1,4 @@
-"""What does not fit into a call goes there in pieces, or is fetched from us."""
+"""A file that is too large for a call is sent in pieces or as a link to the bot's web server."""
 
 import os
 from pathlib import Path
@@ -18,25 +18,25 @@ from tests.peers.onebot_v11 import Abort, Failed, OneBotPeer
 
 @pytest.fixture
 async def large(tmp_path: Path) -> Media:
-    """A file of 11 MiB as the outbox hands it over: our own copy."""
+    """A file of 11 MiB from the media store, as the outbox passes it to the adapter."""
     path = tmp_path / "holiday.mp4"
     path.write_bytes(os.urandom(64) * ((INLINE_BYTES + 1024 * 1024) // 64) + b"end")
     async with MediaStore(tmp_path) as media:
         return await media.keep_file(GROUP, Media(path=str(path), name="holiday.mp4"))
 
 
-async def test_a_large_file_goes_in_pieces(bot: Bot, peer: OneBotPeer, large: Media) -> None:
+async def test_a_large_file_is_sent_in_pieces(bot: Bot, peer: OneBotPeer, large: Media) -> None:
     receipt = await bot.send(GROUP, File(large))
     assert receipt.ok, receipt.reason
     upload = peer.calls[-1]
     assert (upload.action, upload.params["name"]) == ("upload_group_file", "holiday.mp4")
     assert peer.account.placed[upload.params["file"]] == Path(large.path).read_bytes()
-    # What a stranger called it is no part of a path over there.
+    # The name that a person chose must not become part of a path on the other machine.
     assert "holiday" not in upload.params["file"]
 
 
 @pytest.mark.parametrize("kind", [Video, Voice])
-async def test_so_do_videos_and_voices(
+async def test_large_videos_and_voices_are_sent_in_pieces(
     bot: Bot, peer: OneBotPeer, large: Media, kind: type[Video | Voice]
 ) -> None:
     receipt = await bot.send(GROUP, kind(large))
@@ -45,10 +45,10 @@ async def test_so_do_videos_and_voices(
     assert segment["data"]["file"] in peer.account.placed
 
 
-async def test_who_takes_no_pieces_is_given_a_link(
+async def test_an_implementation_that_takes_no_pieces_gets_a_link(
     bot: Bot, peer: OneBotPeer, large: Media
 ) -> None:
-    """The link leads to where the implementation has reached the bot: nothing to set."""
+    """The link needs no setting. It uses the address at which the implementation found the bot."""
     bot.driver.server_app.mount(MOUNTED, bot.host.links)
     peer.account.takes_pieces = False
     receipt = await bot.send(GROUP, File(large))
@@ -59,9 +59,7 @@ async def test_who_takes_no_pieces_is_given_a_link(
         assert (await client.get(link)).content == Path(large.path).read_bytes()
 
 
-async def test_where_neither_can_be_the_reason_says_what_to_set(
-    tmp_path: Path, large: Media
-) -> None:
+async def test_if_neither_works_the_reason_names_the_setting(tmp_path: Path, large: Media) -> None:
     async with bot_with_peer(tmp_path, "forward") as (bot, peer):
         peer.account.takes_pieces = False
         receipt = await bot.send(GROUP, File(large))
@@ -69,10 +67,10 @@ async def test_where_neither_can_be_the_reason_says_what_to_set(
     assert "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS" in receipt.reason
 
 
-async def test_a_connection_lost_between_the_pieces(
+async def test_a_connection_lost_between_pieces_leaves_the_send_pending(
     bot: Bot, peer: OneBotPeer, large: Media
 ) -> None:
-    """Nothing was sent by then, so it may be sent later."""
+    """No message was sent yet, so the send may be tried again later."""
     peer.answer("upload_file_stream", Abort(done=False))
     receipt = await bot.send(GROUP, File(large))
     assert receipt.state is DeliveryState.PENDING
@@ -81,7 +79,9 @@ async def test_a_connection_lost_between_the_pieces(
     assert (await bot.send(GROUP, File(large))).ok
 
 
-async def test_a_disk_that_is_full_over_there(bot: Bot, peer: OneBotPeer, large: Media) -> None:
+async def test_if_the_implementations_disk_is_full_a_link_is_sent(
+    bot: Bot, peer: OneBotPeer, large: Media
+) -> None:
     bot.driver.server_app.mount(MOUNTED, bot.host.links)
     peer.answer("upload_file_stream", Failed(1200, "ENOSPC"))
     receipt = await bot.send(GROUP, File(large))
@@ -89,7 +89,9 @@ async def test_a_disk_that_is_full_over_there(bot: Bot, peer: OneBotPeer, large:
     assert peer.calls[-1].params["file"].startswith("http://")
 
 
-async def test_a_file_that_is_gone(bot: Bot, peer: OneBotPeer, large: Media) -> None:
+async def test_a_file_that_no_longer_exists_is_refused(
+    bot: Bot, peer: OneBotPeer, large: Media
+) -> None:
     Path(large.path).unlink()
     receipt = await bot.send(GROUP, File(large))
     assert receipt.state is DeliveryState.REJECTED
@@ -97,12 +99,14 @@ async def test_a_file_that_is_gone(bot: Bot, peer: OneBotPeer, large: Media) -> 
 
 
 @pytest.mark.parametrize("host", ["evil.example/x", "a b", "user@host", "[::1", "host:80:80", ""])
-def test_an_address_that_is_none_makes_no_link(host: str) -> None:
+def test_an_invalid_host_header_makes_no_link(host: str) -> None:
     request = Request("GET", "http://127.0.0.1/onebot/v11/ws", headers={"host": host})
     assert _reached_at(request) == ""
 
 
-async def test_small_files_go_inside_the_call(bot: Bot, peer: OneBotPeer, tmp_path: Path) -> None:
+async def test_small_files_are_sent_inside_the_call(
+    bot: Bot, peer: OneBotPeer, tmp_path: Path
+) -> None:
     path = tmp_path / "note.txt"
     path.write_text("hello")
     assert (await bot.send(FRIEND, File(Media(path=str(path), name="note.txt", size=5)))).ok

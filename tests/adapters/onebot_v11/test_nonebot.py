@@ -1,4 +1,4 @@
-"""NoneBot's own plugins live beside the bot: their matchers hear, their calls go out."""
+"""An operator's NoneBot plugins work beside the bot: they receive events and make calls."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from tests.peers.onebot_v11 import Abort, Async, Failed, OneBotPeer
 
 @pytest.fixture
 def echo() -> Iterator[list[str]]:
-    """A matcher as an operator's NoneBot plugin would register it."""
+    """A matcher that answers every message, registered as an operator's NoneBot plugin would."""
     heard: list[str] = []
 
     async def answer(bot: NoneBot, event: MessageEvent) -> None:
@@ -34,7 +34,9 @@ def echo() -> Iterator[list[str]]:
     matcher.destroy()
 
 
-async def test_a_matcher_hears_and_answers(bot: Bot, peer: OneBotPeer, echo: list[str]) -> None:
+async def test_a_matcher_receives_messages_and_answers(
+    bot: Bot, peer: OneBotPeer, echo: list[str]
+) -> None:
     await peer.say_in_group(30003, 10001, "one", at_me=True)
     assert (await peer.next_send()).text == "echo one"
     await peer.say_in_group(30003, 10001, "fail")
@@ -142,7 +144,7 @@ async def test_a_plugins_call_fails_with_nonebots_errors(
         await account.get_status()
 
 
-async def test_a_bot_that_is_gone_cannot_be_called(bot: Bot) -> None:
+async def test_a_disconnected_bot_cannot_be_called(bot: Bot) -> None:
     async with bot.peer(reconnect_s=None) as peer:
         await peer.wait_connected()
         await bot.hear_from()

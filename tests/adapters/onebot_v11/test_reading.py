@@ -1,4 +1,4 @@
-"""Segments and events of many implementations, read into ours."""
+"""Segments and events of many OneBot implementations are read into ours."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ from nekro_core.api.chat import (
 
 
 class Nobody:
-    """Lookups that know only what stands in the segment."""
+    """Lookups without a connection. They return only what the segment itself contains."""
 
     async def media(self, kind: str, data: Json) -> Media:
         return Media(name=words(data.get("file")))
@@ -96,7 +96,7 @@ async def test_segments_are_read(wire: Any, expected: tuple[Segment, ...]) -> No
     assert await read_segments(wire, Nobody()) == expected
 
 
-async def test_ten_thousand_mentions_are_ten_thousand_mentions() -> None:
+async def test_ten_thousand_mentions_are_read() -> None:
     wire = [segment("at", qq=str(number)) for number in range(10_000)]
     assert len(await read_segments(wire, Nobody())) == 10_000
 
@@ -154,7 +154,7 @@ def test_notices_are_read(event: dict[str, Any], expected: Notice | None) -> Non
         ({"message_type": "guild", "guild_id": "1"}, None),
     ],
 )
-def test_which_chat_an_event_belongs_to(event: dict[str, Any], expected: Any) -> None:
+def test_the_chat_of_an_event_is_recognized(event: dict[str, Any], expected: Any) -> None:
     assert chat_of(event) == expected
 
 
@@ -174,7 +174,7 @@ def test_which_chat_an_event_belongs_to(event: dict[str, Any], expected: Any) ->
         (-5, 9.0),
     ],
 )
-def test_a_time_stamp_is_read_or_replaced_by_the_present(stamp: Any, expected: float) -> None:
+def test_an_unusable_time_stamp_is_replaced_by_the_present(stamp: Any, expected: float) -> None:
     assert time_of({"time": stamp}, 9.0) == expected
 
 
@@ -190,11 +190,11 @@ def test_a_time_stamp_is_read_or_replaced_by_the_present(stamp: Any, expected: f
         ("", ""),
     ],
 )
-def test_only_plain_numbers_go_out_as_numbers(identity: str, wire: int | str) -> None:
+def test_only_plain_numbers_are_sent_as_numbers(identity: str, wire: int | str) -> None:
     assert wire_id(identity) == wire
 
 
-def test_a_speaker_without_a_face() -> None:
+def test_a_sender_without_a_profile_is_read() -> None:
     assert sender_of({"sender": None, "user_id": 7}).user_id == "7"
     assert sender_of({"anonymous": {"name": "Fox"}, "user_id": 8}).name == "Fox"
 
@@ -214,7 +214,7 @@ messages = (
 
 
 @given(messages)
-async def test_no_message_at_all_can_harm(message: Any) -> None:
+async def test_any_message_can_be_read_without_an_error(message: Any) -> None:
     segments = await read_segments(message, Nobody())
     assert decode_segments(encode_segments(segments)) == segments
 
@@ -228,7 +228,7 @@ async def test_no_message_at_all_can_harm(message: Any) -> None:
         anything,
     )
 )  # fmt: skip
-def test_no_event_at_all_can_harm(event: dict[str, Any]) -> None:
+def test_any_event_can_be_read_without_an_error(event: dict[str, Any]) -> None:
     json.dumps([chat_of(event), time_of(event, 0.0)])
     read_notice(event)
     sender_of(event)

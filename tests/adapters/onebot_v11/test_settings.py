@@ -1,4 +1,4 @@
-"""What an operator writes, and what they are told where it cannot be read."""
+"""The adapter's settings, and the errors for settings that cannot be read."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tests.adapters.onebot_v11.running import new_driver
         ({"onebot_v11_ws_urls": "", "onebot_ws_urls": {"ws://a:1"}}, {"ws://a:1/"}),
     ],
 )
-def test_addresses_to_connect_to(settings: dict[str, Any], urls: set[str]) -> None:
+def test_addresses_to_connect_to_are_read(settings: dict[str, Any], urls: set[str]) -> None:
     assert {str(url) for url in read_config(settings).onebot_ws_urls} == urls
 
 
@@ -40,7 +40,7 @@ def test_a_setting_that_cannot_be_read_is_named(settings: dict[str, Any], words:
 
 
 @pytest.mark.parametrize("token", ["a secret", 12345])
-def test_the_operators_own_token_is_taken(tmp_path: Path, token: Any) -> None:
+def test_a_token_in_the_settings_is_used(tmp_path: Path, token: Any) -> None:
     assert read_config({"onebot_v11_access_token": token}).onebot_access_token == str(token)
     create(MemoryHost(tmp_path, {"onebot_access_token": token}), new_driver())
     assert not (tmp_path / "secrets").exists()

@@ -1,4 +1,4 @@
-"""A media server that says nothing: other chats notice nothing, its own chat waits once."""
+"""A media server that does not answer delays only the messages of its chat, and those only once."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +26,7 @@ async def files() -> AsyncIterator[SilentFiles]:
 
 @pytest.fixture
 async def media(bot: Bot, files: SilentFiles, tmp_path: Path) -> AsyncIterator[MediaStore]:
-    """The bot's own store, for which the server is a platform's program."""
+    """The bot's media store. Its policy allows fetching from the silent server."""
     settings = MediaSettings(silent_s=SILENT_S)
     reach = PlatformFetchPolicy(
         [files.address.removeprefix("http://")], is_own_port=lambda _: False
@@ -36,7 +36,7 @@ async def media(bot: Bot, files: SilentFiles, tmp_path: Path) -> AsyncIterator[M
         yield store
 
 
-async def test_nobody_else_waits_and_its_chat_waits_once(
+async def test_a_silent_media_server_does_not_delay_other_chats(
     bot: Bot, peer: OneBotPeer, files: SilentFiles, media: MediaStore
 ) -> None:
     began = anyio.current_time()
@@ -62,12 +62,12 @@ async def test_nobody_else_waits_and_its_chat_waits_once(
     assert words == [*(f"slow {number}" for number in range(10)), "last of the slow chat"]
     problems = [s.media.problem for m in heard for s in m.segments if isinstance(s, Image)]
     assert problems == [f"the server said nothing for {SILENT_S:g} s"] * 10
-    # Four are asked for at once: three waits, not ten.
+    # Four downloads run at once. So ten pictures take three waits, not ten.
     assert files.most == 4
     assert took < 5 * SILENT_S
 
 
-async def test_the_pictures_of_one_message_are_waited_for_together(
+async def test_the_pictures_of_one_message_are_fetched_at_the_same_time(
     bot: Bot, peer: OneBotPeer, files: SilentFiles, media: MediaStore
 ) -> None:
     slow = [image("x.png", f"{files.address}/{number}") for number in range(4)]

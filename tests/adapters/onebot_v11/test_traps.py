@@ -1,7 +1,7 @@
-"""What goes wrong with OneBot v11 in practice, each shown to be closed.
+"""Known problems of OneBot v11 in practice do not occur in this adapter.
 
-The first half are behaviours of nonebot-adapter-onebot 2.4.6, uvicorn and websockets that were
-measured before this adapter was written; an upgrade that brings one back is noticed here.
+The first half tests behaviour of nonebot-adapter-onebot 2.4.6, uvicorn and websockets that was
+measured before this adapter was written. If an upgrade brings a problem back, a test here fails.
 """
 
 import base64
@@ -50,11 +50,11 @@ def count_connects(peer: OneBotPeer) -> int:
     return [entry.frame.get("sub_type") for entry in peer.log].count("connect")
 
 
-# -- who may come in ---------------------------------------------------------------------------
+# -- who may connect ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/onebot/v11/", "/onebot/v11/http", "/onebot/v11/http/"])
-async def test_nobody_speaks_over_http(bot: Bot, path: str) -> None:
+async def test_events_over_http_are_refused(bot: Bot, path: str) -> None:
     async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         answer = await client.post(
             f"http://127.0.0.1:{bot.port}{path}",
@@ -62,13 +62,13 @@ async def test_nobody_speaks_over_http(bot: Bot, path: str) -> None:
             json=message_from(10001, "forged"),
         )
     assert answer.status_code in (404, 405)
-    async with bot.peer() as peer:  # and the real account is not locked out by it
+    async with bot.peer() as peer:  # the real account can still connect
         await peer.wait_connected()
         await peer.say_in_private(10001, "true")
         assert (await bot.host.next_message()).text == "true"
 
 
-async def test_an_http_route_beside_ours_stops_the_start(tmp_path: Path) -> None:
+async def test_an_http_route_without_a_token_stops_the_start(tmp_path: Path) -> None:
     host = MemoryHost(tmp_path, {"onebot_access_token": TOKEN})
     driver = new_driver()
     adapter = create(host, driver)
@@ -91,7 +91,7 @@ async def test_an_http_route_beside_ours_stops_the_start(tmp_path: Path) -> None
         {"X-Client-Role": "API"},
     ],
 )
-async def test_a_stranger_is_refused(bot: Bot, headers: dict[str, str]) -> None:
+async def test_a_wrong_handshake_is_refused(bot: Bot, headers: dict[str, str]) -> None:
     async with bot.peer(headers=headers, reconnect_s=None) as peer:
         await peer.until(lambda: bool(peer.refusals))
         assert "403" in peer.refusals[0]
@@ -100,12 +100,14 @@ async def test_a_stranger_is_refused(bot: Bot, headers: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"Authorization": f"Token {TOKEN}"}, {"X-Client-Role": ""}])
-async def test_spellings_of_the_right_handshake(bot: Bot, headers: dict[str, str]) -> None:
+async def test_other_spellings_of_the_right_handshake_are_accepted(
+    bot: Bot, headers: dict[str, str]
+) -> None:
     async with bot.peer(headers=headers) as peer:
         await peer.wait_connected()
 
 
-async def test_a_token_in_the_address_would_stand_in_logs(bot: Bot) -> None:
+async def test_a_token_in_the_address_is_refused(bot: Bot) -> None:
     url = f"{bot.url}?access_token={TOKEN.replace(' ', '%20')}"
     async with bot.peer(url=url, headers={"Authorization": ""}, reconnect_s=None) as peer:
         await peer.until(lambda: bool(peer.refusals))
@@ -126,7 +128,7 @@ async def test_a_token_is_made_at_the_first_start(tmp_path: Path, settings: dict
     assert path.read_text() == token
 
 
-def test_an_emptied_token_file_is_no_empty_token(tmp_path: Path) -> None:
+def test_an_empty_token_file_stops_the_start(tmp_path: Path) -> None:
     path = secret_file(tmp_path, KEPT_AS)
     path.parent.mkdir()
     path.write_text("\n")
@@ -137,7 +139,7 @@ def test_an_emptied_token_file_is_no_empty_token(tmp_path: Path) -> None:
 # -- order -------------------------------------------------------------------------------------
 
 
-async def test_a_slow_question_does_not_invert_the_order(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_slow_lookup_keeps_the_order_of_messages(bot: Bot, peer: OneBotPeer) -> None:
     first = await peer.say_in_group(30003, 10001, "one")
     peer.answer("get_msg", Late(0.3))
     await peer.say_in_group(30003, 10001, [reply(first), text("two")])
@@ -156,7 +158,7 @@ async def test_a_burst_keeps_its_order_in_each_chat(bot: Bot, peer: OneBotPeer) 
         assert numbers == sorted(numbers)
 
 
-async def test_a_message_that_cannot_be_stored_is_offered_again_in_its_order(
+async def test_messages_that_cannot_be_stored_are_retried_in_order(
     bot: Bot, peer: OneBotPeer
 ) -> None:
     bot.host.failures = 2
@@ -165,7 +167,7 @@ async def test_a_message_that_cannot_be_stored_is_offered_again_in_its_order(
     assert [message.text for message in await bot.host.received(3)] == ["one", "two", "three"]
 
 
-async def test_a_store_that_is_down_costs_the_connection_and_nothing_else(
+async def test_after_a_failure_of_the_store_the_account_connects_again(
     tmp_path: Path,
 ) -> None:
     host = DownAtFirst(tmp_path, {"onebot_access_token": TOKEN})
@@ -177,7 +179,7 @@ async def test_a_store_that_is_down_costs_the_connection_and_nothing_else(
 
 
 class DownAtFirst(MemoryHost):
-    """A host whose database cannot be reached at the first question."""
+    """A host whose database fails at the first request."""
 
     asked = 0
 
@@ -222,7 +224,7 @@ async def test_submit_waits_while_the_queue_is_full() -> None:
 # -- calls whose outcome is not "ok" -----------------------------------------------------------
 
 
-async def test_a_dead_socket_ends_the_calls_in_flight(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_reset_connection_ends_the_calls_that_wait(bot: Bot, peer: OneBotPeer) -> None:
     peer.answer("send", Abort())
     with anyio.fail_after(25):  # the time-out of a send is 30 s
         receipt = await bot.send(GROUP, "hi")
@@ -239,26 +241,26 @@ async def test_no_answer_is_an_unknown_outcome(tmp_path: Path) -> None:
         assert receipt.state is DeliveryState.UNKNOWN
         assert "no answer to send_group_msg within 1 s" in receipt.reason
         assert (await bot.send(GROUP, "late")).state is DeliveryState.UNKNOWN
-        await anyio.sleep(0.4)  # the late answer is nobody's, and does no harm
+        await anyio.sleep(0.4)  # the late answer matches no call and is ignored
         assert (await bot.send(GROUP, "hi again")).ok
-        assert len(peer.sends) == 3  # nothing was repeated
+        assert len(peer.sends) == 3  # no send was repeated
 
 
-async def test_async_is_an_unknown_outcome(bot: Bot, peer: OneBotPeer) -> None:
+async def test_the_answer_async_is_an_unknown_outcome(bot: Bot, peer: OneBotPeer) -> None:
     peer.answer("send", Async())
     receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.UNKNOWN
     assert "async" in receipt.reason
 
 
-async def test_failed_is_rejected_with_the_reason(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_failed_send_is_rejected_with_its_reason(bot: Bot, peer: OneBotPeer) -> None:
     peer.answer("send", Failed(1200, "语音转换失败"))
     receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.REJECTED
     assert receipt.reason == "语音转换失败 (code 1200)"
 
 
-async def test_a_time_out_of_the_platform_behind_is_no_refusal(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_timeout_of_qq_itself_is_an_unknown_outcome(bot: Bot, peer: OneBotPeer) -> None:
     peer.answer("send", Failed(1200, "Timeout: NTEvent serviceAndMethod:NodeIKernelMsgService/x"))
     receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.UNKNOWN
@@ -290,7 +292,7 @@ BAD_FRAMES = [
 
 
 @pytest.mark.parametrize("frame", BAD_FRAMES, ids=lambda frame: repr(frame[:40]))
-async def test_one_bad_frame_costs_nothing(bot: Bot, peer: OneBotPeer, frame: str | bytes) -> None:
+async def test_a_bad_frame_is_ignored(bot: Bot, peer: OneBotPeer, frame: str | bytes) -> None:
     await peer.send_raw(frame)
     await peer.say_in_group(30003, 10001, "still here")
     await bot.host.until(lambda: any(m.text == "still here" for m in bot.host.accepted))
@@ -298,7 +300,7 @@ async def test_one_bad_frame_costs_nothing(bot: Bot, peer: OneBotPeer, frame: st
 
 
 @pytest.mark.parametrize("direction", ["reverse", "forward"])
-async def test_a_frame_over_16_mib_is_taken(tmp_path: Path, direction: str) -> None:
+async def test_a_frame_over_16_mib_is_received(tmp_path: Path, direction: str) -> None:
     picture = b"\x89PNG\r\n\x1a\n" + bytes(15 * 1024 * 1024)
     async with bot_with_peer(tmp_path, direction) as (bot, peer):
         file = f"base64://{base64.b64encode(picture).decode()}"
@@ -310,7 +312,7 @@ async def test_a_frame_over_16_mib_is_taken(tmp_path: Path, direction: str) -> N
         assert count_connects(peer) == 1
 
 
-async def test_what_would_break_the_peers_connection_is_not_sent(
+async def test_a_picture_that_makes_the_frame_too_large_is_refused(
     bot: Bot, peer: OneBotPeer, tmp_path: Path
 ) -> None:
     path = tmp_path / "big.bin"
@@ -329,7 +331,9 @@ async def test_what_would_break_the_peers_connection_is_not_sent(
 
 
 @pytest.mark.parametrize("spelling", ["message_sent", "message"])
-async def test_our_own_words_do_not_come_back(bot: Bot, peer: OneBotPeer, spelling: str) -> None:
+async def test_the_bots_own_messages_are_not_received(
+    bot: Bot, peer: OneBotPeer, spelling: str
+) -> None:
     peer.echo_own = spelling
     assert (await bot.send(GROUP, "I say")).ok
     await peer.say_in_group(30003, 10001, "you say")
@@ -337,7 +341,7 @@ async def test_our_own_words_do_not_come_back(bot: Bot, peer: OneBotPeer, spelli
     assert len(bot.host.accepted) == 1
 
 
-async def test_a_half_open_connection_gives_way(bot: Bot) -> None:
+async def test_a_new_connection_replaces_a_half_open_one(bot: Bot) -> None:
     receipts: list[Receipt] = []
 
     async def send_into_the_void() -> None:
@@ -360,21 +364,23 @@ async def test_a_half_open_connection_gives_way(bot: Bot) -> None:
     assert "replaced" in receipts[0].reason
 
 
-async def test_a_stranger_cannot_take_a_connections_place(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_connection_with_a_wrong_token_replaces_none(bot: Bot, peer: OneBotPeer) -> None:
     async with bot.peer(token="guess", reconnect_s=None) as stranger:
         await stranger.until(lambda: bool(stranger.refusals))
     assert (await bot.send(GROUP, "hello")).ok
     assert (await peer.next_send()).text == "hello"
 
 
-async def test_a_connection_whose_heartbeat_ends_is_dead(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_connection_without_further_heartbeats_is_closed(
+    bot: Bot, peer: OneBotPeer
+) -> None:
     beat = {"time": 1, "self_id": 20002, "post_type": "meta_event"}
     await peer.emit({**beat, "meta_event_type": "heartbeat", "interval": 5, "status": {}})
     await peer.until(lambda: count_connects(peer) == 2, 15)
     assert (await bot.send(GROUP, "hello")).ok
 
 
-async def test_two_accounts_in_one_group_are_two_chats(bot: Bot, peer: OneBotPeer) -> None:
+async def test_two_accounts_in_one_group_have_separate_chats(bot: Bot, peer: OneBotPeer) -> None:
     async with bot.peer("20009") as second:
         await second.wait_connected()
         await bot.hear_from("20009")
@@ -389,7 +395,7 @@ async def test_two_accounts_in_one_group_are_two_chats(bot: Bot, peer: OneBotPee
         assert (await bot.send(other, "from the second")).ok
         assert (await second.next_send()).text == "from the second"
         assert await bot.adapter.own_accounts(GROUP) == {"20002", "20009"}
-        # One account hears the other: recorded, and known to be ours.
+        # One account receives the other's message. It is stored as a message of our own account.
         await second.say_in_group(30003, 20002, "said by the first")
         assert (await bot.host.received(3))[-1].sender.user_id == "20002"
     while (await bot.send(other, "x")).state is not DeliveryState.PENDING:
@@ -400,7 +406,9 @@ async def test_two_accounts_in_one_group_are_two_chats(bot: Bot, peer: OneBotPee
 @pytest.mark.parametrize(
     "field", [{"message_id": "abc-1"}, {"user_id": "u_1"}, {"group_id": "g#1 x"}]
 )
-async def test_ids_that_are_no_numbers(bot: Bot, peer: OneBotPeer, field: dict) -> None:
+async def test_ids_that_are_no_numbers_are_read_and_sent(
+    bot: Bot, peer: OneBotPeer, field: dict
+) -> None:
     event = peer.account.message(("group", "30003"), 10001, "hi")
     await peer.emit({**event, **field})
     heard = await bot.host.next_message()

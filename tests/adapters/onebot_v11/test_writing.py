@@ -1,4 +1,4 @@
-"""Deliveries that OneBot v11 has no call for: refused before anything leaves, with the reason."""
+"""Deliveries that OneBot v11 cannot send are refused before the call, with the reason."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ async def test_an_empty_file_is_refused(tmp_path: Path) -> None:
         await call_for(delivery(File(Media(path=str(path), name="empty.txt"))))
 
 
-async def test_a_reply_leads_the_message() -> None:
+async def test_the_reply_is_the_first_segment_of_a_message() -> None:
     call = await call_for(delivery(Mention(EVERYONE), Text("hi"), Reply("5"), Reply("6")))
     assert call.params == {
         "group_id": 30003,
@@ -78,7 +78,7 @@ async def test_a_reply_leads_the_message() -> None:
     }
 
 
-async def test_a_target_that_is_no_number_is_named_as_it_is() -> None:
+async def test_a_target_that_is_no_number_is_sent_as_text() -> None:
     call = await call_for(delivery(Text("hi"), key="onebot_v11-private_u%23x"))
     assert call.action == "send_private_msg"
     assert call.params["user_id"] == "u#x"

@@ -1,4 +1,4 @@
-"""A stock NoneBot adapter without a network: its events go in, its HTTP requests are recorded."""
+"""Runs an adapter of NoneBot without a network: tests give it events, and requests are recorded."""
 
 import importlib
 import itertools
@@ -29,18 +29,18 @@ from nekro_core.testing.memory_host import MemoryHost
 
 
 def quietly(module: str) -> Any:
-    """Import what uses things that are about to go."""
+    """Import a module without the deprecation warnings that it causes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return importlib.import_module(module)
 
 
 Answer = Callable[[Request], Any]
-"""What the platform says to a request: JSON, bytes, or a `Response`; an exception is raised."""
+"""The platform's answer to a request: JSON, bytes, a `Response`, or an exception to raise."""
 
 
 class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
-    """NoneBot's driver whose client side reaches nobody."""
+    """NoneBot's driver without a network: it records requests and answers them itself."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(Env(environment="test"), Config(_env_file=None, **settings))
@@ -48,7 +48,7 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
         self.answer: Answer = lambda _: {}
         self.silent: Callable[[Request], bool] = lambda _: False
         self.socket: Any = None
-        """What a stock adapter that connects gets; without one it waits for ever."""
+        """The WebSocket for an adapter that opens one. With None the adapter waits forever."""
 
     @property
     def type(self) -> str:
@@ -96,7 +96,7 @@ class Session(HTTPClientSession):
 
 @contextmanager
 def as_nonebots(driver: Recorder) -> Iterator[None]:
-    """Stock adapters read the settings of the one driver that NoneBot knows in a process."""
+    """Make this driver NoneBot's only one. NoneBot's adapters read their settings from that one."""
     before, nonebot._driver = nonebot._driver, driver
     try:
         yield
@@ -106,7 +106,7 @@ def as_nonebots(driver: Recorder) -> Iterator[None]:
 
 @dataclass
 class Bench:
-    """An adapter of ours around a stock one."""
+    """One of our adapters, with the NoneBot adapter that it uses."""
 
     host: MemoryHost
     driver: Recorder
@@ -115,11 +115,11 @@ class Bench:
 
     @property
     def stock(self) -> Any:
-        """NoneBot's adapter."""
+        """The NoneBot adapter."""
         return self.adapter.stock
 
     def connect(self, bot: Bot) -> None:
-        """The stock adapter announces an account."""
+        """Let the NoneBot adapter report that an account is connected."""
         self.stock.bot_connect(bot)
 
     async def bound(self) -> None:
@@ -129,7 +129,7 @@ class Bench:
                 await anyio.sleep(0.002)
 
     async def hear(self, bot: Bot, event: Event) -> None:
-        """The stock adapter has an event for an account."""
+        """Give our adapter an event, as the NoneBot adapter would."""
         await bot.handle_event(event)  # type: ignore[attr-defined]
 
     async def send(self, chat_key: ChatKey | str, *segments: Segment | str) -> Receipt:
@@ -153,7 +153,7 @@ async def bench(
     lines: Sequence[Record] = (),
     **settings: Any,
 ) -> AsyncIterator[Bench]:
-    """A started adapter of a platform with such settings. ``lines`` are in the bot's store."""
+    """Start a platform's adapter with these settings. The host already stores ``lines``."""
     driver = Recorder(**settings)
     driver.socket = socket
     if answer is not None:

@@ -1,4 +1,4 @@
-"""A platform that brings more than the store can take: it is not read, and nothing is lost."""
+"""When the store is too slow, the platform's socket is not read, and no message is lost."""
 
 import json
 from collections import Counter
@@ -17,11 +17,11 @@ from tests.adapters.uniseg.stock import bench
 
 GROUPS = 8
 IN_LANES = 4096
-"""What `Lanes` hold beside the platform's backlog."""
+"""How many messages the `KeyedQueue` holds in addition to `BACKLOG`."""
 
 
 class Flood:
-    """A socket that always has another message, until it brought so many."""
+    """A socket that has ``count`` messages and then waits."""
 
     closed = False
 
@@ -50,7 +50,7 @@ def milky(request: Request) -> Any:
     return {"status": "ok", "retcode": 0, "data": data}
 
 
-async def test_a_socket_is_not_read_while_there_is_no_room() -> None:
+async def test_a_socket_is_not_read_while_the_backlog_is_full() -> None:
     flood, room = Flood(2), anyio.Event()
     socket = PacedSocket(flood, room.wait)  # type: ignore[arg-type]
     with anyio.move_on_after(0.01):
@@ -62,7 +62,7 @@ async def test_a_socket_is_not_read_while_there_is_no_room() -> None:
 
 
 @pytest.mark.long
-async def test_the_silence_of_a_socket_that_is_not_read_is_not_the_servers() -> None:
+async def test_time_without_reading_does_not_count_as_the_servers_silence() -> None:
     class Pong(Flood):
         async def receive(self) -> str:
             return json.dumps({"op": 2})
@@ -84,7 +84,7 @@ async def test_the_silence_of_a_socket_that_is_not_read_is_not_the_servers() -> 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_what_the_store_cannot_take_yet_is_not_read(tmp_path: Path) -> None:
+async def test_a_slow_store_stops_reading_and_loses_no_message(tmp_path: Path) -> None:
     count = 20_000
     flood, writable = Flood(count), anyio.Event()
     clients = [{"host": "127.0.0.1", "port": 1}]

@@ -1,4 +1,4 @@
-"""What every adapter promises, of each platform whose other side is recorded."""
+"""The adapter of each fake platform passes the adapter contract."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.adapters.uniseg.peers import NAMES, Peer, peer_of
 
 LONG = pytest.mark.long
 SILENCE_S = 0.6
-"""A time-out for what is never answered; the platforms have 30 s."""
+"""The adapter's timeout for a send that gets no answer. The adapters' default is 30 s."""
 
 
 class Harness:
@@ -46,7 +46,7 @@ class Harness:
         self.peer.bench.stock.bot_disconnect(self.peer.bot)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of some adapters' models
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from some adapters' models
 class TestPlatforms(AdapterContract):
     @pytest.fixture(
         params=["satori", *(pytest.param(n, marks=LONG) for n in NAMES if n != "satori")]

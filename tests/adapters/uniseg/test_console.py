@@ -1,4 +1,4 @@
-"""The console without a terminal: what its window would be told."""
+"""The console adapter without a terminal: the tests read what its window should show."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +17,7 @@ async def console(tmp_path: Path) -> AsyncIterator[Console]:
         yield peer
 
 
-async def test_a_message_comes_in_and_an_answer_goes_out(console: Console) -> None:
+async def test_a_message_is_received_and_answered(console: Console) -> None:
     heard = await console.say("hello", PRIVATE)
     assert str(heard.chat_key) == "console-private_ann"
     assert heard.segments == (Text("hello"),)
@@ -27,7 +27,7 @@ async def test_a_message_comes_in_and_an_answer_goes_out(console: Console) -> No
     assert console.window.shown == [("private:ann", "hi")]
 
 
-async def test_a_picture_is_shown_as_where_it_lies(console: Console, tmp_path: Path) -> None:
+async def test_a_picture_is_shown_as_its_path(console: Console, tmp_path: Path) -> None:
     heard = await console.say("hello", Channel("general", "General"))
     assert str(heard.chat_key) == "console-group_general"
     path = tmp_path / "cat.png"
@@ -36,7 +36,7 @@ async def test_a_picture_is_shown_as_where_it_lies(console: Console, tmp_path: P
     assert console.window.shown == [("general", f"[image] {path}")]
 
 
-async def test_without_a_terminal_it_is_left_out(tmp_path: Path) -> None:
+async def test_without_a_terminal_the_adapter_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="runs in no terminal"):
         async with bench(tmp_path, "console"):
             pass

@@ -1,4 +1,4 @@
-"""Discord without a gateway: payloads as Discord's documentation shows them, requests as sent."""
+"""The Discord adapter without a gateway, with payloads from Discord's documentation."""
 
 import json
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def discord(tmp_path: Path) -> AsyncIterator[Discord]:
         yield peer
 
 
-async def test_a_message_comes_in_and_an_answer_goes_out(discord: Discord) -> None:
+async def test_a_message_is_received_and_answered(discord: Discord) -> None:
     heard = await discord.say("<@999> a & b <#77>", mentions=[SELF])
     assert str(heard.chat_key) == CHANNEL
     assert heard.segments == (Mention("998"), Text(" a & b #77 "))
@@ -42,7 +42,7 @@ async def test_a_message_comes_in_and_an_answer_goes_out(discord: Discord) -> No
     assert discord.sent["message_reference"]["message_id"] == 5001
 
 
-async def test_text_rings_for_nobody(discord: Discord) -> None:
+async def test_plain_text_mentions_nobody(discord: Discord) -> None:
     await discord.say("hello")
     assert (await discord.bench.send(CHANNEL, "@everyone <@111>")).ok
     rings = discord.sent["allowed_mentions"]
@@ -61,14 +61,14 @@ async def test_a_direct_message_is_answered_in_its_channel(discord: Discord) -> 
     ]
 
 
-async def test_a_direct_message_to_someone_not_heard_since_the_start(discord: Discord) -> None:
+async def test_a_direct_message_to_an_unknown_person_opens_a_channel(discord: Discord) -> None:
     await discord.say("hello")
     assert (await discord.bench.send("discord-private_111", "hi")).ok
     opened, posted = discord.bench.driver.requests
     assert (opened.json["recipient_id"], posted.url.path.split("/")[4]) == (111, "444")
 
 
-async def test_a_reply_names_whom_it_answers(discord: Discord) -> None:
+async def test_a_reply_has_the_author_of_the_answered_message(discord: Discord) -> None:
     answered = message("earlier words", id="4001", author=SELF)
     heard = await discord.say(
         "why?", message_reference={"message_id": "4001"}, referenced_message=answered
@@ -94,7 +94,7 @@ async def test_attachments_keep_their_addresses_and_kinds(discord: Discord) -> N
     assert discord.bench.host.media.asked == [each["url"] for each in found]
 
 
-async def test_two_pictures_of_one_name_both_go_out(discord: Discord, tmp_path: Path) -> None:
+async def test_two_pictures_of_one_name_are_both_sent(discord: Discord, tmp_path: Path) -> None:
     await discord.say("hello")
     pictures = []
     for number in (1, 2):
@@ -118,7 +118,7 @@ async def test_a_deleted_message_is_recalled(discord: Discord) -> None:
     ("status", "state"),
     [(403, "rejected"), (429, "pending"), (500, "unknown"), (502, "unknown")],
 )
-async def test_what_the_platform_answers_decides_the_state(
+async def test_the_platforms_answer_decides_the_state_of_a_send(
     discord: Discord, status: int, state: str
 ) -> None:
     await discord.say("hello")

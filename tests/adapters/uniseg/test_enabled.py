@@ -1,4 +1,4 @@
-"""What an operator enables, and that nothing else is paid for."""
+"""Only the platforms that an operator enables are imported."""
 
 import subprocess
 import sys
@@ -29,13 +29,13 @@ assert not [name for name in sys.modules if name.startswith(heavy)]
 """
 
 
-def test_what_is_not_enabled_is_not_imported() -> None:
+def test_platforms_that_are_not_enabled_are_not_imported() -> None:
     command = [sys.executable, "-c", UNPAID]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_each_platform_has_its_module_and_its_tests() -> None:
+def test_each_platform_has_a_module_and_a_fake_platform() -> None:
     folder = ROOT / "adapters" / "uniseg" / "platforms"
     for name in PLATFORMS:
         assert (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
@@ -49,13 +49,13 @@ def test_each_platform_has_its_module_and_its_tests() -> None:
         ("myspace", f"there are {', '.join(sorted(BY_NAME))}"),
     ],
 )
-def test_a_name_that_is_no_platform_is_refused_with_what_there_is(name: str, words: str) -> None:
+def test_an_unknown_platform_is_refused_with_a_suggestion(name: str, words: str) -> None:
     (said,) = AdapterDirectory.find(ROOT / "no data").unknown((name, "mail", "onebot_v11"))
     assert said.startswith("NEKRO_PLATFORMS: ")
     assert words in said
 
 
-def test_an_extra_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nonebot.adapters.onebot.v12", None)
     for name in [name for name in sys.modules if name.endswith("uniseg.platforms.onebot_v12")]:
         monkeypatch.delitem(sys.modules, name)

@@ -1,4 +1,4 @@
-"""Feishu without its servers: events as its documentation shows them, requests as sent."""
+"""The Feishu adapter without Feishu's servers, with events from Feishu's documentation."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,7 +27,7 @@ async def feishu(tmp_path: Path) -> AsyncIterator[Feishu]:
         yield peer
 
 
-async def test_a_message_comes_in_and_an_answer_goes_out(feishu: Feishu) -> None:
+async def test_a_message_is_received_and_answered(feishu: Feishu) -> None:
     heard = await feishu.say({"text": "@_user_1 hello"}, mentions=[MENTION], parent_id="om_0")
     assert str(heard.chat_key) == GROUP
     assert heard.segments == (Reply("om_0"), Mention("cli_1"), Text(" hello"))
@@ -44,7 +44,7 @@ async def test_a_message_comes_in_and_an_answer_goes_out(feishu: Feishu) -> None
     assert [part["tag"] for part in content["zh_cn"]["content"][0]] == ["at", "text"]
 
 
-async def test_a_rich_text_is_taken_apart(feishu: Feishu) -> None:
+async def test_a_rich_text_becomes_segments(feishu: Feishu) -> None:
     post = {
         "title": "Look",
         "content": [
@@ -60,20 +60,20 @@ async def test_a_rich_text_is_taken_apart(feishu: Feishu) -> None:
     assert heard.segments[3].media.size == 5
 
 
-async def test_text_rings_for_nobody(feishu: Feishu) -> None:
+async def test_plain_text_mentions_nobody(feishu: Feishu) -> None:
     await feishu.say({"text": "hello"})
     assert (await feishu.bench.send(GROUP, 'x <at user_id="all">all</at> 1 < 2')).ok
     assert "<at" not in feishu.sent[1]["text"]
     assert feishu.sent[1]["text"].endswith("1 < 2")
 
 
-async def test_a_mention_alone_is_a_message(feishu: Feishu) -> None:
+async def test_a_mention_without_text_can_be_sent(feishu: Feishu) -> None:
     await feishu.say({"text": "hello"})
     assert (await feishu.bench.send(GROUP, Mention("ou_ann"))).ok
     assert feishu.sent[0] == "post"
 
 
-async def test_a_private_chat(feishu: Feishu) -> None:
+async def test_a_private_message_is_received_and_answered(feishu: Feishu) -> None:
     heard = await feishu.say({"text": "hello"}, chat="p2p")
     assert str(heard.chat_key) == "feishu-private_ou_ann"
     assert heard.to_bot
@@ -89,7 +89,7 @@ async def test_a_private_chat(feishu: Feishu) -> None:
         ("file", {"file_key": "file_1", "file_name": "a.txt"}, File),
     ],
 )
-async def test_media_come_by_their_keys(
+async def test_received_media_are_fetched_by_their_keys(
     feishu: Feishu, kind: str, content: Any, form: type
 ) -> None:
     heard = await feishu.say(content, kind)
@@ -99,7 +99,7 @@ async def test_media_come_by_their_keys(
     assert asked.endswith(f"/messages/om_1/resources/{content.get('image_key', 'file_1')}")
 
 
-async def test_a_voice_goes_as_a_file(feishu: Feishu, tmp_path: Path) -> None:
+async def test_a_voice_is_sent_as_a_file(feishu: Feishu, tmp_path: Path) -> None:
     await feishu.say({"text": "hello"})
     path = tmp_path / "voice.wav"
     path.write_bytes(b"bytes")
@@ -107,7 +107,7 @@ async def test_a_voice_goes_as_a_file(feishu: Feishu, tmp_path: Path) -> None:
     assert feishu.sent[0] == "file"
 
 
-async def test_a_refusal_is_a_refusal_in_each_of_its_forms(feishu: Feishu) -> None:
+async def test_refusals_of_each_form_are_recognized(feishu: Feishu) -> None:
     await feishu.say({"text": "hello"})
     feishu.result = {"code": 230002, "msg": "bot is not in the chat"}
     receipt = await feishu.bench.send(GROUP, "hi")
@@ -119,7 +119,7 @@ async def test_a_refusal_is_a_refusal_in_each_of_its_forms(feishu: Feishu) -> No
     assert (await feishu.bench.send(GROUP, "hi")).state is DeliveryState.UNKNOWN
 
 
-async def test_notices_and_recalls(feishu: Feishu) -> None:
+async def test_notices_and_recalls_are_received(feishu: Feishu) -> None:
     await feishu.say({"text": "oops"})
     users = [{"name": "Bob", "tenant_key": "t", "user_id": {**ANN, "open_id": "ou_bob"}}]
     joined = {"chat_id": "oc_g", "operator_id": ANN, "external": False,

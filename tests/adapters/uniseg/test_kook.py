@@ -1,4 +1,4 @@
-"""KOOK without a gateway: signals as its documentation shows them, requests as sent."""
+"""The KOOK adapter without a gateway, with signals from KOOK's documentation."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,7 +25,7 @@ async def kook(tmp_path: Path) -> AsyncIterator[Kook]:
         yield peer
 
 
-async def test_a_message_comes_in_and_an_answer_goes_out(kook: Kook) -> None:
+async def test_a_message_is_received_and_answered(kook: Kook) -> None:
     bot = {"id": "999", "username": "nekro", "full_name": "nekro#1", "avatar": ""}
     heard = await kook.say("(met)999(met) 1 \\* 2", raw="@nekro 1 * 2", mentions=[bot])
     assert str(heard.chat_key) == CHANNEL
@@ -39,7 +39,7 @@ async def test_a_message_comes_in_and_an_answer_goes_out(kook: Kook) -> None:
     assert kook.posted["content"] == "(met)111(met)2 \\*is\\* \\(met\\)all\\(met\\)"
 
 
-async def test_a_private_chat(kook: Kook) -> None:
+async def test_a_private_message_is_received_and_answered(kook: Kook) -> None:
     heard = await kook.say("hello", channel_type="PERSON", target_id="999")
     assert str(heard.chat_key) == "kook-private_111"
     assert heard.to_bot
@@ -47,17 +47,18 @@ async def test_a_private_chat(kook: Kook) -> None:
     assert kook.posted["target_id"] == "111"
 
 
-async def test_media_are_uploaded_first(kook: Kook, tmp_path: Path) -> None:
+async def test_media_are_uploaded_before_the_message(kook: Kook, tmp_path: Path) -> None:
     await kook.say("hello")
     path = tmp_path / "x"
     path.write_bytes(b"bytes")
-    for form, kind in ((Image, 2), (File, 10), (Voice, 10)):  # a card shows it with its name
+    # Type 10 is a card, which shows the file's name.
+    for form, kind in ((Image, 2), (File, 10), (Voice, 10)):
         assert (await kook.bench.send(CHANNEL, form(Media(path=str(path), name="x")))).ok
         assert kook.posted["type"] == kind
         assert "https://img.kookapp.cn/asset" in kook.posted["content"]
 
 
-async def test_a_file_comes_with_its_address(kook: Kook) -> None:
+async def test_a_received_file_is_fetched_from_its_address(kook: Kook) -> None:
     attachment = {"type": "file", "name": "a.txt", "url": "https://img.kookapp.cn/a.txt"}
     extra = {"type": 4, "guild_id": "222", "author": ANN, "attachments": attachment}
     await kook.event(4, "https://img.kookapp.cn/a.txt", extra)
@@ -74,6 +75,6 @@ async def test_a_deleted_message_is_recalled(kook: Kook) -> None:
     assert kook.bench.host.recalled == [(ChatKey.parse(CHANNEL), "p-1")]
 
 
-async def test_text_keeps_its_signs(kook: Kook) -> None:
+async def test_markdown_escapes_are_removed_from_a_text(kook: Kook) -> None:
     heard = await kook.say("a\\*b", raw="a*b")
     assert heard.segments == (Text("a*b"),)

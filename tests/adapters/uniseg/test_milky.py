@@ -1,4 +1,4 @@
-"""Milky without an implementation: events and calls as its protocol page shows them."""
+"""The Milky adapter without an implementation, with events and calls of Milky's protocol page."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ async def milky(tmp_path: Path) -> AsyncIterator[Milky]:
         yield peer
 
 
-async def test_a_message_comes_in_and_an_answer_goes_out(milky: Milky) -> None:
+async def test_a_message_is_received_and_answered(milky: Milky) -> None:
     heard = await milky.say({"type": "mention", "data": {"user_id": 20002, "name": "x"}}, " hi")
     assert str(heard.chat_key) == GROUP
     assert heard.segments == (Mention("20002"), Text(" hi"))
@@ -63,7 +63,7 @@ async def test_a_strangers_private_message_is_private(milky: Milky) -> None:
     assert milky.call[0] == "send_private_message"
 
 
-async def test_files_come_and_go(milky: Milky, tmp_path: Path) -> None:
+async def test_files_are_received_and_sent(milky: Milky, tmp_path: Path) -> None:
     await milky.event(
         "group_file_upload", group_id=30003, user_id=10001, file_id="/f9", file_name="a.txt",
         file_size=3,
@@ -79,7 +79,7 @@ async def test_files_come_and_go(milky: Milky, tmp_path: Path) -> None:
     assert params["file_uri"] == "base64://" + base64.b64encode(b"words").decode()
 
 
-async def test_pictures_and_voices_go_inline(milky: Milky, tmp_path: Path) -> None:
+async def test_pictures_and_voices_are_sent_inside_the_call(milky: Milky, tmp_path: Path) -> None:
     await milky.say("hello")
     path = tmp_path / "x"
     path.write_bytes(b"bytes")
@@ -88,7 +88,7 @@ async def test_pictures_and_voices_go_inline(milky: Milky, tmp_path: Path) -> No
         assert milky.call[1]["message"][0]["type"] == kind
 
 
-async def test_a_bundle_goes_out_as_one(milky: Milky, tmp_path: Path) -> None:
+async def test_a_bundle_is_sent_as_one_forward_segment(milky: Milky, tmp_path: Path) -> None:
     await milky.say("hello")
     path = tmp_path / "x"
     path.write_bytes(b"bytes")
@@ -107,11 +107,11 @@ async def test_a_bundle_goes_out_as_one(milky: Milky, tmp_path: Path) -> None:
     first, second = sent["data"]["messages"]
     assert (first["user_id"], first["sender_name"]) == (10001, "Mei")
     assert [part["type"] for part in first["segments"]] == ["text", "image"]
-    # Who has no number there stands under the bot's own, with the name that there is.
+    # A sender without a number is sent under the bot's own number, with the sender's name.
     assert (second["user_id"], second["sender_name"]) == (20002, "a member")
 
 
-async def test_notices_and_recalls(milky: Milky) -> None:
+async def test_notices_and_recalls_are_received(milky: Milky) -> None:
     await milky.say("oops", seq=9)
     await milky.event("group_member_increase", group_id=30003, user_id=10002, operator_id=10001)
     nudge = {
@@ -133,7 +133,7 @@ async def test_notices_and_recalls(milky: Milky) -> None:
     assert milky.bench.host.recalled == [(ChatKey.parse(GROUP), "9@30003")]
 
 
-async def test_a_webhook_without_a_token_is_an_open_door(tmp_path: Path) -> None:
+async def test_a_webhook_without_a_token_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="MILKY_WEBHOOK has no access_token"):
         async with bench(tmp_path, "milky", milky_webhook={"host": "127.0.0.1", "port": 1}):
             pass

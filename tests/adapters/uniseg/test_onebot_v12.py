@@ -1,4 +1,4 @@
-"""OneBot v12 without an implementation: events and actions as its standard shows them."""
+"""The OneBot v12 adapter without an implementation, with events and actions of the standard."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,7 +27,7 @@ async def onebot(tmp_path: Path) -> AsyncIterator[OneBotV12]:
         yield peer
 
 
-async def test_a_message_comes_in_and_an_answer_goes_out(onebot: OneBotV12) -> None:
+async def test_a_message_is_received_and_answered(onebot: OneBotV12) -> None:
     reply = {"type": "reply", "data": {"message_id": "m-0", "user_id": "20002"}}
     heard = await onebot.say(reply, {"type": "mention", "data": {"user_id": "5"}}, " hi")
     assert str(heard.chat_key) == GROUP
@@ -42,7 +42,7 @@ async def test_a_message_comes_in_and_an_answer_goes_out(onebot: OneBotV12) -> N
     assert params["message"][1]["data"]["user_id"] == "10001"
 
 
-async def test_a_channel_is_known_with_its_guild(onebot: OneBotV12) -> None:
+async def test_the_chat_key_of_a_channel_contains_its_guild(onebot: OneBotV12) -> None:
     heard = await onebot.say("hi", detail_type="channel", guild_id="7", channel_id="8")
     assert str(heard.chat_key) == "onebot_v12-channel_7/8"
     onebot.bench.adapter._intake._targets.clear()  # as after a restart
@@ -50,9 +50,7 @@ async def test_a_channel_is_known_with_its_guild(onebot: OneBotV12) -> None:
     assert (onebot.call[1]["guild_id"], onebot.call[1]["channel_id"]) == ("7", "8")
 
 
-async def test_media_go_through_the_implementation_both_ways(
-    onebot: OneBotV12, tmp_path: Path
-) -> None:
+async def test_media_are_received_and_sent_by_file_id(onebot: OneBotV12, tmp_path: Path) -> None:
     heard = await onebot.say({"type": "image", "data": {"file_id": "f-9"}})
     assert heard.segments[0].media.size == 5
     path = tmp_path / "x"
@@ -62,7 +60,7 @@ async def test_media_go_through_the_implementation_both_ways(
         assert onebot.call[1]["message"] == [{"type": kind, "data": {"file_id": "f-1"}}]
 
 
-async def test_a_refusal(onebot: OneBotV12) -> None:
+async def test_a_refused_send_is_rejected_with_its_reason(onebot: OneBotV12) -> None:
     await onebot.say("hello")
     onebot.refused = {"status": "failed", "retcode": 35004, "data": None, "message": "muted"}
     receipt = await onebot.bench.send(GROUP, "hi")
@@ -70,7 +68,7 @@ async def test_a_refusal(onebot: OneBotV12) -> None:
     assert "muted" in receipt.reason
 
 
-async def test_notices_and_recalls(onebot: OneBotV12) -> None:
+async def test_notices_and_recalls_are_received(onebot: OneBotV12) -> None:
     await onebot.say("oops")
     group = {"type": "notice", "group_id": "30003", "operator_id": "10001"}
     await onebot.event(detail_type="group_member_increase", **{**group, "user_id": "10002"})
@@ -81,7 +79,7 @@ async def test_notices_and_recalls(onebot: OneBotV12) -> None:
     assert onebot.bench.host.recalled == [(ChatKey.parse(GROUP), "p-1")]
 
 
-async def test_its_doors_have_a_key(onebot: OneBotV12) -> None:
+async def test_requests_without_the_token_are_refused(onebot: OneBotV12) -> None:
     token = onebot.bench.stock.onebot_config.onebot_access_token
     assert token
     request = Request("POST", "http://x/", headers={"X-Impl": "x"}, content=b"{}")

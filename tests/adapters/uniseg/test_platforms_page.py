@@ -1,4 +1,4 @@
-"""``docs/platforms.md`` says what the code does. ``WRITE_DOCS=1`` writes its tables."""
+"""``docs/platforms.md`` agrees with the code. ``WRITE_DOCS=1`` writes its tables."""
 
 import json
 import os
@@ -44,7 +44,7 @@ PYTHONS = ("3.11", "3.12")
 
 
 def become(kind: type, can: Capabilities, nearest: dict[type, type]) -> str:
-    """What a segment becomes."""
+    """How a segment of this kind is sent: native, as another kind, as text, or refused."""
     if kind in can.inline | can.alone:
         turned = nearest.get(kind)
         alone = ", alone" if kind in can.alone else ""
@@ -108,7 +108,7 @@ def with_table(page: str, name: str, lines: Iterator[str]) -> str:
 
 @pytest.mark.long  # it loads every platform
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_page_has_the_tables_of_the_code(tmp_path: Path) -> None:
+def test_the_tables_of_the_page_agree_with_the_code(tmp_path: Path) -> None:
     page = PAGE.read_text()
     data = json.loads((DOCS / "platforms.json").read_text())
     wanted = with_table(page, "carried", carried(tmp_path))
@@ -119,13 +119,13 @@ def test_the_page_has_the_tables_of_the_code(tmp_path: Path) -> None:
     assert page == wanted, "write it again: WRITE_DOCS=1 pytest tests/adapters/uniseg"
 
 
-def test_every_platform_is_explained() -> None:
+def test_the_page_lists_every_platform() -> None:
     page = PAGE.read_text()
     for name in BY_NAME:
         assert f"| `{name}` | `{name.replace('_', '-')}` |" in page
 
 
-def test_every_adapter_of_unisegs_was_tried_on_both_pythons() -> None:
+def test_every_adapter_of_uniseg_was_tried_on_both_pythons() -> None:
     data = json.loads((DOCS / "platforms.json").read_text())
     assert len(data) == 26
     for name, found in data.items():

@@ -1,4 +1,4 @@
-"""QQ's official bots without a gateway: events as its wiki shows them, requests as sent."""
+"""The adapter of QQ's official bots without a gateway, with events from QQ's wiki."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from nekro_core.api.chat import (
 from tests.adapters.uniseg.peers.qq import CHANNEL, GROUP, QQ, TIME
 from tests.adapters.uniseg.stock import bench
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of its adapter's models
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from its adapter's models
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def qq(tmp_path: Path) -> AsyncIterator[QQ]:
         yield peer
 
 
-async def test_a_group_is_answered_naming_its_message(qq: QQ) -> None:
+async def test_an_answer_in_a_group_names_the_message_it_answers(qq: QQ) -> None:
     heard = await qq.say_in_group(" hello")
     assert str(heard.chat_key) == GROUP
     assert heard.to_bot
@@ -47,7 +47,7 @@ async def test_a_group_is_answered_naming_its_message(qq: QQ) -> None:
     assert qq.sent["msg_seq"] == first + 1
 
 
-async def test_a_message_too_old_to_be_answered_is_not_named(qq: QQ) -> None:
+async def test_an_answer_does_not_name_a_message_that_is_too_old(qq: QQ) -> None:
     await qq.say_in_group("hello")
     key = ChatKey.parse(GROUP)
     intake = qq.bench.adapter._intake
@@ -58,7 +58,7 @@ async def test_a_message_too_old_to_be_answered_is_not_named(qq: QQ) -> None:
 
 
 @pytest.mark.parametrize(("minutes", "named"), [(1, True), (6, False)])
-async def test_after_a_restart_the_last_message_is_answered_still(
+async def test_after_a_restart_an_answer_names_the_last_message(
     tmp_path: Path, minutes: float, named: bool
 ) -> None:
     said = datetime.now(UTC) - timedelta(minutes=minutes)
@@ -88,7 +88,7 @@ async def test_after_a_restart_the_last_message_is_answered_still(
             assert bool(qq.sent.get("msg_id")) is named
             if named:
                 assert qq.sent["msg_id"] == "p-1"
-                # QQ takes an answer with a known number for a repetition, and drops it.
+                # QQ drops an answer whose number it has seen, because it takes it for a repetition.
                 assert qq.sent["msg_seq"] > max(numbers)
                 assert (await made.send(GROUP, "and more")).ok
                 assert qq.sent["msg_seq"] > max(numbers) + 1
@@ -100,13 +100,13 @@ async def test_after_a_restart_the_last_message_is_answered_still(
             assert qq.sent["msg_id"] == "p-9"
 
 
-async def test_a_chat_of_which_nothing_is_known_is_written_to_all_the_same(qq: QQ) -> None:
+async def test_a_message_to_an_unknown_chat_is_sent(qq: QQ) -> None:
     await qq.bench.bound()
     assert (await qq.bench.send(GROUP, "good morning")).ok
     assert not qq.sent.get("msg_id")
 
 
-async def test_a_channel_in_a_guild(qq: QQ) -> None:
+async def test_messages_of_a_guild_channel_are_received_answered_and_recalled(qq: QQ) -> None:
     heard = await qq.say_in_channel("<@!999> 1 &lt; 2", mentions=[{"id": "999", "bot": True}])
     assert str(heard.chat_key) == CHANNEL
     assert heard.segments == (Mention("1020"), Text(" 1 < 2"))
@@ -121,14 +121,14 @@ async def test_a_channel_in_a_guild(qq: QQ) -> None:
     assert qq.bench.host.recalled == [(ChatKey.parse(CHANNEL), "p-2")]
 
 
-async def test_text_rings_for_nobody(qq: QQ) -> None:
+async def test_plain_text_mentions_nobody(qq: QQ) -> None:
     await qq.say_in_group("hello")
     assert (await qq.bench.send(GROUP, "<@everyone> <qqbot-at-everyone />")).ok
     assert "<@" not in qq.sent["content"]
     assert "<qqbot" not in qq.sent["content"]
 
 
-async def test_media_are_uploaded_first(qq: QQ, tmp_path: Path) -> None:
+async def test_media_are_uploaded_before_the_message(qq: QQ, tmp_path: Path) -> None:
     await qq.say_in_group("hello")
     path = tmp_path / "x"
     path.write_bytes(b"bytes")
@@ -139,7 +139,7 @@ async def test_media_are_uploaded_first(qq: QQ, tmp_path: Path) -> None:
         assert message.json["media"]["file_info"] == "info"
 
 
-async def test_a_guild_takes_no_voice_and_a_group_no_reply(qq: QQ) -> None:
+async def test_channels_take_no_voice_and_groups_take_no_reply(qq: QQ) -> None:
     channel = qq.bench.adapter.capabilities(ChatKey.parse(CHANNEL))
     group = qq.bench.adapter.capabilities(ChatKey.parse(GROUP))
     assert not channel.alone
@@ -147,7 +147,7 @@ async def test_a_guild_takes_no_voice_and_a_group_no_reply(qq: QQ) -> None:
     assert Mention not in group.inline
 
 
-async def test_a_private_chat(qq: QQ) -> None:
+async def test_a_private_message_is_received_and_answered(qq: QQ) -> None:
     author = {"id": "U1", "user_openid": "U1"}
     data = {"id": "p-3", "content": "hello", "timestamp": TIME, "author": author}
     await qq.event("C2C_MESSAGE_CREATE", data)
@@ -158,7 +158,7 @@ async def test_a_private_chat(qq: QQ) -> None:
     assert "/v2/users/U1/messages" in qq.bench.driver.requests[-1].url.path
 
 
-async def test_a_refusal(qq: QQ) -> None:
+async def test_a_refused_send_is_rejected_with_its_reason(qq: QQ) -> None:
     await qq.say_in_group("hello")
     qq.status, qq.result = 400, {"code": 304003, "message": "no active push"}
     receipt = await qq.bench.send(GROUP, "hi")
@@ -166,7 +166,7 @@ async def test_a_refusal(qq: QQ) -> None:
     assert "no active push" in receipt.reason
 
 
-async def test_a_webhook_that_verifies_nothing_is_an_open_door(tmp_path: Path) -> None:
+async def test_a_webhook_without_verification_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="QQ_VERIFY_WEBHOOK is off"):
         async with bench(tmp_path, "qq", qq_verify_webhook=False):
             pass

@@ -1,4 +1,4 @@
-"""QQ's door to the bot, and strangers before it."""
+"""QQ's webhook answers QQ's check of the address and signs nothing else."""
 
 import json
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from nonebot.drivers import Request, Response
 from tests.adapters.uniseg.peers.qq import QQ, TIME
 from tests.adapters.uniseg.stock import bench
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of its adapter's models
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from its adapter's models
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ async def signed(qq: QQ, token: str, time: str = "1725442341") -> Any:
     return json.loads(str(answer.content)) if answer.status_code == 200 else answer.status_code
 
 
-async def test_the_address_is_shown_to_be_the_bots(qq: QQ) -> None:
+async def test_the_webhook_answers_the_check_of_its_address(qq: QQ) -> None:
     shown = await signed(qq, "Arq0D5A61EgUu4OxUvOp")
     assert shown["plain_token"] == "Arq0D5A61EgUu4OxUvOp"
     assert len(shown["signature"]) == 128
 
 
-async def test_no_stranger_gets_an_event_signed(qq: QQ) -> None:
-    """The same key makes QQ's events genuine."""
+async def test_an_address_check_that_contains_an_event_is_refused(qq: QQ) -> None:
+    """QQ signs its events with the same key. A signed event would let anyone forge messages."""
     author = {"id": "B", "member_openid": "B", "username": "Boss", "member_role": "owner"}
     data = {"id": "1", "content": "/off", "timestamp": TIME, "author": author,
             "group_id": "G1", "group_openid": "G1"}  # fmt: skip

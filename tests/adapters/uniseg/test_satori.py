@@ -1,4 +1,4 @@
-"""Satori without a server: events as its adapter parses them, requests as it writes them."""
+"""The Satori adapter without a server: events and requests in the form of NoneBot's adapter."""
 
 import time
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def satori(tmp_path: Path) -> AsyncIterator[Satori]:
         yield peer
 
 
-async def test_a_message_comes_in_and_an_answer_goes_out(satori: Satori) -> None:
+async def test_a_message_is_received_and_answered(satori: Satori) -> None:
     await satori.say('<at id="bot1"/> 1 &lt; 2')
     message = await satori.bench.host.next_message()
     assert str(message.chat_key) == GROUP
@@ -56,7 +56,7 @@ async def test_a_message_comes_in_and_an_answer_goes_out(satori: Satori) -> None
     }
 
 
-async def test_a_private_chat(satori: Satori) -> None:
+async def test_a_private_message_is_received_and_answered(satori: Satori) -> None:
     await satori.say("hello", private=True)
     message = await satori.bench.host.next_message()
     assert str(message.chat_key) == "satori-private_ann"
@@ -65,7 +65,7 @@ async def test_a_private_chat(satori: Satori) -> None:
     assert satori.bench.driver.requests[-1].json["channel_id"] == "private:ann"
 
 
-async def test_media_go_out_with_their_type(satori: Satori, tmp_path: Path) -> None:
+async def test_media_are_sent_with_their_type(satori: Satori, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n")
     await satori.say("hello")
@@ -76,7 +76,7 @@ async def test_media_go_out_with_their_type(satori: Satori, tmp_path: Path) -> N
         assert f"data:{mime};base64,iVBOR" in satori.bench.driver.requests[-1].json["content"]
 
 
-async def test_a_path_in_a_message_is_never_read(satori: Satori) -> None:
+async def test_a_file_path_in_a_message_is_never_read(satori: Satori) -> None:
     await satori.say('<img src="file:///etc/passwd"/>')
     (image,) = (await satori.bench.host.next_message()).segments
     assert isinstance(image, Image)
@@ -84,7 +84,7 @@ async def test_a_path_in_a_message_is_never_read(satori: Satori) -> None:
     assert image.media.problem
 
 
-async def test_notices_and_recalls(satori: Satori) -> None:
+async def test_notices_and_recalls_are_received(satori: Satori) -> None:
     await satori.say("oops", message_id="p9")
     place = {"channel": {"id": "g1", "type": 0}, "guild": {"id": "g1"}}
     await satori.event("guild-member-added", user={"id": "bob"}, **place)
@@ -97,7 +97,7 @@ async def test_notices_and_recalls(satori: Satori) -> None:
     assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9@g1")]
 
 
-async def test_a_bundle_is_one_message_of_messages(satori: Satori) -> None:
+async def test_a_bundle_is_sent_as_nested_messages(satori: Satori) -> None:
     await satori.say("hello")
     await satori.bench.host.received(1)
     bundle = Forward(
@@ -119,7 +119,7 @@ async def test_a_bundle_is_one_message_of_messages(satori: Satori) -> None:
 async def doubtful(
     satori: Satori, chat: str, *segments: Segment, arrives: bool
 ) -> UncertainDelivery:
-    """Both have spoken in the chat, then the bot sends and hears nothing of it."""
+    """A chat with one message of a person and one of the bot, then a send of unknown outcome."""
     private = "private" in chat
     await satori.say("hello", private=private)
     asked = await satori.bench.host.next_message()
@@ -138,7 +138,7 @@ async def ask(satori: Satori, doubt: UncertainDelivery) -> Receipt:
 
 @pytest.mark.parametrize("chat", [GROUP, "satori-private_ann"])
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_whether_a_message_arrived_is_asked(
+async def test_a_message_of_unknown_outcome_is_looked_up_in_the_history(
     satori: Satori, tmp_path: Path, chat: str, arrives: bool
 ) -> None:
     path = tmp_path / "a.png"
@@ -156,7 +156,7 @@ async def test_whether_a_message_arrived_is_asked(
     assert (receipt.state, receipt.message_id) == wanted, receipt.reason
 
 
-async def test_a_message_that_the_platform_rewrote_is_not_sent_again(satori: Satori) -> None:
+async def test_if_the_platform_changed_the_text_the_outcome_stays_unknown(satori: Satori) -> None:
     doubt = await doubtful(satori, GROUP, Text("**hi**"), arrives=True)
     satori.history["g1"][-1]["content"] = "<b>hi</b>!"
     receipt = await ask(satori, doubt)
@@ -164,13 +164,13 @@ async def test_a_message_that_the_platform_rewrote_is_not_sent_again(satori: Sat
     assert "may be this one" in receipt.reason
 
 
-async def test_a_server_that_turns_its_history_round_is_understood(satori: Satori) -> None:
+async def test_a_history_with_the_newest_message_first_is_read(satori: Satori) -> None:
     doubt = await doubtful(satori, GROUP, Text("hi"), arrives=True)
     satori.history["g1"].reverse()
     assert (await ask(satori, doubt)).state is DeliveryState.SENT
 
 
-async def test_a_server_without_history_cannot_tell(satori: Satori) -> None:
+async def test_without_a_history_the_outcome_stays_unknown(satori: Satori) -> None:
     doubt = await doubtful(satori, GROUP, Text("hi"), arrives=False)
     satori.bot._self_info.features.remove("message.list")
     receipt = await ask(satori, doubt)
@@ -178,7 +178,7 @@ async def test_a_server_without_history_cannot_tell(satori: Satori) -> None:
     assert "does not offer message.list" in receipt.reason
 
 
-async def test_a_server_that_cannot_answer_now_is_asked_later(satori: Satori) -> None:
+async def test_without_a_connection_the_lookup_is_repeated_later(satori: Satori) -> None:
     doubt = await doubtful(satori, GROUP, Text("hi"), arrives=True)
     satori.refuse()
     assert (await ask(satori, doubt)).state is DeliveryState.UNKNOWN

@@ -1,5 +1,4 @@
-"""Satori against a real server, satori-python-server: what a connection loses, and what it gets
-back."""
+"""The Satori adapter with a real server: lost connections and missed messages."""
 
 import json
 import time
@@ -28,7 +27,7 @@ from tests.peers.telegram import PNG
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(bool(missing()), reason=missing()),
-    # NoneBot's, of its drivers.
+    # These warnings come from NoneBot's drivers.
     pytest.mark.filterwarnings("ignore:ConnectionClosed:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Setting per-request cookies:DeprecationWarning"),
 ]
@@ -48,8 +47,8 @@ class Bot:
 
 @asynccontextmanager
 async def started(folder: Path, client: dict[str, Any], **options: Any) -> AsyncIterator[Bot]:
-    """A bot with NoneBot's real driver; its stock adapter reads the settings of the process's
-    only one. ``options`` are attributes of the stock adapter."""
+    """Start a bot with NoneBot's real drivers. NoneBot's adapter reads the settings of the only
+    driver of the process. ``options`` are attributes of NoneBot's adapter."""
     settings = {"satori_clients": [client]}
     made: type[Driver] = combine_driver(FastAPI, Httpx, WebSockets)
     driver = made(Env(environment="test"), Config(_env_file=None, **settings))
@@ -71,7 +70,7 @@ async def started(folder: Path, client: dict[str, Any], **options: Any) -> Async
 
 @asynccontextmanager
 async def running(folder: Path, peer: SatoriPeer) -> AsyncIterator[Bot]:
-    """A bot that is connected."""
+    """Start a bot and wait until it is connected."""
     before = peer.connections
     async with started(folder, peer.client) as bot:
         await peer.wait_connected(before + 1)
@@ -82,7 +81,7 @@ async def running(folder: Path, peer: SatoriPeer) -> AsyncIterator[Bot]:
 async def strange_server(
     behave: Callable[[ServerConnection], Awaitable[None]],
 ) -> AsyncIterator[tuple[dict[str, Any], list[Any]]]:
-    """A server that does something else, and what each connection says first."""
+    """Run a server that behaves as given. Yields its settings and each connection's first frame."""
     identified: list[Any] = []
 
     async def serve_one(wire: ServerConnection) -> None:
@@ -94,7 +93,7 @@ async def strange_server(
         yield {"host": "127.0.0.1", "port": port, "token": "t"}, identified
 
 
-async def test_what_is_said_while_the_connection_is_down_comes_later(tmp_path: Path) -> None:
+async def test_messages_sent_while_disconnected_are_received_later(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         for number in range(3):
             await peer.say("g1", "ann", f"line {number}")
@@ -107,7 +106,9 @@ async def test_what_is_said_while_the_connection_is_down_comes_later(tmp_path: P
         assert (await bot.send("here again")).ok
 
 
-async def test_what_is_said_while_the_bot_is_down_comes_at_its_start(tmp_path: Path) -> None:
+async def test_messages_sent_while_the_bot_is_stopped_are_received_at_its_start(
+    tmp_path: Path,
+) -> None:
     async with SatoriPeer() as peer:
         async with running(tmp_path, peer) as bot:
             await peer.say("g1", "ann", "before")
@@ -124,7 +125,7 @@ async def test_what_is_said_while_the_bot_is_down_comes_at_its_start(tmp_path: P
             assert peer.token not in path.name + path.read_text()
 
 
-async def test_a_medium_that_only_the_server_hands_out(tmp_path: Path) -> None:
+async def test_a_medium_with_an_internal_address_is_fetched_from_the_server(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         address = await peer.keep("files/cat.png", PNG, "image/png")
         await peer.raw("g1", "ann", f'<img src="{address}"/><img src="{address}x"/>')
@@ -135,7 +136,7 @@ async def test_a_medium_that_only_the_server_hands_out(tmp_path: Path) -> None:
         assert gone.media.problem
 
 
-async def test_what_became_of_a_send(tmp_path: Path) -> None:
+async def test_the_answer_decides_the_state_of_a_send(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         await peer.say("g1", "ann", "hello")
         await bot.host.received(1)
@@ -160,7 +161,7 @@ async def _sent(bot: Bot) -> Receipt:
     return receipt
 
 
-async def test_a_server_that_refuses_is_asked_again_after_a_pause(tmp_path: Path) -> None:
+async def test_after_a_refusal_the_adapter_waits_before_it_connects_again(tmp_path: Path) -> None:
     async def refuse(wire: ServerConnection) -> None:
         await wire.close(3000, "Unauthorized")
 
@@ -172,7 +173,7 @@ async def test_a_server_that_refuses_is_asked_again_after_a_pause(tmp_path: Path
         assert len(identified) == 1
 
 
-async def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
+async def test_the_adapter_reconnects_when_the_server_is_silent(tmp_path: Path) -> None:
     login = {"platform": "mem", "status": 1, "sn": 1, "adapter": "mem", "user": {"id": "bot1"}}
     ready = {"op": 4, "body": {"logins": [login], "proxy_urls": []}}
 
@@ -189,7 +190,7 @@ async def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
                 await anyio.sleep(0.02)
 
 
-async def test_what_a_writer_changes_reaches_what_was_heard(tmp_path: Path) -> None:
+async def test_an_edit_changes_the_stored_message(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         said = await peer.say("g1", "ann", "tee")
         await bot.host.received(1)
@@ -198,7 +199,7 @@ async def test_what_a_writer_changes_reaches_what_was_heard(tmp_path: Path) -> N
         assert bot.host.revised == [(GROUP, f"{said}@g1", "mem:ann", (Text("tea"),))]
 
 
-async def test_a_message_of_unknown_outcome_is_found(tmp_path: Path) -> None:
+async def test_a_message_of_unknown_outcome_is_found_in_the_history(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         asked = await peer.say("g1", "ann", "hello")
         await bot.host.received(1)

@@ -1,11 +1,11 @@
-"""The names of the process environment that reach an enabled platform's adapter."""
+"""Environment variables that become settings of an enabled platform's adapter."""
 
 import pytest
 
 from nekro_core.app.settings import Settings, adapter_settings
 
 
-def test_lists_are_read_as_in_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_lists_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELEGRAM_BOTS", '[{"token": "123:abc"}]')
     monkeypatch.setenv("TELEGRAM_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("KAIHEILA_BOTS", '[{"token": "t"}]')
@@ -18,7 +18,7 @@ def test_lists_are_read_as_in_the_files(monkeypatch: pytest.MonkeyPatch) -> None
     assert "discord_bots" not in found, "it is not enabled"
 
 
-def test_onebot_v11s_names_stay_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_onebot_v11_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEBOT_V11_WS_URLS", '["ws://127.0.0.1:1"]')
     assert (
         adapter_settings(Settings(_env_file=None))["onebot_v11_ws_urls"] == '["ws://127.0.0.1:1"]'

@@ -1,4 +1,4 @@
-"""What stock adapters compare with ``!=``, they compare in constant time all the same."""
+"""NoneBot's adapters compare tokens with ``!=``. In this bot they compare in constant time."""
 
 import hmac
 import json
@@ -28,12 +28,12 @@ async def milky(stock: Any, offered: str) -> bool:
 
 
 async def feishu(stock: Any, offered: str) -> bool:
-    stock.bot_apps["a"] = stock.feishu_config.feishu_bots[0]  # as its start does, over the network
+    stock.bot_apps["a"] = stock.feishu_config.feishu_bots[0]  # its start does this over the network
     event = {"schema": "2.0", "header": {"token": offered}}
     request = Request("POST", "http://bot/feishu/a", content=json.dumps(event).encode())
     try:
         return bool((await stock._handle_http(request)).status_code != 403)
-    except RuntimeError:  # it is let in, and the bot is not connected here
+    except RuntimeError:  # the token is accepted; the bot is not connected
         return True
 
 
@@ -49,7 +49,7 @@ async def feishu(stock: Any, offered: str) -> bool:
         ),
     ],
 )
-async def test_a_wrong_token_takes_as_long_as_any_other(
+async def test_tokens_are_compared_in_constant_time(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     platform: str,

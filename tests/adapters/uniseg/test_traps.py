@@ -1,5 +1,5 @@
-"""The surprises of the libraries below, each kept out of the bot; and those that are worked around,
-so that an upgrade which mends one is noticed."""
+"""Surprising behaviour of NoneBot and uniseg does not reach the bot. Some tests fail when a library
+repairs a fault that the adapter works around."""
 
 import importlib
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ async def satori(tmp_path: Path) -> AsyncIterator[Satori]:
 
 @pytest.fixture
 def uniseg(satori: Satori) -> Any:
-    """The library, which can be imported once NoneBot has a driver."""
+    """The library uniseg. It can be imported only after NoneBot has a driver."""
     return importlib.import_module("nonebot_plugin_alconna.uniseg")
 
 
@@ -41,7 +41,7 @@ def second_account(satori: Satori) -> Bot:
     return Bot(satori.bench.stock, "bot2", login, ClientInfo(port=1), [])
 
 
-async def test_no_other_account_speaks_for_one_that_is_offline(satori: Satori) -> None:
+async def test_an_offline_accounts_message_is_not_sent_by_another_account(satori: Satori) -> None:
     other = second_account(satori)
     satori.bench.connect(other)
     satori.bench.stock.bot_disconnect(satori.bot)
@@ -51,7 +51,7 @@ async def test_no_other_account_speaks_for_one_that_is_offline(satori: Satori) -
     assert satori.bench.driver.requests == []
 
 
-async def test_two_accounts_in_one_group_have_a_chat_each_and_know_each_other(
+async def test_two_accounts_in_one_group_have_separate_chats(
     satori: Satori,
 ) -> None:
     other = second_account(satori)
@@ -71,7 +71,9 @@ async def test_two_accounts_in_one_group_have_a_chat_each_and_know_each_other(
     assert third.sender.user_id == "mem:bot1", "the inbox knows it for one of ours"
 
 
-async def test_nothing_of_a_mixture_is_lost_on_the_way(satori: Satori, tmp_path: Path) -> None:
+async def test_a_text_with_a_file_or_voice_in_one_message_is_refused(
+    satori: Satori, tmp_path: Path
+) -> None:
     path = tmp_path / "a.txt"
     path.write_text("words")
     medium = Media(path=str(path), name="a.txt", size=5)
@@ -82,15 +84,13 @@ async def test_nothing_of_a_mixture_is_lost_on_the_way(satori: Satori, tmp_path:
     assert satori.bench.driver.requests == []
 
 
-async def test_what_has_no_form_is_refused_and_not_written_as_text(
-    satori: Satori, uniseg: Any
-) -> None:
+async def test_a_segment_that_cannot_be_written_is_refused(satori: Satori, uniseg: Any) -> None:
     bridge = satori.bench.adapter._intake.bridge
     with pytest.raises(ValueError, match="Satori cannot carry it"):
         await bridge.write([uniseg.Image(raw=b"no type is given")], satori.bot)
 
 
-async def test_messages_keep_their_order_whatever_they_wait_for(satori: Satori) -> None:
+async def test_messages_stay_in_order_while_one_waits_for_its_media(satori: Satori) -> None:
     host = satori.bench.host
     slow = anyio.Event()
     keep = host.media.keep_url
@@ -108,14 +108,14 @@ async def test_messages_keep_their_order_whatever_they_wait_for(satori: Satori) 
     assert [each.message_id for each in await host.received(2)] == ["p1@g1", "p2@g1"]
 
 
-async def test_the_network_is_not_asked_before_a_message_is_stored(satori: Satori) -> None:
+async def test_a_message_is_stored_without_a_request_to_the_network(satori: Satori) -> None:
     await satori.say('<quote id="m0"/>what?')
     heard = await satori.bench.host.next_message()
     assert heard.segments[0] == Reply("m0@g1")
     assert satori.bench.driver.requests == [], "NoneBot would ask message.get here"
 
 
-async def test_a_matcher_hears_too_and_hears_nothing_where_there_is_none(satori: Satori) -> None:
+async def test_a_matcher_and_the_bot_both_receive_a_message(satori: Satori) -> None:
     assert not any(matchers.values())
     heard: list[str] = []
 
@@ -132,7 +132,7 @@ async def test_a_matcher_hears_too_and_hears_nothing_where_there_is_none(satori:
     assert message.text == "@mem:bot1  hello", "what NoneBot cut off is in the record"
 
 
-async def test_an_event_that_nobody_understands_costs_nothing(satori: Satori) -> None:
+async def test_an_unreadable_event_is_skipped(satori: Satori) -> None:
     class Strange:
         def __getattr__(self, name: str) -> Any:
             raise OSError(name)
@@ -142,10 +142,10 @@ async def test_an_event_that_nobody_understands_costs_nothing(satori: Satori) ->
     assert (await satori.bench.host.next_message()).text == "hello"
 
 
-async def test_uniseg_still_names_a_discord_channel_where_a_user_is_wanted(
+async def test_uniseg_still_uses_a_discord_channel_id_as_a_user_id(
     uniseg: Any,
 ) -> None:
-    """Mended there, `Discord.place` could go."""
+    """When uniseg has repaired this, `Discord.place` can be removed."""
     source = Path(uniseg.__file__).parent / "adapters" / "discord" / "exporter.py"
     text = source.read_text()
     direct = text[text.index("DirectMessageCreateEvent):") :]
@@ -153,7 +153,7 @@ async def test_uniseg_still_names_a_discord_channel_where_a_user_is_wanted(
     assert "create_DM(recipient_id=int(target.id))" in text
 
 
-async def test_a_picture_without_bytes_or_address_says_so(satori: Satori) -> None:
+async def test_a_picture_that_cannot_be_fetched_has_a_problem(satori: Satori) -> None:
     await satori.say('<img src="internal:somewhere"/>')
     satori.bench.driver.answer = lambda _: OSError("gone")
     (image,) = (await satori.bench.host.next_message()).segments
@@ -161,14 +161,14 @@ async def test_a_picture_without_bytes_or_address_says_so(satori: Satori) -> Non
     assert image.media.problem or image.media.path
 
 
-async def test_what_was_heard_before_the_end_is_handed_over(satori: Satori) -> None:
+async def test_messages_received_before_the_end_are_stored(satori: Satori) -> None:
     for number in range(20):
         await satori.say(f"line {number}", message_id=f"p{number}")
     await satori.bench.adapter.aclose()
     assert len(satori.bench.host.accepted) == 20
 
 
-async def test_a_store_that_fails_at_the_connection_costs_nothing(tmp_path: Path) -> None:
+async def test_after_a_failure_of_the_store_an_account_is_bound(tmp_path: Path) -> None:
     async with bench(tmp_path, "satori", satori_clients=[]) as made:
         bind, failures = made.host.instance_of, [OSError("disk full")]
 
@@ -185,6 +185,6 @@ async def test_a_store_that_fails_at_the_connection_costs_nothing(tmp_path: Path
         assert (await made.host.next_message()).text == "hello"
 
 
-async def test_texts_beside_each_other_are_one(satori: Satori) -> None:
+async def test_adjacent_texts_become_one_segment(satori: Satori) -> None:
     await satori.say("a<br/>b")
     assert (await satori.bench.host.next_message()).segments == (Text("a\nb"),)

@@ -1,4 +1,4 @@
-"""Who the tests of the web chat talk to."""
+"""The HTTP API for the tests of the web chat, with a fake bot behind it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,13 +10,13 @@ from tests.adapters.web.running import Web, web
 
 @pytest.fixture
 async def chat(tmp_path: Path) -> AsyncIterator[Web]:
-    """The HTTP API with a bot in memory behind it."""
+    """The HTTP API with a bot in memory behind it, new for each test."""
     async with web(tmp_path) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 async def table(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Web]:
-    """The same for all rows of a module's tables, which must not leave anything behind."""
+    """One HTTP API for all rows of a module's tables. Tests that use it must not store anything."""
     async with web(tmp_path_factory.mktemp("table")) as running:
         yield running

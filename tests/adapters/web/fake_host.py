@@ -1,7 +1,7 @@
-"""A bot in memory, as an adapter sees it, with a scripted mind: enough to try the page by hand.
+"""A bot in memory behind the web adapter, with scripted answers; also for use by hand.
 
-What it answers is told in `ScriptedMind`; everything else behaves as `Host` and `OperatorHost`
-promises (order, de-duplication, watching, uploads that belong to one chat).
+`ScriptedMind` decides the answers. Everything else behaves as `Host` and `OperatorHost` promise
+(order, de-duplication, watching, uploads that belong to one chat).
 """
 
 import hashlib
@@ -61,11 +61,11 @@ class MemoryKeeper:
         self.folder = folder
         self.delay_s = 0.0
         self.begun = anyio.Event()
-        """Something is being stored."""
+        """Set when the first file begins to be stored."""
 
     @contextmanager
     def slowly(self, seconds: float) -> Iterator[None]:
-        """Storing takes so long."""
+        """Inside this context, storing a file takes this long."""
         self.delay_s = seconds
         yield
         self.delay_s = 0.0
@@ -233,7 +233,7 @@ class FakeHost:
 
 
 class ScriptedMind:
-    """Answers by rules, through the adapter's own ``send`` as the outbox would."""
+    """Answers by rules. It calls the adapter's ``send``, as the outbox would."""
 
     def __init__(self, host: FakeHost, adapter: Adapter, tasks: TaskGroup, clock: Any) -> None:
         self.host, self.adapter, self.tasks, self.clock = host, adapter, tasks, clock
@@ -320,7 +320,7 @@ class ScriptedMind:
 
 
 def tone(seconds: float, rate: int = 22050) -> bytes:
-    """A voice-like WAV file: syllables of a gliding tone, 16-bit PCM mono."""
+    """A WAV file that sounds like a voice: syllables of a gliding tone, 16-bit PCM mono."""
     count = int(seconds * rate)
     frames = bytearray()
     for i in range(count):

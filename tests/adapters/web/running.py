@@ -1,4 +1,4 @@
-"""The web adapter's routes on a real server: in this process, or whole in one of its own."""
+"""Runs the web adapter on a real server: its API in this process, or page and API in another."""
 
 import asyncio
 import json
@@ -24,12 +24,12 @@ from tests.adapters.web.fake_host import FakeHost
 
 SERVE = Path(__file__).with_name("serve.py")
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Everything is on loopback; reading the system's certificates for each client takes a while."""
+"""All connections are local and unencrypted. Loading the system's certificates would cost time."""
 BEGINNING = 1_700_000_000.0
 
 
 class Clock:
-    """Time that only a test moves."""
+    """A clock that only tests move."""
 
     def __init__(self) -> None:
         self.now = BEGINNING
@@ -40,7 +40,7 @@ class Clock:
 
 @dataclass
 class Web:
-    """The API at work in this process, with everything behind it in reach."""
+    """The API running in this process, and the objects behind it."""
 
     host: FakeHost
     adapter: WebAdapter
@@ -51,7 +51,7 @@ class Web:
     async def say(
         self, text: str, *, room: str = "lobby", speaker: str = "lin", **more: Any
     ) -> Any:
-        """Post a message that must be taken; the record."""
+        """Post a message, which must be accepted. Returns the stored message."""
         answer = await self.post(room, {"speaker": speaker, "text": text, **more})
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -60,7 +60,7 @@ class Web:
         return await self.client.post(f"/api/v1/rooms/{room}/messages", json=body, headers=headers)
 
     def stranger(self, **headers: str) -> httpx.AsyncClient:
-        """Somebody without the token."""
+        """A client without the token."""
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60, verify=NO_TLS)
 
 
@@ -86,7 +86,7 @@ async def web(
 
 
 class QuietServer(uvicorn.Server):
-    """Leaves the signals to pytest."""
+    """A server that leaves signals to pytest."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -95,13 +95,13 @@ class QuietServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(app: FastAPI, *proxies: str) -> AsyncIterator[str]:
-    """The application on a free port of loopback, behind these proxies, where there are any."""
+    """Serve the application on a free local port. ``proxies`` are trusted proxies' addresses."""
     options = WebServerSettings(trusted_proxies=proxies).options()
     server = QuietServer(uvicorn.Config(app, port=0, log_level="error", lifespan="off", **options))
 
     async def serve() -> None:
-        # Cancelled by a test that fails it would leave its socket open, and the next test would
-        # fail for that.
+        # Shielded: if a failing test cancelled the server, its socket would stay open and the next
+        # test would fail, too.
         with anyio.CancelScope(shield=True):
             await server.serve()
 
@@ -118,7 +118,7 @@ async def serving(app: FastAPI, *proxies: str) -> AsyncIterator[str]:
 
 @dataclass
 class WholePage:
-    """Page and API in a process of its own, as `serve.py` runs them with the scripted bot."""
+    """Page and API in a separate process, as `serve.py` runs them with the scripted bot."""
 
     process: asyncio.subprocess.Process
     url: str
@@ -164,7 +164,7 @@ async def whole_page(data: Path, *settings: str) -> AsyncIterator[WholePage]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait for something to come about."""
+    """Wait until a condition holds."""
     with anyio.fail_after(30):
         while not true():
             await anyio.sleep(0.01)
@@ -177,7 +177,7 @@ class EventReader:
         self._lines = answer.aiter_lines()
 
     async def next(self) -> tuple[str, str, Any]:
-        """The next event that is no heartbeat: id, name, data."""
+        """Wait for the next event that is not a heartbeat: id, name, data."""
         event_id = name = data = ""
         with anyio.fail_after(30):
             async for line in self._lines:

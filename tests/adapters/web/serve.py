@@ -1,7 +1,8 @@
-"""The web adapter in a process of its own, with the scripted bot: NiceGUI exists once a process.
+"""Runs the web adapter with the scripted bot in a separate process, because a process can have only
+one NiceGUI.
 
 ``python tests/adapters/web/serve.py --data FOLDER [--port N] [--set NAME=VALUE]`` prints one line
-of JSON (``url``, ``token``, ``link``) when it serves. Also good for trying the page by hand.
+of JSON (``url``, ``token``, ``link``) when it serves. It can also be used to try the page by hand.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from tests.adapters.web.fake_host import FakeHost, ScriptedMind
 
 
 class Server(uvicorn.Server):
-    """Ends the adapter's streams first, as the bot's own gateway does."""
+    """Ends the adapter's event streams before it shuts down, as the bot's own web server does."""
 
     adapter = None
 

@@ -1,4 +1,4 @@
-"""What every adapter promises, shown for the web chat over its own HTTP API."""
+"""The web adapter passes the adapter contract over its HTTP API."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ ROOM = ChatKey("web", ChatKind.GROUP, "lobby")
 
 
 class SendingAsTheOutbox:
-    """The adapter, with the record that the outbox keeps of each send: it is what people see."""
+    """The adapter, and a stored record for each send, as the outbox makes it. People see these."""
 
     def __init__(self, running: Web) -> None:
         self._web = running
@@ -49,7 +49,7 @@ class SendingAsTheOutbox:
 
 
 class Harness:
-    """The API as the platform's other side."""
+    """A running adapter, with the HTTP API as the platform."""
 
     def __init__(self, running: Web) -> None:
         self.adapter = SendingAsTheOutbox(running)
@@ -73,11 +73,11 @@ class Harness:
         return texts
 
     async def refuse_sends(self) -> None:
-        # The page never says no by itself; what it has no room for, it refuses.
+        # The web chat refuses no message of a group. It refuses every message to a channel.
         self.chat_key = replace(self.chat_key, kind=ChatKind.CHANNEL)
 
     async def go_silent(self) -> None:
-        """There is nobody in between who could be silent."""
+        """Does nothing: no server in between could fail to answer."""
 
     async def disconnect(self) -> None:
         await self._web.adapter.aclose()
@@ -90,5 +90,5 @@ class TestWeb(AdapterContract):
             yield Harness(running)
 
     async def test_no_answer_is_unknown(self, harness: AdapterHarness) -> None:
-        """Sending is a look into our own store: it has no answer that could be lost."""
+        """A send only reads the bot's own store, so no answer can be lost."""
         await super().test_a_send_is_sent_once_people_can_see_it(harness)

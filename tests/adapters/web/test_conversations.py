@@ -1,4 +1,4 @@
-"""People of the web chat talk; what they say reaches the bot as they meant it."""
+"""People talk in the web chat, and their messages reach the bot unchanged."""
 
 import base64
 
@@ -27,7 +27,7 @@ def bot_says(chat: Web, text: str, message_id: str = "b1"):
     )
 
 
-async def test_two_people_talk_in_a_group_and_nobody_means_the_bot(chat: Web) -> None:
+async def test_messages_between_people_in_a_group_are_not_for_the_bot(chat: Web) -> None:
     await chat.say("good morning", speaker="lin")
     await chat.say("morning @lin!", speaker="mika")
     first, second = chat.host.accepted
@@ -37,21 +37,21 @@ async def test_two_people_talk_in_a_group_and_nobody_means_the_bot(chat: Web) ->
     assert not second.to_bot
 
 
-async def test_the_bot_is_meant_by_its_name_after_an_at_sign(chat: Web) -> None:
+async def test_the_bots_name_after_an_at_sign_is_a_mention(chat: Web) -> None:
     for text in ("@Nekro hi", "hi @nekro", "@bot hi", "你好@Nekro你好"):
         await chat.say(text)
     assert all(message.to_bot for message in chat.host.accepted)
     assert chat.host.accepted[0].segments == (Mention("bot", "Nekro"), Text("hi"))
 
 
-async def test_an_address_is_no_mention(chat: Web) -> None:
+async def test_an_email_address_is_no_mention(chat: Web) -> None:
     await chat.say("write to me@nekro.example or @nekrosis")
     (heard,) = chat.host.accepted
     assert heard.segments == (Text("write to me@nekro.example or @nekrosis"),)
     assert not heard.to_bot
 
 
-async def test_to_bot_puts_the_mention_in_front_once(chat: Web) -> None:
+async def test_to_bot_adds_one_mention_at_the_beginning(chat: Web) -> None:
     await chat.say("roll a dice", to_bot=True)
     await chat.say("@Nekro roll a dice", to_bot=True)
     first, second = chat.host.accepted
@@ -59,7 +59,7 @@ async def test_to_bot_puts_the_mention_in_front_once(chat: Web) -> None:
     assert second.segments == first.segments
 
 
-async def test_an_answer_to_the_bot_means_the_bot(chat: Web) -> None:
+async def test_an_answer_to_the_bot_is_for_the_bot(chat: Web) -> None:
     bot_says(chat, "shall I go on?", "b1")
     await chat.say("yes", reply_to="b1")
     (heard,) = chat.host.accepted
@@ -77,7 +77,7 @@ async def test_a_private_room_needs_no_mention_and_has_one_speaker(chat: Web) ->
     assert "'lin'" in answer.json()["error"]["message"]
 
 
-async def test_a_picture_goes_up_and_comes_down(chat: Web) -> None:
+async def test_an_uploaded_picture_can_be_downloaded(chat: Web) -> None:
     picture = card()
     sent = await chat.say(
         "look", attachments=[{"name": "cat.png", "data": base64.b64encode(picture).decode()}]
@@ -89,7 +89,7 @@ async def test_a_picture_goes_up_and_comes_down(chat: Web) -> None:
     assert answer.headers["content-type"] == "image/png"
 
 
-async def test_files_come_as_a_form_too(chat: Web) -> None:
+async def test_files_can_be_uploaded_as_a_form(chat: Web) -> None:
     answer = await chat.client.post(
         "/api/v1/rooms/lobby/messages",
         data={"message": '{"speaker": "lin", "text": "both"}'},
@@ -104,7 +104,7 @@ async def test_files_come_as_a_form_too(chat: Web) -> None:
     ]
 
 
-async def test_a_voice_can_be_heard_from_the_middle(chat: Web) -> None:
+async def test_a_part_of_a_voice_can_be_requested(chat: Web) -> None:
     wav = tone(0.2)
     sent = await chat.say("", attachments=[{"data": base64.b64encode(wav).decode()}])
     url = sent["segments"][0]["url"]
@@ -117,7 +117,7 @@ async def test_a_voice_can_be_heard_from_the_middle(chat: Web) -> None:
     assert beyond.status_code == 416
 
 
-async def test_the_same_key_says_it_once(chat: Web) -> None:
+async def test_a_message_with_the_same_key_is_stored_once(chat: Web) -> None:
     body = {"speaker": "lin", "text": "once", "to_bot": True}
     key = {"Idempotency-Key": "job-7"}
     first = await chat.post("lobby", body, **key)
@@ -132,7 +132,7 @@ async def test_the_same_key_says_it_once(chat: Web) -> None:
     assert len(chat.host.accepted) == 2
 
 
-async def test_the_history_is_read_in_pieces(chat: Web) -> None:
+async def test_the_history_is_read_page_by_page(chat: Web) -> None:
     for number in range(5):
         await chat.say(f"line {number}")
     await chat.say("elsewhere", room="cellar")
@@ -146,7 +146,7 @@ async def test_the_history_is_read_in_pieces(chat: Web) -> None:
     assert rooms["bot"] == {"id": "bot", "name": "Nekro"}
 
 
-async def test_a_stream_goes_on_after_the_last_event_that_was_seen(chat: Web) -> None:
+async def test_a_stream_continues_after_the_last_seen_event(chat: Web) -> None:
     address = "/api/v1/rooms/lobby/events"
     async with chat.client.stream("GET", address) as answer:
         events = EventReader(answer)
@@ -166,7 +166,7 @@ async def test_a_stream_goes_on_after_the_last_event_that_was_seen(chat: Web) ->
         assert (await events.next())[2]["segments"][0]["text"] == "four"
 
 
-async def test_a_stream_tells_what_became_of_a_message_without_an_id(chat: Web) -> None:
+async def test_a_stream_shows_the_new_state_of_a_message_without_an_id(chat: Web) -> None:
     record = bot_says(chat, "on its way", "")
     async with chat.client.stream("GET", "/api/v1/rooms/lobby/events?after=0") as answer:
         events = EventReader(answer)
@@ -177,7 +177,7 @@ async def test_a_stream_tells_what_became_of_a_message_without_an_id(chat: Web) 
         assert (event_id, name, data["state"]) == ("", "changed", "unknown")
 
 
-async def test_a_stream_shows_a_message_that_was_changed(chat: Web) -> None:
+async def test_a_stream_shows_each_edit_of_a_message(chat: Web) -> None:
     record = bot_says(chat, "1 of 3", "b1")
     async with chat.client.stream("GET", "/api/v1/rooms/lobby/events?after=0") as answer:
         events = EventReader(answer)
@@ -190,7 +190,7 @@ async def test_a_stream_shows_a_message_that_was_changed(chat: Web) -> None:
             assert data["segments"] == [{"type": "text", "text": text}]
 
 
-async def test_a_stream_shows_that_the_bot_works_and_it_can_be_stopped(chat: Web) -> None:
+async def test_a_stream_shows_that_the_bot_works_and_the_bot_can_be_stopped(chat: Web) -> None:
     async with chat.client.stream("GET", "/api/v1/rooms/lobby/events") as answer:
         events = EventReader(answer)
         await events.next()
@@ -202,7 +202,7 @@ async def test_a_stream_shows_that_the_bot_works_and_it_can_be_stopped(chat: Web
         assert await events.next() == ("", "working", {"busy": False})
 
 
-async def test_streams_end_with_the_adapter_and_nobody_is_left_watching(chat: Web) -> None:
+async def test_streams_end_when_the_adapter_closes(chat: Web) -> None:
     async with chat.client.stream("GET", "/api/v1/rooms/lobby/events") as answer:
         events = EventReader(answer)
         await events.next()
@@ -212,7 +212,7 @@ async def test_streams_end_with_the_adapter_and_nobody_is_left_watching(chat: We
     await until(lambda: not chat.host.watchers)
 
 
-async def test_a_message_taken_back_is_shown_to_nobody(chat: Web) -> None:
+async def test_a_recalled_message_and_its_media_are_no_longer_shown(chat: Web) -> None:
     sent = await chat.say(
         "secret", attachments=[{"name": "a.png", "data": base64.b64encode(card()).decode()}]
     )
@@ -222,7 +222,7 @@ async def test_a_message_taken_back_is_shown_to_nobody(chat: Web) -> None:
     assert (await chat.client.get(sent["segments"][1]["url"])).status_code == 404
 
 
-async def test_a_text_after_a_slow_picture_does_not_overtake_it(chat: Web) -> None:
+async def test_a_text_waits_for_an_earlier_message_with_a_slow_picture(chat: Web) -> None:
     picture = base64.b64encode(card()).decode()
     async with anyio.create_task_group() as tasks:
         with chat.host.media.slowly(0.3):

@@ -1,4 +1,4 @@
-"""When the page is made: for the first visitor, else a while after the start."""
+"""The page is made for the first visitor, or some time after the start."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,7 +12,7 @@ from adapters.web.deferred_page import DeferredPage
 
 
 class Making:
-    """Makes a page that says hello."""
+    """Makes a page that answers hello."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -32,7 +32,7 @@ async def _visit(page: DeferredPage) -> str:
         return (await client.get("/")).text
 
 
-async def test_nothing_is_made_until_somebody_comes() -> None:
+async def test_the_page_is_made_for_the_first_visitor() -> None:
     making, closing = Making(), anyio.Event()
     page = DeferredPage(making, closing, quiet_s=60)
     async with anyio.create_task_group() as tasks:
@@ -45,7 +45,7 @@ async def test_nothing_is_made_until_somebody_comes() -> None:
         closing.set()
 
 
-async def test_it_is_made_after_a_while_though_nobody_came() -> None:
+async def test_the_page_is_made_after_some_time_without_a_visitor() -> None:
     making, closing = Making(), anyio.Event()
     page = DeferredPage(making, closing, quiet_s=0.01)
     async with anyio.create_task_group() as tasks:
@@ -56,7 +56,7 @@ async def test_it_is_made_after_a_while_though_nobody_came() -> None:
         closing.set()
 
 
-async def test_a_bot_that_ends_at_once_makes_none() -> None:
+async def test_a_bot_that_ends_at_once_makes_no_page() -> None:
     making, closing = Making(), anyio.Event()
     page = DeferredPage(making, closing, quiet_s=60)
     async with anyio.create_task_group() as tasks:

@@ -1,4 +1,7 @@
-"""Bodies that other adapters' routes read before they look who it is, as NoneBot's driver does."""
+"""The limits on bodies protect routes that read a body before they check a token.
+
+NoneBot's driver adds such routes.
+"""
 
 import math
 from collections.abc import AsyncIterator
@@ -56,7 +59,7 @@ async def connected(client: httpx.AsyncClient) -> SocketStream:
 
 
 async def begun(client: httpx.AsyncClient, size: int, *, said: int = 0) -> SocketStream:
-    """Somebody who has sent so many bytes of a body, and not the last one."""
+    """A connection that has sent ``size`` bytes of a longer body."""
     stream = await connected(client)
     length = said or size + 1
     head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
@@ -65,19 +68,19 @@ async def begun(client: httpx.AsyncClient, size: int, *, said: int = 0) -> Socke
 
 
 async def ended(stream: SocketStream) -> None:
-    """Wait until the other side has closed, in order."""
+    """Wait until the server has closed the connection without a reset."""
     async for _ in stream:
         pass
 
 
-async def test_an_events_body_is_read() -> None:
+async def test_the_body_of_an_event_is_read() -> None:
     async with bot() as client:
         for size in (0, 1, MOST_BYTES):
             assert (await client.post(PATH, content=b"b" * size)).json() == size
 
 
 @pytest.mark.parametrize("says_so", [True, False])
-async def test_an_endless_body_is_refused(says_so: bool) -> None:
+async def test_a_body_that_is_too_long_is_refused(says_so: bool) -> None:
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(MOST_BYTES // 65_536 + 4):
             yield b"b" * 65_536
@@ -89,8 +92,8 @@ async def test_an_endless_body_is_refused(says_so: bool) -> None:
         assert (await client.post(PATH, content=b"b")).json() == 1
 
 
-async def test_who_sends_all_of_it_before_reading_finds_the_refusal() -> None:
-    """A server that closes with something unread resets the connection, and the answer is lost."""
+async def test_a_client_that_sends_the_whole_body_first_receives_the_refusal() -> None:
+    """If a server closes with unread data, the connection is reset and the answer is lost."""
     size = 2 * MOST_BYTES
     async with bot() as client:
         with anyio.fail_after(60):
@@ -100,7 +103,7 @@ async def test_who_sends_all_of_it_before_reading_finds_the_refusal() -> None:
                 await ended(stream)
 
 
-async def test_who_tried_too_many_tokens_finds_the_refusal_after_a_long_body() -> None:
+async def test_a_client_with_too_many_wrong_tokens_receives_the_refusal() -> None:
     size = MOST_BYTES // 2
     lines = ("POST /api/v1/x HTTP/1.1", "Host: localhost", "Authorization: Bearer wrong")
     head = "\r\n".join((*lines, f"Content-Length: {size}", "", "")).encode()
@@ -110,17 +113,15 @@ async def test_who_tried_too_many_tokens_finds_the_refusal_after_a_long_body() -
         with anyio.fail_after(60):
             async with await connected(client) as stream:
                 await stream.send(head)
-                await anyio.sleep(0.3)  # it is refused before the body comes
+                await anyio.sleep(0.3)  # the refusal comes before the body
                 await stream.send(b"b" * size)
                 assert b" 429 " in await stream.receive()
                 await ended(stream)
 
 
 @pytest.mark.parametrize("more", [0, MOST_BYTES * 4])
-async def test_a_refused_body_is_not_read_without_end(
-    monkeypatch: pytest.MonkeyPatch, more: int
-) -> None:
-    """Neither one that stops in the middle, nor one that goes on."""
+async def test_reading_a_refused_body_ends(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    """The server reads neither a body that stops nor one that continues without an end."""
     monkeypatch.setattr("adapters.web.body_limit.LINGER_S", 60 if more else 0.3)
     async with bot() as client, await begun(client, MOST_BYTES + 1, said=MOST_BYTES * 9) as stream:
         with anyio.fail_after(30):
@@ -133,10 +134,10 @@ async def test_a_refused_body_is_not_read_without_end(
         assert (await client.post(PATH, content=b"b")).json() == 1
 
 
-async def test_all_together_are_bounded_and_a_small_one_is_read_all_the_same(
+async def test_all_bodies_share_a_limit_that_leaves_room_for_small_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Only what is too much in all is refused here, however long the machine takes.
+    # No time limit here: only the limit for all bodies together may refuse one.
     monkeypatch.setattr("adapters.web.body_limit.BODY_S", math.inf)
     refused: list[SocketStream] = []
 
@@ -160,7 +161,7 @@ async def test_all_together_are_bounded_and_a_small_one_is_read_all_the_same(
             await stream.aclose()
 
 
-async def test_a_body_has_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_arrive_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adapters.web.body_limit.BODY_S", 0.3)
     async with bot() as client, await begun(client, 5) as stream:
         with anyio.fail_after(10):

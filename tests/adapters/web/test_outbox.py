@@ -1,4 +1,4 @@
-"""The operator looks at what goes out, sends again and lets go: over HTTP and on the page."""
+"""The operator lists, sends again and drops outgoing messages, over HTTP and on the page."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Bench:
     web: httpx.AsyncClient
 
     async def lost(self, text: str) -> None:
-        """A message of which nobody knows."""
+        """Send a message whose outcome is unknown."""
 
         async def answer(_: Delivery) -> Receipt:
             return Receipt(state=DeliveryState.UNKNOWN, reason="no answer within 5 s")
@@ -94,7 +94,7 @@ async def test_the_outbox_is_managed_over_http(bench: Bench) -> None:
         ("POST", "/nothing/drop", 409, "there is no message"),
     ],
 )
-async def test_impossible_requests_say_why(
+async def test_invalid_requests_are_answered_with_the_reason(
     bench: Bench, method: str, path: str, status: int, words: str
 ) -> None:
     answer = await bench.web.request(method, f"/api/v1/outbox{path}")
@@ -103,11 +103,11 @@ async def test_impossible_requests_say_why(
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
-def test_every_state_has_a_word(language: str) -> None:
+def test_every_state_has_a_name_in_each_language(language: str) -> None:
     assert all(texts(language)[f"outbox_is_{state.value}"] for state in DeliveryState)
 
 
-async def test_a_dropped_message_that_is_listed_can_be_sent_again(bench: Bench) -> None:
+async def test_a_dropped_message_can_be_sent_again(bench: Bench) -> None:
     await bench.lost("gone")
     (found,) = await bench.listed()
     await bench.web.post(f"/ui/outbox/{found['id']}/drop")

@@ -1,4 +1,4 @@
-"""What the operator is shown of plugins: on a page and over HTTP."""
+"""The list of plugins for the operator: on a page and over HTTP."""
 
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ RESTART = "numpy 1.26.4 runs, 2.1.0 is there: it changes at the next start"
 
 
 class Plugins:
-    """The plugins that the page shows."""
+    """The plugins that the page lists."""
 
     restart: tuple[str, ...] = ()
 
@@ -46,7 +46,7 @@ async def web(plugins: Plugins) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_each_plugin_with_what_is_wrong(web: httpx.AsyncClient) -> None:
+async def test_each_plugin_is_listed_with_its_error(web: httpx.AsyncClient) -> None:
     page = (await web.get("/ui/plugins")).text
     assert "nekro.dice" in page
     assert "roll, shake" in page
@@ -59,7 +59,7 @@ async def test_each_plugin_with_what_is_wrong(web: httpx.AsyncClient) -> None:
     assert found["plugins"][0]["tools"] == ["roll", "shake"]
 
 
-async def test_a_package_that_changes_at_the_next_start_is_told(
+async def test_packages_that_change_at_the_next_start_are_listed(
     web: httpx.AsyncClient, plugins: Plugins
 ) -> None:
     plugins.restart = (RESTART,)

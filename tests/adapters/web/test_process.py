@@ -1,4 +1,4 @@
-"""The page and the API together, as the bot's process has them."""
+"""The page and the API together in one process, as the bot runs them."""
 
 import signal
 from collections.abc import AsyncIterator
@@ -20,10 +20,10 @@ async def page(tmp_path: Path, anyio_backend: str) -> AsyncIterator[WholePage]:
         yield running
 
 
-async def test_the_page_wants_a_login_loads_nothing_foreign_and_ends_at_once(
+async def test_the_page_needs_a_login_loads_nothing_from_elsewhere_and_ends_at_once(
     page: WholePage,
 ) -> None:
-    """One process for all of these: NiceGUI takes seconds to import."""
+    """One process for all these checks, because NiceGUI takes seconds to import."""
     await _the_page_and_its_socket_want_a_login(page)
     await _what_is_loaded_comes_from_here_alone(page)
     await _the_end_does_not_wait_for_open_streams(page)

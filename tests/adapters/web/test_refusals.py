@@ -1,4 +1,4 @@
-"""Who is not let in, and what is not taken: each with a clear answer."""
+"""Clients and requests that are refused, each with a clear answer."""
 
 import base64
 import json
@@ -70,7 +70,7 @@ class TestTheToken:
         assert answer.status_code == 401
         assert "www-authenticate" in answer.headers
 
-    async def test_too_many_wrong_ones_have_to_wait(self, chat: Web) -> None:
+    async def test_after_too_many_wrong_tokens_a_client_must_wait(self, chat: Web) -> None:
         async with chat.stranger(Authorization="Bearer wrong") as stranger:
             answers = [await stranger.get("/api/v1/rooms") for _ in range(MAX_FAILURES + 1)]
             assert [a.status_code for a in answers] == [401] * MAX_FAILURES + [429]
@@ -89,14 +89,14 @@ class TestTheToken:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE((tmp_path / "secrets").stat().st_mode) == 0o700
 
-    async def test_the_operator_may_choose_it(self, tmp_path: Path) -> None:
+    async def test_the_operator_may_choose_the_token(self, tmp_path: Path) -> None:
         async with web(tmp_path, web_access_token="sixteen letters!") as running:
             assert running.adapter.access_token == "sixteen letters!"
             assert (await running.client.get("/api/v1/rooms")).status_code == 200
 
 
 class TestTheLink:
-    async def test_it_opens_the_page_once(self, chat: Web) -> None:
+    async def test_a_link_opens_the_page_once(self, chat: Web) -> None:
         link = chat.adapter.login_link(chat.url)
         async with chat.stranger() as browser:
             entered = await browser.get(link)
@@ -105,7 +105,7 @@ class TestTheLink:
             assert "HttpOnly" in cookie
             assert "SameSite=strict" in cookie
             assert (await browser.get("/api/v1/rooms")).status_code == 200
-            # The one who has stepped in may use the old address on.
+            # A browser that is logged in may use the old link again.
             assert (await browser.get(link)).headers["location"] == "/ui/"
         async with chat.stranger() as second:
             refused = await second.get(link)
@@ -113,14 +113,14 @@ class TestTheLink:
             assert "set-cookie" not in refused.headers
             assert (await second.get("/api/v1/rooms")).status_code == 401
 
-    async def test_a_browser_that_looks_ahead_does_not_use_it_up(self, chat: Web) -> None:
+    async def test_a_prefetch_does_not_use_up_the_link(self, chat: Web) -> None:
         link = chat.adapter.login_link(chat.url)
         async with chat.stranger() as browser:
             ahead = await browser.get(link, headers={"Sec-Purpose": "prefetch;prerender"})
             assert "set-cookie" not in ahead.headers
             assert "set-cookie" in (await browser.get(link)).headers
 
-    async def test_the_token_typed_in_opens_the_page_too(self, chat: Web) -> None:
+    async def test_the_token_in_the_form_opens_the_page(self, chat: Web) -> None:
         async with chat.stranger() as browser:
             wrong = await browser.post("/login", data={"token": "wrong"})
             assert wrong.status_code == 401
@@ -135,12 +135,12 @@ class TestTheLink:
             chat.clock.now += 31 * 86400
             assert (await browser.get("/api/v1/rooms")).status_code == 401
 
-    async def test_a_script_gets_a_fresh_one(self, chat: Web) -> None:
+    async def test_a_script_can_request_a_new_link(self, chat: Web) -> None:
         link = (await chat.client.post("/api/v1/links")).json()["url"]
         async with chat.stranger() as browser:
             assert "set-cookie" in (await browser.get(link)).headers
 
-    def test_a_forged_or_foreign_session_is_none(self) -> None:
+    def test_forged_and_foreign_sessions_are_refused(self) -> None:
         clock = Clock()
         door = Authenticator(access_token="a" * 16, session_secret="s", session_s=60, clock=clock)
         other = Authenticator(access_token="b" * 16, session_secret="s", session_s=60, clock=clock)
@@ -188,8 +188,8 @@ class TestHostAndOrigin:
             ("http://127.0.0.1:8080", "127.0.0.1:8080", True),
             ("http://localhost", "localhost:80", True),
             ("https://bot.example.com", "bot.example.com", True),
-            ("https://bot.example.com", "127.0.0.1:8080", True),  # behind a proxy
-            ("http://127.0.0.1:3000", "127.0.0.1:8080", False),  # another program here
+            ("https://bot.example.com", "127.0.0.1:8080", True),  # the bot is behind a proxy
+            ("http://127.0.0.1:3000", "127.0.0.1:8080", False),  # another program on this machine
             ("http://localhost:8080", "127.0.0.1:8080", False),
             ("https://evil.example", "127.0.0.1:8080", False),
             ("null", "127.0.0.1:8080", False),
@@ -208,20 +208,20 @@ class TestHostAndOrigin:
         [
             ("same-origin", "cors", 200),
             ("none", "navigate", 200),
-            ("same-site", "navigate", 200),  # a link on another port's page
-            ("same-site", "no-cors", 403),  # a picture there
+            ("same-site", "navigate", 200),  # a link on a page of another port
+            ("same-site", "no-cors", 403),  # a picture on such a page
             ("cross-site", "no-cors", 403),
             ("cross-site", "websocket", 403),
             ("nonsense", "", 403),
         ],
     )
-    async def test_another_sites_page_cannot_pull_ours_in(
+    async def test_another_sites_page_cannot_load_the_api(
         self, table: Web, site: str, mode: str, status: int
     ) -> None:
         headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
         assert (await table.client.get("/api/v1/rooms", headers=headers)).status_code == status
 
-    async def test_a_rebound_name_reaches_nothing(self, table: Web) -> None:
+    async def test_a_request_with_a_foreign_host_name_is_refused(self, table: Web) -> None:
         for path in ("/", "/login", "/ui/", "/api/v1/rooms", "/onebot/v11/http"):
             answer = await table.client.get(path, headers={"Host": "evil.example:8080"})
             assert answer.status_code == 421
@@ -264,7 +264,7 @@ BODIES: list[tuple[Any, int, str]] = [
 ]
 
 
-class TestWhatIsNotTaken:
+class TestInvalidRequests:
     @pytest.mark.parametrize(("body", "status", "code"), BODIES)
     async def test_an_invalid_body_is_refused(
         self, table: Web, body: bytes, status: int, code: str
@@ -333,7 +333,7 @@ class TestWhatIsNotTaken:
 
 
 class TestMedia:
-    async def test_only_this_rooms_and_only_what_is_kept(self, chat: Web) -> None:
+    async def test_only_stored_media_of_the_room_are_served(self, chat: Web) -> None:
         data = base64.b64encode(card()).decode()
         sent = await chat.say("", attachments=[{"name": "a.png", "data": data}])
         url = sent["segments"][0]["url"]
@@ -346,7 +346,7 @@ class TestMedia:
         ):
             assert (await chat.client.get(other)).status_code in {400, 404}, other
 
-    async def test_a_record_that_points_elsewhere_shows_nothing(self, chat: Web) -> None:
+    async def test_files_outside_the_media_folder_are_not_served(self, chat: Web) -> None:
         secret = chat.host.data_dir / "secrets" / "web_access_token"
         for path in (str(secret), "/etc/passwd", f"{chat.host.media.folder}/../secrets/x"):
             record = chat.host.add(
@@ -363,7 +363,7 @@ class TestMedia:
             ("unknown.bin", b"\x00\x01"),
         ],
     )
-    async def test_what_could_run_is_only_downloaded(
+    async def test_files_that_a_browser_could_run_are_served_as_downloads(
         self, chat: Web, name: str, data: bytes
     ) -> None:
         sent = await chat.say(
@@ -378,7 +378,7 @@ class TestMedia:
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "sandbox" in answer.headers["content-security-policy"]
 
-    async def test_a_name_cannot_break_out_of_a_header(self, chat: Web) -> None:
+    async def test_a_file_name_cannot_add_a_header(self, chat: Web) -> None:
         sent = await chat.say(
             "", attachments=[{"name": 'a"; x="\r\nSet-Cookie: a=b 你.bin', "data": "aGk="}]
         )
@@ -388,7 +388,7 @@ class TestMedia:
 
 
 class TestTexts:
-    def test_every_language_says_the_same_things(self) -> None:
+    def test_every_language_has_the_same_texts_and_fields(self) -> None:
         first = texts(LANGUAGES[0])
         for language in LANGUAGES[1:]:
             table = texts(language)
@@ -410,12 +410,12 @@ class TestTexts:
             ("," * 1000, "en"),
         ],
     )
-    def test_the_browsers_language_is_taken(self, header: str, language: str) -> None:
+    def test_the_browsers_language_is_chosen(self, header: str, language: str) -> None:
         assert preferred(header) == language
 
 
 @given(some.text(max_size=80))
-def test_a_rooms_address_leads_back_to_its_key(text: str) -> None:
+def test_a_room_name_gives_back_its_chat_key(text: str) -> None:
     try:
         key = room_key("web", text)
     except WebApiError as refused:
@@ -430,7 +430,9 @@ def one_address(number: int) -> str:
 
 
 @given(some.lists(some.tuples(some.integers(0, 2), some.floats(0, 30))))
-def test_an_address_waits_only_for_its_own_failures(steps: list[tuple[int, float]]) -> None:
+def test_an_address_waits_for_its_own_failures_and_the_shared_limit(
+    steps: list[tuple[int, float]],
+) -> None:
     clock = Clock()
     attempts = LoginAttempts(clock)
     times: dict[int, list[float]] = {0: [], 1: [], 2: []}

@@ -1,4 +1,4 @@
-"""The operator looks at what the bot did: who woke it, how it ended, what it cost, what it ran."""
+"""The operator sees each turn: who caused it, how it ended, its cost, and its code."""
 
 import time
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ OTHER = ChatKey.parse("telegram-private_7")
 
 
 async def turn(store: Store, chat: ChatKey, said: str, stop: str) -> int:
-    """A turn of one step and one run."""
+    """Store a turn of one step and one run. Returns its number."""
     record = Record(
         seq=store.messages.reserve(),
         chat_key=chat,
@@ -108,6 +108,8 @@ async def test_the_page_shows_the_code_and_the_error_of_a_turn(
 
 
 @pytest.mark.parametrize(("asked", "code"), [("limit=0", "number"), ("chat=nowhere", "chat")])
-async def test_impossible_requests_say_why(web: httpx.AsyncClient, asked: str, code: str) -> None:
+async def test_invalid_requests_are_answered_with_the_reason(
+    web: httpx.AsyncClient, asked: str, code: str
+) -> None:
     answer = await web.get(f"/api/v1/turns?{asked}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)

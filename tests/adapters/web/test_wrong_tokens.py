@@ -1,4 +1,4 @@
-"""Wrong tokens are counted and refused; the right one is right whatever came before, every way."""
+"""Wrong tokens are counted and refused. The right token always works, however it is given."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -68,7 +68,7 @@ def is_in(answer: httpx.Response) -> bool:
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-async def test_after_wrong_ones_the_right_one_is_taken_every_way(chat: Web, wrong: str) -> None:
+async def test_the_right_token_works_after_many_wrong_ones(chat: Web, wrong: str) -> None:
     async with chat.stranger() as stranger:
         tries = [await WRONG[wrong](chat, stranger, "wrong") for _ in range(2 * MAX_FAILURES)]
     assert [a.status_code for a in tries] == [401] * MAX_FAILURES + [429] * MAX_FAILURES
@@ -80,16 +80,16 @@ async def test_after_wrong_ones_the_right_one_is_taken_every_way(chat: Web, wron
         async with chat.stranger() as owner:
             answer = await way(chat, owner, token)
             assert is_in(answer), (name, answer.status_code)
-    # The link's own token in the form, which is where somebody without a click puts it.
+    # The one-time token of a link also works in the form. People may paste it there.
     token = chat.adapter.login_link(chat.url).partition("token=")[2]
     async with chat.stranger() as owner:
         assert is_in(await by_form(chat, owner, token))
         assert "nekro_session" in str(owner.cookies)
-        # And what came of it, the cookie.
+        # The session cookie works as well.
         assert (await owner.get("/api/v1/rooms")).status_code == 200
 
 
-async def test_the_right_one_is_taken_while_wrong_ones_come(chat: Web) -> None:
+async def test_the_right_token_works_while_wrong_ones_arrive(chat: Web) -> None:
     stop = anyio.Event()
 
     async def guess() -> None:
@@ -108,10 +108,10 @@ async def test_the_right_one_is_taken_while_wrong_ones_come(chat: Web) -> None:
         stop.set()
 
 
-async def test_wrong_ones_from_many_addresses_are_bounded_together(chat: Web) -> None:
+async def test_wrong_tokens_from_many_addresses_share_a_limit(chat: Web) -> None:
     statuses = []
     for last in range(2, 3 + MAX_FAILURES_IN_ALL // (MAX_FAILURES - 1)):
-        # All of 127.0.0.0/8 is this machine.
+        # All addresses in 127.0.0.0/8 belong to this machine.
         transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{last}", verify=NO_TLS)
         async with httpx.AsyncClient(base_url=chat.url, transport=transport) as stranger:
             tries = [await by_header(chat, stranger, "wrong") for _ in range(MAX_FAILURES - 1)]
@@ -125,14 +125,14 @@ async def test_wrong_ones_from_many_addresses_are_bounded_together(chat: Web) ->
 
 
 async def test_a_refused_connection_is_closed(chat: Web) -> None:
-    # So each further try costs whoever tries a connection of its own.
+    # So each further attempt needs a new connection.
     async with chat.stranger() as stranger:
         answers = [await by_header(chat, stranger, "wrong") for _ in range(MAX_FAILURES + 1)]
     assert answers[-1].headers["connection"] == "close"
     assert "close" not in answers[0].headers.get("connection", "")
 
 
-async def test_nobody_chooses_by_a_header_as_whom_it_is_counted(chat: Web) -> None:
+async def test_a_header_cannot_change_the_address_that_is_counted(chat: Web) -> None:
     async with chat.stranger() as stranger:
         statuses = []
         for last in range(MAX_FAILURES + 1):
@@ -141,7 +141,7 @@ async def test_nobody_chooses_by_a_header_as_whom_it_is_counted(chat: Web) -> No
     assert statuses == [401] * MAX_FAILURES + [429]
 
 
-async def test_a_websocket_too(tmp_path: Path) -> None:
+async def test_the_right_token_works_for_a_websocket(tmp_path: Path) -> None:
     app = FastAPI()
 
     @app.websocket("/plugins/echo")
@@ -167,13 +167,13 @@ async def test_a_websocket_too(tmp_path: Path) -> None:
         assert await hears(Cookie=f"{door.cookie}={door.new_session()}") == "here"
 
 
-def test_what_is_remembered_has_an_end() -> None:
+def test_the_number_of_remembered_addresses_is_bounded() -> None:
     clock = Clock()
     attempts = LoginAttempts(clock)
     for number in range(3 * MAX_ADDRESSES):
         attempts.failed(f"198.51.{number // 250}.{number % 250}")
     assert len(attempts) == MAX_ADDRESSES
-    assert attempts.wait_s("203.0.113.1") == FAILURE_WINDOW_S  # of all together
+    assert attempts.wait_s("203.0.113.1") == FAILURE_WINDOW_S  # the limit of all addresses together
     clock.now += FAILURE_WINDOW_S
     assert attempts.wait_s("203.0.113.1") == 0
 
@@ -183,14 +183,14 @@ def test_what_is_remembered_has_an_end() -> None:
     [
         ("192.0.2.7", "192.0.2.7"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
-        # Who has one address of IPv6 has 2**64 of them.
+        # A client with one IPv6 address usually has 2**64 of them.
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
         ("2001:db8:1:2::1%eth0", "2001:db8:1:2::/64"),
         ("", ""),
         ("what a proxy made up" * 100, ""),
     ],
 )
-def test_as_whom_somebody_is_counted(address: str, counted: str) -> None:
+def test_failures_are_counted_per_address_or_ipv6_network(address: str, counted: str) -> None:
     assert rate_limit_key(address) == counted
 
 
@@ -203,9 +203,10 @@ def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
 @pytest.mark.parametrize(
     "value", ['"' + "\\" * 60_000 + '"', '"' + '\\"' * 30_000 + '"', "=" * 60_000]
 )
-async def test_a_strangers_cookie_holds_nobody_up(chat: Web, value: str) -> None:
-    # http.cookies takes time by the square of the backslashes (CVE-2024-7592; Python 3.11.7 does,
-    # Debian's 3.11.2-6+deb12u6 and 3.12.6 do not): 9.5 s for this, in which no chat went on.
+async def test_a_cookie_with_many_backslashes_is_parsed_quickly(chat: Web, value: str) -> None:
+    # The time that http.cookies takes grows with the square of the backslashes (CVE-2024-7592;
+    # Python 3.11.7 does, Debian's 3.11.2-6+deb12u6 and 3.12.6 do not). This cookie took 9.5 s, and
+    # all chats waited.
     began = anyio.current_time()
     async with chat.stranger(Cookie=f"a={value}") as stranger:
         assert (await stranger.get("/api/v1/rooms")).status_code in {401, 431}

@@ -1,4 +1,4 @@
-"""MaiBot plugins in the plugin folder of a test's bot."""
+"""Writes MaiBot plugins into the plugin folder of a test's bot."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ PLUGINS = Path(__file__).parent / "plugins"
 
 
 def manifest(plugin_id: str, **changes: Any) -> dict[str, Any]:
-    """A manifest with which a plugin may do everything."""
+    """A manifest that allows the plugin every capability."""
     return {
         "manifest_version": 2,
         "id": plugin_id,
@@ -38,7 +38,7 @@ def plant(
     config: str = "",
     **changes: Any,
 ) -> Path:
-    """Write a plugin; its folder is the last word of its id."""
+    """Write a plugin. Its folder is named after the last part of its id."""
     folder = data_dir / "plugins" / plugin_id.rpartition(".")[2]
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(manifest(plugin_id, **changes), ensure_ascii=False)
@@ -50,7 +50,7 @@ def plant(
 
 
 def copy(data_dir: Path, *names: str) -> None:
-    """Put plugins of this folder there."""
+    """Copy plugins from ``plugins/`` beside this file into the bot's plugin folder."""
     for name in names:
         shutil.copytree(
             PLUGINS / name,
@@ -60,13 +60,13 @@ def copy(data_dir: Path, *names: str) -> None:
 
 
 def info_of(bot: Bot, name: str) -> PluginInfo:
-    """A plugin as the list shows it."""
+    """A plugin's entry in the bot's list of plugins."""
     return next(each for each in bot.app.plugins.plugins() if each.item == f"local/{name}")
 
 
 @asynccontextmanager
 async def bot_with(data_dir: Path, *names: str, **settings: Any) -> AsyncIterator[Bot]:
-    """A whole bot with plugins of this folder."""
+    """A whole bot with plugins from ``plugins/`` beside this file."""
     copy(data_dir, *names)
     async with Bot.open(data_dir, settings=settings) as bot:
         yield bot

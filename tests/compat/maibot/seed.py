@@ -1,7 +1,7 @@
-"""The code of seed 003, the page about MaiBot's Tool component, as its reader would copy it.
+"""The code blocks of a page about MaiBot's Tool component, as a reader would copy them.
 
-Handlers that stand outside of a class, and examples of a ``return`` alone, are wrapped in one; the
-signature block is compared with the SDK. Nothing of the code is changed.
+A handler outside a class, or an example that is only a ``return``, is wrapped in a class. The block
+with the signature is only compared with the SDK. The code itself is not changed.
 """
 
 import textwrap
@@ -14,7 +14,7 @@ _STARTS = ("from ", "import ", "@Tool", "class ", "return {")
 
 
 def blocks() -> list[str]:
-    """The code blocks in their order: a line ``python``, then the code until the prose goes on."""
+    """The code blocks in order. A block follows a line ``python`` and ends where prose begins."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     found: list[str] = []
     for start, line in enumerate(lines):
@@ -35,7 +35,7 @@ def _is_code(line: str) -> bool:
 
 
 def wrapped(block: str) -> str:
-    """A block that is no module of its own as a method of a plugin."""
+    """The block as a module. A block without a class becomes a method of a plugin class."""
     if "class " in block:
         return block
     head, body = [], []

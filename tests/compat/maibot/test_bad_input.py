@@ -1,4 +1,4 @@
-"""What is wrong with a plugin: it is named with its remedy, and the others run on."""
+"""A faulty plugin is reported with its fault and the remedy, and the other plugins run."""
 
 import json
 import re
@@ -67,14 +67,15 @@ def test_valid_manifests_are_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(manifest("7.my-plugin.class") | more), encoding="utf-8-sig")
     read = read_manifest(path)
     assert read.key == ("_7", "my_plugin_class")
-    assert "wants any to 2.1.0" in str(read.problems[0])  # a warning only
+    assert "wants any to 2.1.0" in str(read.problems[0])  # only a warning
 
 
-def test_plugins_come_after_those_that_they_need(tmp_path: Path) -> None:
+def test_plugins_load_after_those_that_they_need(tmp_path: Path) -> None:
     needs = {"dependencies": [{"type": "plugin", "id": "ann.zoo", "version_spec": ">=1.0.0"}]}
     back = {"dependencies": [{"type": "plugin", "id": "ann.art"}]}
     plant(tmp_path, "", plugin_id="ann.art", **needs)
-    plant(tmp_path, "", plugin_id="ann.zoo", **back)  # a circle ends somewhere
+    # These two need each other. They still get an order.
+    plant(tmp_path, "", plugin_id="ann.zoo", **back)
     plant(tmp_path, "", plugin_id="ann.bad", manifest_version=7)
     found = [each.name for each in discover("local", tmp_path / "plugins")]
     assert found == ["zoo", "art", "bad"]
@@ -166,7 +167,7 @@ async def test_a_broken_plugin_is_reported_and_the_others_load(tmp_path: Path) -
 
 
 async def look_at_a_wild_pattern(bot: Bot) -> None:
-    """What a member wrote for it would keep Python's own ``re`` busy for all times."""
+    """Python's own ``re`` would practically never finish matching the second message."""
     chat = bot.chat("group_wild")
     assert await chat.say("aaa") == ["first of all", "wild"]
     assert await chat.say(f"{'a' * 200} and tame") == ["first of all", "tame"]
@@ -198,13 +199,13 @@ def look_at_partly_usable(bot: Bot) -> None:
 
 
 async def look_at_skills(bot: Bot) -> None:
-    """Components that are made in ``on_load`` and have no handler of their name; a handler that is
-    not async, and that takes less than the host gives."""
+    """Two unusual kinds of component: some are made in ``on_load`` and have no handler of their
+    name; one has a handler that is not async and takes only some of the arguments."""
     chat = bot.chat()
     assert await chat.call("brew", cups="2") == {"message": "2 cups of tea", "for": "lin"}
     assert await chat.call("where_am_i") == f"{chat.key} in a thread"
     await chat.call("speaks")
-    assert chat.texts == ["first of all", "hello"]  # a hook that sends does not hear of it
+    assert chat.texts == ["first of all", "hello"]  # a hook is not called for its own send
     with pytest.raises(ToolFailure, match="says_no: because"):
         await chat.call("says_no")
     with pytest.raises(ToolFailure, match="missing 'cups'"):

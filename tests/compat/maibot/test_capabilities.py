@@ -1,4 +1,4 @@
-"""What plugins ask of the bot, each at least once, through the SDK's own proxies."""
+"""Every capability of the bot that MaiBot's SDK can call, called through the SDK's own proxies."""
 
 import base64
 import io
@@ -57,7 +57,7 @@ def png(color: str = "red") -> str:
 
 
 class Asking:
-    """Calls a capability inside a chat, as the plugin's tool."""
+    """Calls a capability from a tool of the plugin, inside a chat."""
 
     def __init__(self, bot: Bot, chat: str = "group_7") -> None:
         self.bot = bot
@@ -170,7 +170,7 @@ async def _minds(ask: Asking) -> None:
     assert await ask("frequency.set_adjust", chat_id="HERE", value=0.5) is True
     assert await ask("frequency.get_adjust", chat_id="HERE") == 0.5
     added = await ask("emoji.register_emoji", emoji_base64=png("blue"))
-    assert added["success"] is False  # the script has no words for it
+    assert added["success"] is False  # the scripted model has no reply left
     ask.bot.script.clear()
     ask.bot.script.foresee(["A blue square\ncalm, bored"])
     added = await ask("emoji.register_emoji", emoji_base64=png("blue"))
@@ -216,7 +216,7 @@ async def _lists(ask: Asking) -> None:
 
 
 async def _keeps_nothing_where_the_bot_is_off(ask: Asking, message: dict[str, Any]) -> None:
-    """What a gateway brings is admitted as what an adapter brings."""
+    """A gateway's messages pass the same checks as an adapter's."""
     runtime = ask.bot.app._runtime
     (chat,) = await runtime.services.store.chats.of_instance("telex")
     before = await runtime.services.store.messages.newest(chat, 10)
@@ -296,7 +296,7 @@ async def test_a_page_cannot_load_anything_from_this_machine(tmp_path: Path) -> 
 
 
 class _Pictures:
-    """Answers for the network with one picture, all red."""
+    """A network that answers every request with a red picture."""
 
     async def fetch(self, url: str) -> bytes:
         target = io.BytesIO()

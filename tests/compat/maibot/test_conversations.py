@@ -1,4 +1,4 @@
-"""Plugins as people publish them, in conversations with a whole bot."""
+"""MaiBot plugins of the kinds that people publish, in conversations with a whole bot."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ async def until(check, within_s: float = 30) -> None:
 
 
 def instance(bot: Bot, name: str):
-    """The plugin's own object, to look into it."""
+    """The plugin object inside the bot."""
     (kind,) = bot.app.plugins._kinds
     found = kind.plugins.find(name)
     assert found is not None
@@ -66,7 +66,7 @@ async def _speaks_and_follows_its_configuration(bot: Bot, tmp_path: Path) -> Non
     plugin = instance(bot, "tts-voice")
     await until(lambda: plugin.changes)
     assert plugin.changes == [("self", 880, "1.0.0")]
-    path.write_text(written.replace("440", '"high"'), "utf-8")  # faulty: the old value stays
+    path.write_text(written.replace("440", '"high"'), "utf-8")  # not valid, so the old value stays
     await anyio.sleep(1.3)
     assert plugin.config.voice.pitch == 880
     (kind,) = bot.app.plugins._kinds
@@ -83,13 +83,14 @@ async def _pictures(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "picture-maker", "tts-voice", nekro_agent=TOOLS_MODE) as bot:
         chat = bot.chat("private_mei")
         await chat.ask("say hi", reply=[calls(call("speak_aloud", text="hi"))])
-        assert len(bot.model.requests) == len(chat.sent) == 1  # a tool may end the turn
+        # The tool ended the turn, so there is only one request.
+        assert len(bot.model.requests) == len(chat.sent) == 1
         bot.model.requests.clear()
         chat = bot.chat()
         made = calls(call("make_picture", "call_1", prompt="tea", color="blue"))
         await chat.ask("draw tea", reply=[made, say("look")])
         answer, shown = bot.model.requests[1].messages[-2:]
-        assert 'msg_id="tool_result:call_1:2"' in answer.parts[0].text  # a text is the first
+        assert 'msg_id="tool_result:call_1:2"' in answer.parts[0].text  # item 1 is a text
         assert answer.parts[0].text.startswith("> A blue picture of tea has been made.")
         assert "a blue square" in "".join(getattr(part, "text", "") for part in shown.parts)
         assert sum(isinstance(part, ImagePart) for part in shown.parts) == 1
@@ -97,7 +98,7 @@ async def _pictures(tmp_path: Path) -> None:
             await chat.call("make_picture", "tea", "pink")
         tools = {tool.name: tool for tool in info_of(bot, "picture-maker").tools}
         tags = next(each for each in tools["make_picture"].parameters if each.name == "tags")
-        assert tags.schema["items"] == {}  # no items_schema: a list of anything, and no error
+        assert tags.schema["items"] == {}  # without items_schema any item is valid
         meme = tools["send_meme"]
         assert meme.visibility is Visibility.DEFERRED
         assert "激活关键词：哈哈" in meme.summary
@@ -119,8 +120,8 @@ async def _plays_a_game_of_commands(bot: Bot) -> None:
     assert chat.sent[-1].segments[0] == Mention("mei", "Mei")
     (told,) = await chat.say("/记录")
     assert "/guess" in told
-    assert await chat.say("/reset_scores") == []  # for operators alone
-    # What no command matches wakes the bot as ever.
+    assert await chat.say("/reset_scores") == []  # only operators may call it
+    # A message that matches no command wakes the agent as usual.
     assert await chat.ask("/guess nothing", reply="hm") == ["hm"]
 
 
@@ -159,7 +160,7 @@ async def _calls_an_api(bot: Bot) -> int:
     assert set(told["groups"]) == {"7", "17", "18"}
     assert "replyer" in told["models"]
     assert told["own"]["style"] == {"prefix": "☯ "}
-    assert told["others"].get("success") is False  # another's may hold keys
+    assert told["others"].get("success") is False  # another plugin's settings may hold keys
     with pytest.raises(ToolFailure, match="CapabilityDenied"):
         await chat.call("whisper")
     assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}

@@ -1,4 +1,4 @@
-"""A plugin of the time before the SDK, behind the SDK's own adapter."""
+"""A plugin written before MaiBot's SDK existed runs through the SDK's adapter for such plugins."""
 
 import sys
 import warnings
@@ -41,7 +41,7 @@ class Older(BasePlugin):
 
 async def test_a_plugin_from_before_the_sdk_answers(tmp_path: Path) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's own, of all of this
+        warnings.simplefilter("ignore", DeprecationWarning)  # the SDK warns about old plugins
         plant(tmp_path, OLDER, plugin_id="ann.older")
         async with Bot.open(tmp_path) as bot:
             info = info_of(bot, "older")

@@ -1,4 +1,4 @@
-"""Each of the plugins comes and goes a hundred times, in use, and nothing is left of it."""
+"""After a hundred reloads of a plugin that is in use, no more objects exist than before."""
 
 import warnings
 from collections.abc import Awaitable, Callable
@@ -24,8 +24,8 @@ SAID = {"number-game": "/reset_scores", "house-rules": "buy spam"}
 
 
 def use(bot: Bot, name: str) -> Callable[[], Awaitable[None]]:
-    """What a chat does with a plugin: calls its tools, writes to it. Nothing that sends: a chat
-    takes 30 messages a minute."""
+    """A function that uses a plugin as a chat does: it calls its tools and gives messages to its
+    hooks. It sends nothing, because a chat may send only 30 messages a minute."""
     chat, registry = bot.chat("group_7"), bot.app.plugins
     message = ChatMessage(
         chat_key=chat.key,
@@ -53,7 +53,7 @@ def use(bot: Bot, name: str) -> Callable[[], Awaitable[None]]:
 @pytest.mark.parametrize("name", sorted(path.name for path in PLUGINS.iterdir()))
 async def test_a_hundred_reloads_leave_no_objects(tmp_path: Path, name: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's own, for @Action
+        warnings.simplefilter("ignore", DeprecationWarning)  # the SDK itself warns about @Action
         async with bot_with(tmp_path, name, *NEEDED.get(name, ())) as bot:
             first, last = LONG
             grown = await grown_by_reloads(

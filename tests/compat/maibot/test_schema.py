@@ -1,4 +1,4 @@
-"""Every form of parameters comes to one schema; its block is written once, at the end."""
+"""Every form of declared parameters becomes the same schema, and the same block of details."""
 
 import json
 from typing import Any
@@ -77,7 +77,7 @@ def our_tool(schema: dict[str, Any]) -> OurTool:
     )
 
 
-def test_the_list_form() -> None:
+def test_parameters_as_a_list_become_a_schema() -> None:
     metadata = metadata_of(parameters=LISTED)
     schema = without_host_names(object_schema(metadata["parameters"]))
     assert schema["required"] == ["query"]
@@ -93,8 +93,8 @@ def test_the_list_form() -> None:
     assert authors_text(metadata) == "Extra text."
 
 
-def test_the_schema_is_what_maibot_s_models_read() -> None:
-    """The example of the specification, to the letter."""
+def test_the_schema_equals_the_example_of_the_specification() -> None:
+    """The example of MaiBot's specification, character by character."""
     properties = without_host_names(object_schema(metadata_of(parameters=LISTED)["parameters"]))
     assert json.dumps(properties["properties"]) == json.dumps(
         {
@@ -114,7 +114,7 @@ def test_the_schema_is_what_maibot_s_models_read() -> None:
     )
 
 
-def test_the_dict_forms() -> None:
+def test_parameters_as_a_dict_become_a_schema() -> None:
     old = {"query": {"type": "string", "required": True}, "n": {"type": "float"}, "bad": 3}
     whole = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     assert object_schema(old)["required"] == ["query"]

@@ -1,4 +1,4 @@
-"""Every class and handler of the page about Tool, as printed (tests/compat/maibot/seed.py)."""
+"""Every class and handler of the page about Tool runs as printed (tests/compat/maibot/seed.py)."""
 
 import ast
 import base64
@@ -36,7 +36,7 @@ FOUND = """
 
 
 def module(block: str, more: str = "", name: str = "Wrapped") -> str:
-    """A block as a plugin's module: what the page takes for granted around it."""
+    """A module with the block and with the names that the page assumes."""
     return "\n".join(
         [
             HEAD,
@@ -55,7 +55,7 @@ def only_tool(bot: Bot, name: str = "seed") -> Tool:
     return tool
 
 
-def test_the_signature_block_is_the_sdk_s() -> None:
+def test_the_printed_signature_equals_the_sdk_s() -> None:
     text = SIGNATURE.replace("@Tool(", "def Tool(") + ": ..."
     (printed,) = (each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef))
     names = [each.arg for each in printed.args.args]
@@ -63,7 +63,7 @@ def test_the_signature_block_is_the_sdk_s() -> None:
     ours = inspect.signature(SdkTool).parameters
     taken = [name for name in names if name in ours]
     assert taken == names[:-1]
-    assert names[-1] == "core_tool"  # not in the signature: it is metadata, and read there
+    assert names[-1] == "core_tool"  # read from the metadata, not in the signature
     assert printed.args.kwarg is not None
     assert ours[printed.args.kwarg.arg].kind is inspect.Parameter.VAR_KEYWORD
     for name, default in zip(names[1:], defaults, strict=True):
@@ -72,7 +72,7 @@ def test_the_signature_block_is_the_sdk_s() -> None:
     assert defaults[-1] is False
 
 
-async def test_the_example_of_the_documentation_works_in_a_chat(tmp_path: Path) -> None:
+async def test_every_example_of_the_page_works_in_a_chat(tmp_path: Path) -> None:
     plant(tmp_path, module(TTS), plugin_id="ann.tts")
     plant(tmp_path, module(LISTED, FOUND, "MyPlugin"), plugin_id="ann.listed")
     plant(tmp_path, module(MAPPED, FOUND, "MyPlugin"), plugin_id="ann.mapped")
@@ -92,12 +92,12 @@ async def _speaks(bot: Bot) -> None:
     assert only_tool(bot, "tts").visibility is Visibility.VISIBLE
     code = "send_tts_voice(text='hi')\nprint('ok')"
     assert await bot.chat().ask("say hi", code=code, reply="said") == ["said"]
-    # Two of the page's plugins have no lifecycle methods: they get empty ones, and are told.
+    # Two of the page's plugins lack the lifecycle methods. They get empty ones, and a warning.
     assert "on_load, on_unload, on_config_update" in str(info_of(bot, "tts").problems[0])
 
 
 async def _searches(bot: Bot, name: str) -> None:
-    """Both forms of parameters."""
+    """Both forms of declared parameters."""
     chat, listed = bot.chat(), name == "listed"
     assert await chat.call(f"{name}.search", "cats", limit=2) == {"results": ["cats 0", "cats 1"]}
     assert len((await chat.call(f"{name}.search", query="cats"))["results"]) == 5
@@ -123,7 +123,7 @@ async def _searches(bot: Bot, name: str) -> None:
 
 
 async def _greets(bot: Bot) -> None:
-    """The stream is the chat that asks, and no argument of the model's."""
+    """``stream_id`` is the chat of the call. The model does not pass it."""
     assert await bot.chat().ask("greet me", code="greet()") == ["Hello!"]
     assert only_tool(bot, "greet").parameters == ()
     answer = await bot.chat("group_7").call("greet")
@@ -132,7 +132,7 @@ async def _greets(bot: Bot) -> None:
 
 
 async def _shows(bot: Bot) -> None:
-    """A picture as a data URL, in code mode."""
+    """A handler returns a picture as a data URL; the agent writes code."""
     outcome = await bot.chat().call("example")
     assert isinstance(outcome, ToolReturnMedia)
     assert outcome.media[0].content == ImageContent(data=png(), mime="image/png")
@@ -152,7 +152,7 @@ async def _is_complete(bot: Bot) -> None:
     assert await chat.call("get_weather", city="Oslo") == {"city": "Oslo", "weather": {}}
 
 
-async def test_a_picture_is_an_index_in_the_text_and_the_picture_after_it(tmp_path: Path) -> None:
+async def test_a_picture_follows_a_text_that_refers_to_it(tmp_path: Path) -> None:
     plant(tmp_path, module(DRAW))
     async with Bot.open(tmp_path, settings={"nekro_agent": TOOLS_MODE}) as bot:
         search = calls(call("tool_search", query="draw"))

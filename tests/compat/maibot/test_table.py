@@ -1,6 +1,6 @@
-"""docs/maibot.md: what plugins may ask and hear of, generated here from the code.
+"""The tables in docs/maibot.md are generated here from the code: capabilities, hooks and events.
 
-``python -m tests.compat.maibot.test_table`` writes it again.
+``python -m tests.compat.maibot.test_table`` writes them again.
 """
 
 import ast
@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "maibot.md"
 BEGIN, END = "<!-- generated: tests/compat/maibot/test_table.py -->", "<!-- end -->"
 STATE = re.compile(r"works\b|partly: .+|not: .+")
 LATER = ("statistics.", "market.", "webui.")
-"""Families that are in no tier."""
+"""Families of capabilities that the bot need not offer."""
 PROXIES = {
     "logger": "works",
     "plugin_id": "works",
@@ -40,7 +40,7 @@ METHODS = {
 
 
 def sdk_names() -> set[str]:
-    """Every capability that the SDK's proxies call, read from their code."""
+    """Every capability that the SDK's proxies call. The names are read from the SDK's source."""
     found: set[str] = set()
     folder = Path(maibot_sdk.capabilities.__file__).parent
     for path in folder.glob("*.py"):
@@ -75,7 +75,7 @@ def generated() -> str:
     return "\n\n".join([BEGIN, *parts, END])
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_the_tables_of_the_page_agree_with_the_code() -> None:
     text = PAGE.read_text(encoding="utf-8")
     written = text[text.index(BEGIN) : text.index(END) + len(END)]
     assert written == generated(), "python -m tests.compat.maibot.test_table writes it again"
@@ -95,18 +95,18 @@ def test_every_proxy_of_the_context_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("states", [HOOKS, EVENTS])
-def test_every_state_is_works_partly_or_not(states: dict[str, str]) -> None:
+def test_every_state_begins_with_works_partly_or_not(states: dict[str, str]) -> None:
     assert all(STATE.fullmatch(state) for state in states.values())
 
 
-def test_every_capability_of_the_first_tiers_works() -> None:
+def test_every_required_capability_works() -> None:
     for name, offered in CAPABILITIES.items():
         assert re.match(STATE, offered.state), name
         if not name.startswith(LATER):
             assert not offered.state.startswith("not"), name
 
 
-def test_every_event_of_the_sdk_is_known() -> None:
+def test_every_event_of_the_sdk_is_in_the_table() -> None:
     assert set(EVENTS) == {each.value for each in sdk_types.EventType} - {"unknown"}
 
 

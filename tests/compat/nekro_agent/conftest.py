@@ -1,4 +1,4 @@
-"""What the tests of existing plugins share."""
+"""Fixtures for the tests of plugins that were written for nekro-agent."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def bot_with(tmp_path: Path) -> OpenBot:
-    """A whole bot with one of the plugins beside."""
+    """A function that opens a whole bot with one plugin from ``plugins/`` beside this file."""
 
     def open_bot(plugin: str, **options: Any) -> AbstractAsyncContextManager[Bot]:
         path = PLUGINS / plugin

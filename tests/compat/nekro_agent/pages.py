@@ -1,4 +1,4 @@
-"""The code blocks of a page, as its reader would copy them."""
+"""The code blocks of a documentation page, as a reader would copy them."""
 
 import re
 import textwrap
@@ -6,7 +6,7 @@ from pathlib import Path
 
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.txt"))
 
-# Exactly what the pages take for granted.
+# The names that the pages assume to exist.
 PRELUDE = """
 from typing import Any, Dict, List, Optional
 
@@ -30,7 +30,7 @@ _FENCE = re.compile(r"(?P<indent> *)```(?P<word>\w*)\s*\Z")
 
 
 def code_blocks(page: str) -> list[str]:
-    """The fenced Python blocks. A fence four or more columns deeper is part of the block."""
+    """The fenced Python blocks. A fence indented by four more columns is part of the block."""
     blocks: list[str] = []
     lines: list[str] | None = None
     depth = 0
@@ -48,5 +48,5 @@ def code_blocks(page: str) -> list[str]:
 
 
 def page_module(path: Path) -> str:
-    """One module of a page: what it takes for granted, then its blocks in their order."""
+    """One module with the names that the page assumes, and then its blocks in order."""
     return PRELUDE + "\n\n".join(code_blocks(path.read_text(encoding="utf-8")))

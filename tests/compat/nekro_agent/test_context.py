@@ -1,5 +1,7 @@
-"""Contexts: a new plugin's class has our own names alone, and a bot's contexts have the legacy ones
-too."""
+"""The context class for new plugins has only our own names.
+
+The contexts of a running bot have nekro-agent's names as well.
+"""
 
 import pytest
 
@@ -22,7 +24,7 @@ def test_a_copy_for_a_call_keeps_the_legacy_names(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", [AgentCtx, LegacyAgentCtx])
-async def test_a_bot_makes_one_kind_of_context_whichever_class_is_asked(
+async def test_both_context_classes_make_the_same_kind_of_context(
     world: World, name: type[AgentCtx]
 ) -> None:
     binding = PluginBinding(

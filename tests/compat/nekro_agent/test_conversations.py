@@ -1,4 +1,4 @@
-"""Plugins written as published ones are, each in a conversation."""
+"""Plugins of the kinds that people publish for nekro-agent, each in a conversation."""
 
 import json
 from typing import Any
@@ -49,7 +49,7 @@ async def test_pictures_are_copied_between_box_and_host(bot_with: OpenBot) -> No
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../../nekro.sqlite3", "/app/shared/../../etc/passwd", "/proc/self/mem"]
 )
-async def test_no_path_leads_out_of_the_box(bot_with: OpenBot, path: str) -> None:
+async def test_a_path_outside_the_box_is_refused(bot_with: OpenBot, path: str) -> None:
     async with bot_with("picture_lab") as bot:
         with pytest.raises(ToolFailure, match=r"expected a path|no '\.\.'"):
             await bot.call("grey", path)
@@ -73,7 +73,7 @@ async def test_a_whitelist_keeps_strangers_from_waking_the_bot(bot_with: OpenBot
 
 
 @pytest.mark.long
-async def test_operators_commands_change_whom_the_bot_answers(bot_with: OpenBot) -> None:
+async def test_an_operators_command_switches_a_chat_off_and_on(bot_with: OpenBot) -> None:
     settings = {"nekro_command": CommandSettings(super_users=frozenset({"test:lin"}))}
     async with bot_with("gatekeeper", settings=settings) as bot:
         chat = bot.chat("group_7")
@@ -107,7 +107,7 @@ async def test_a_command_can_ask_back_and_read_the_answer(bot_with: OpenBot) -> 
 
 
 @pytest.mark.long
-async def test_a_personality_is_read_from_the_history(bot_with: OpenBot) -> None:
+async def test_a_plugin_reads_a_persons_messages_from_the_history(bot_with: OpenBot) -> None:
     async with bot_with("personality") as bot:
         chat = bot.chat("group_7")
         for text in ("I love tea", "/nothing", "and cats"):
@@ -127,7 +127,7 @@ async def test_a_personality_is_read_from_the_history(bot_with: OpenBot) -> None
 
 
 @pytest.mark.long
-async def test_timers_wake_the_agent(bot_with: OpenBot) -> None:
+async def test_a_plugins_timers_wake_the_agent(bot_with: OpenBot) -> None:
     async with bot_with("reminder") as bot:
         chat = bot.chat()
         assert bot.module.events == ["init", "enabled"]
@@ -141,7 +141,7 @@ async def test_timers_wake_the_agent(bot_with: OpenBot) -> None:
 
 
 @pytest.mark.long
-async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
+async def test_a_plugins_tasks_pages_and_webhooks_work(bot_with: OpenBot) -> None:
     async with bot_with("dashboard") as bot:
         chat = bot.chat()
         assert await chat.call("start_build", "site") == "running: True"
@@ -216,7 +216,7 @@ async def test_stickers_are_found_by_their_descriptions(bot_with: OpenBot) -> No
 
 
 class Engine(LoopbackServer):
-    """A search engine."""
+    """A fake search engine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ class Engine(LoopbackServer):
 
 
 def visitor(application: Any) -> httpx.AsyncClient:
-    """Somebody who has passed the page's login."""
+    """A client that needs no login."""
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(application), base_url="http://bot.test", timeout=10
     )

@@ -1,4 +1,4 @@
-"""The names that existing plugins import: there while a bot runs, gone afterwards."""
+"""The names that nekro-agent's plugins import exist while a bot runs, and not afterwards."""
 
 import importlib
 import sys
@@ -25,9 +25,9 @@ def test_a_class_is_the_same_under_both_names() -> None:
         assert importlib.import_module("nekro_agent.schemas.agent_ctx").AgentCtx is legacy
 
 
-def test_from_package_import_module() -> None:
+def test_a_module_can_be_imported_from_its_package() -> None:
     with install_facades():
-        from nekro_agent.api import message as theirs  # noqa: PLC0415 - its form is what is tested
+        from nekro_agent.api import message as theirs  # noqa: PLC0415 - this form is tested
 
         assert theirs.send_text is message.send_text
 
@@ -41,24 +41,24 @@ def test_every_facade_can_be_imported_first(name: str) -> None:
 
 def test_the_error_for_a_missing_name_lists_the_names() -> None:
     with install_facades(), pytest.raises(ImportError, match=r"'Nonsense'.*NekroPlugin"):
-        from nekro_agent.api.plugin import Nonsense  # noqa: F401, PLC0415 - its form is what is tested
+        from nekro_agent.api.plugin import Nonsense  # noqa: F401, PLC0415 - this form is tested
 
 
 def test_the_error_for_a_missing_name_of_a_package_lists_the_names() -> None:
     with install_facades(), pytest.raises(ImportError, match="'nonsense'"):
-        from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - its form is what is tested
+        from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - this form is tested
 
 
 def test_the_error_for_a_missing_name_names_its_module() -> None:
     with install_facades(), pytest.raises(ImportError, match=r"import it from nekro_agent\.models"):
-        from nekro_agent.api.plugin import (  # noqa: PLC0415 - its form is what is tested
+        from nekro_agent.api.plugin import (  # noqa: PLC0415 - this form is tested
             DBChatMessage,  # noqa: F401
         )
 
 
 def test_the_error_for_a_missing_module_lists_its_neighbours() -> None:
     with install_facades(), pytest.raises(ImportError, match="there is nekro_agent") as refused:
-        from nekro_agent.api.nonsense import Nonsense  # noqa: F401, PLC0415 - as above
+        from nekro_agent.api.nonsense import Nonsense  # noqa: F401, PLC0415 - this form is tested
     assert "nekro_agent.api.core, " in str(refused.value)
     assert "onebot_util" not in str(refused.value), "and not all that there is anywhere"
 

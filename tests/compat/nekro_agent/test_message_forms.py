@@ -1,5 +1,7 @@
-"""In which class a message hook gets its message: as the annotation of its second parameter says,
-and in the legacy class where nothing is said."""
+"""The annotation of a message hook's second parameter decides the class of its message.
+
+Without an annotation the message has nekro-agent's class.
+"""
 
 import pytest
 
@@ -44,7 +46,7 @@ OLD = "from nekro_core.api.message import ChatMessage"
         ("from typing import Any", ": Any", LEGACY),
     ],
 )
-async def test_the_annotation_chooses_the_class(
+async def test_the_annotation_decides_the_class_of_the_message(
     world: World, imports: str, annotation: str, name: str
 ) -> None:
     more = HOOK.format(imports=imports, annotation=annotation, name=name)
@@ -55,7 +57,7 @@ async def test_the_annotation_chooses_the_class(
     assert signal is MsgSignal.FORCE_TRIGGER
 
 
-async def test_a_method_counts_its_own_parameters(world: World) -> None:
+async def test_the_parameters_of_a_method_are_counted_without_self(world: World) -> None:
     more = """
 from nekro_core.api.chat import ChatMessage
 from nekro_core.api.signal import MsgSignal

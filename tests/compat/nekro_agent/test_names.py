@@ -1,6 +1,6 @@
-"""The page of names, made from the code: `docs/nekro-names.md` says what is true.
+"""`docs/nekro-names.md` is generated here from the code, and the file agrees with it.
 
-``NEKRO_WRITE_PAGES=1 pytest tests/compat/nekro_agent/test_names.py`` writes it anew.
+``NEKRO_WRITE_PAGES=1 pytest tests/compat/nekro_agent/test_names.py`` writes it again.
 """
 
 import importlib
@@ -27,7 +27,7 @@ an `AttributeError` that says what there is. How to write a plugin: [plugins.md]
 """
 
 
-def test_the_page_says_what_the_code_does() -> None:
+def test_the_page_agrees_with_the_code() -> None:
     page = written()
     if os.environ.get("NEKRO_WRITE_PAGES"):
         PAGE.write_text(page, encoding="utf-8")
@@ -39,7 +39,7 @@ def test_every_partial_or_missing_name_is_on_the_page() -> None:
     assert set(PARTLY) | set(NOT) <= known
 
 
-def test_every_name_of_the_core_and_services_tiers_exists() -> None:
+def test_every_listed_name_exists_or_is_marked_as_missing() -> None:
     missing = [(place, name) for place, name, there in found() if not there]
     assert [each for each in missing if " ".join(each) not in NOT] == []
 
@@ -83,7 +83,7 @@ def _there(thing: Any, name: str) -> bool:
 
 
 def _declared(thing: Any) -> Iterator[str]:
-    """What instances of a class have, which the class itself does not show."""
+    """The attributes that instances of a class have and the class itself does not."""
     if isinstance(thing, type):
         for fields in ("model_fields", "__dataclass_fields__", "FIELDS"):
             yield from getattr(thing, fields, ())
@@ -91,7 +91,7 @@ def _declared(thing: Any) -> Iterator[str]:
 
 
 _INSTANCE = {
-    # What `__init__` sets, which a class does not show.
+    # Attributes that only `__init__` sets.
     "NekroPlugin": ("name", "module_name", "support_adapter", "sandbox_methods", "is_enabled"),
     "BoxFileSystem": ("chat_key", "container_key"),
     "AsyncTaskHandle": ("is_cancelled",),

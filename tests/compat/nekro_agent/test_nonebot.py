@@ -1,4 +1,4 @@
-"""Plugins that ask NoneBot for its driver and its matchers while they are loaded."""
+"""Plugins that register NoneBot matchers while they are loaded."""
 
 from nonebot.matcher import matchers
 

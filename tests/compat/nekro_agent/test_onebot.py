@@ -1,4 +1,4 @@
-"""A plugin that speaks to OneBot itself, in the whole bot with an account connected."""
+"""A plugin that calls OneBot actions itself, in a whole bot with a connected account."""
 
 import shutil
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Queries over our tables, as plugins write them: what each asks, and what comes."""
+"""Database queries in the form that plugins write, and their results."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -125,7 +125,7 @@ ASKED: tuple[tuple[dict[str, Any], list[int]], ...] = (
 
 
 async def test_messages_are_filtered_ordered_and_counted(host: NekroAgentHost) -> None:
-    for asked, ids in ASKED:  # one database for all of them: making it takes longest
+    for asked, ids in ASKED:  # one database for all queries, because making it takes longest
         people = DBChatMessage.filter(**asked).exclude(sender_id=-1)
         assert [row.id for row in await people] == ids, asked
         assert await people.count() == len(ids)

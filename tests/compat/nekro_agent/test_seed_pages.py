@@ -1,4 +1,4 @@
-"""Every code block of the three pages runs as printed, and each kind of method has its effect."""
+"""The code blocks of three documentation pages run as printed, and each kind of method works."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -67,13 +67,15 @@ async def test_the_page_is_a_plugin_without_errors(registry: PluginRegistry) -> 
         "get_user_preference",
     ]
     assert not [each for each in info.problems if each.severity is ProblemSeverity.ERROR]
-    # Four of its methods have no docstring: they are taken, their author is told where.
+    # Four methods have no docstring. They are accepted, and a warning names their lines.
     told = [each for each in info.problems if "no docstring" in each.message]
     assert len(told) == 4
     assert all("seed.py:" in each.where and each.remedy for each in told)
 
 
-async def test_the_function_stays_usable(registry: PluginRegistry, tools: ToolSet) -> None:
+async def test_a_tool_is_found_under_each_of_its_names(
+    registry: PluginRegistry, tools: ToolSet
+) -> None:
     tool = tools.resolve("my_sum_function")
     assert tool is not None
     assert tool is tools.resolve("calculate_sum") is tools.resolve("seed.my_sum_function")
@@ -83,7 +85,7 @@ async def test_the_function_stays_usable(registry: PluginRegistry, tools: ToolSe
 @pytest.mark.parametrize(
     ("args", "kwargs"), [((2, 3), {}), ((2,), {"num2": 3}), ((), {"num1": "2", "num2": 3.0})]
 )
-async def test_a_tool_gives_its_value_to_the_code(
+async def test_the_code_receives_the_value_of_a_tool(
     world: World, tools: ToolSet, args: tuple[int, ...], kwargs: dict[str, int]
 ) -> None:
     assert await call_tool(tools.resolve("calculate_sum"), world.ctx(), args, kwargs) == ToolReturn(
@@ -91,13 +93,13 @@ async def test_a_tool_gives_its_value_to_the_code(
     )
 
 
-async def test_the_time_is_a_text(world: World, tools: ToolSet) -> None:
+async def test_a_tool_can_return_a_text(world: World, tools: ToolSet) -> None:
     outcome = await call_tool(tools.resolve("get_time"), world.ctx())
     assert isinstance(outcome, ToolReturn)
     assert datetime.fromisoformat(outcome.value)
 
 
-async def test_an_agent_method_is_an_observation(world: World, tools: ToolSet) -> None:
+async def test_an_agent_method_returns_an_observation(world: World, tools: ToolSet) -> None:
     found = await call_tool(tools.resolve("search_knowledge_base"), world.ctx(), ("tea",))
     missing = await call_tool(tools.resolve("search_kb"), world.ctx(), (), {"query": "nothing"})
     assert isinstance(found, Observation)
@@ -113,7 +115,7 @@ async def test_a_behavior_sends_and_is_recorded(world: World, tools: ToolSet) ->
     assert world.outgoing.sent == [(GROUP, (Text("Good night"),), "run-1")]
 
 
-async def test_a_refused_message_reaches_the_methods_own_words(
+async def test_a_method_can_report_why_its_message_was_refused(
     world: World, tools: ToolSet
 ) -> None:
     world.outgoing.answer = Receipt(state=DeliveryState.REJECTED, reason="muted in this group")
@@ -122,7 +124,7 @@ async def test_a_refused_message_reaches_the_methods_own_words(
     assert "muted in this group" in outcome.text
 
 
-async def test_the_elided_picture_is_malformed(world: World, tools: ToolSet) -> None:
+async def test_the_shortened_picture_of_the_page_is_refused(world: World, tools: ToolSet) -> None:
     outcome = await call_tool(tools.resolve("generate_image_and_comment"), world.ctx(), ("cats",))
     assert isinstance(outcome, ToolCallFailed)
     assert "part 2 of 2" in outcome.message
@@ -130,7 +132,7 @@ async def test_the_elided_picture_is_malformed(world: World, tools: ToolSet) -> 
     assert "generate_image_and_comment" in outcome.message
 
 
-async def test_with_a_whole_picture_it_opens_the_models_eyes(world: World, page: Path) -> None:
+async def test_a_complete_picture_is_shown_to_the_model(world: World, page: Path) -> None:
     source = page_module(page).replace("iVBORw0KGgoAAAANSUhEUgAAAAUA...", PIXEL)
     world.write("seed.py", source)
     with install_facades():
@@ -145,7 +147,7 @@ async def test_with_a_whole_picture_it_opens_the_models_eyes(world: World, page:
     assert picture.mime == "image/png"
 
 
-async def test_the_store_gives_what_was_kept(world: World, tools: ToolSet) -> None:
+async def test_stored_values_can_be_read(world: World, tools: ToolSet) -> None:
     tool = tools.resolve("get_user_preference")
     world.plugin_data.kept["nekro.seed", "", "user_123", "theme"] = "dark"
     assert await call_tool(tool, world.ctx(), ("user_123", "theme")) == ToolReturn("dark")
@@ -165,7 +167,7 @@ async def test_the_model_sees_signature_and_documentation(tools: ToolSet) -> Non
         assert part in text
 
 
-async def test_wrong_arguments_name_everything(world: World, tools: ToolSet) -> None:
+async def test_the_error_for_a_wrong_argument_is_complete(world: World, tools: ToolSet) -> None:
     outcome = await call_tool(tools.resolve("calculate_sum"), world.ctx(), (2, "three"))
     assert isinstance(outcome, ToolCallFailed)
     for part in (
@@ -177,7 +179,9 @@ async def test_wrong_arguments_name_everything(world: World, tools: ToolSet) -> 
         assert part in outcome.message
 
 
-async def test_it_goes_before_the_built_in_tool_of_the_same_name(world: World, page: Path) -> None:
+async def test_a_plugins_tool_replaces_the_built_in_one_of_the_same_name(
+    world: World, page: Path
+) -> None:
     world.write("seed.py", page_module(page))
     with install_facades():
         async with world.bot(builtin=builtin_folder("plugins")) as registry:

@@ -1,4 +1,4 @@
-"""Calls as existing plugins write them are taken, by position and by name."""
+"""Our functions accept calls in the form that nekro-agent's plugins write them."""
 
 import inspect
 from typing import Any
@@ -85,5 +85,7 @@ CALLS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
 @pytest.mark.parametrize(
     ("call", "args", "kwargs"), CALLS, ids=[each.__qualname__ for each, _, _ in CALLS]
 )
-def test_a_call_is_taken(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_the_arguments_of_a_call_are_accepted(
+    call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     inspect.signature(call).bind(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The embedded vector store, as plugins use it."""
+"""Qdrant's client classes work with the embedded vector index behind them."""
 
 import random
 from collections.abc import AsyncIterator
@@ -80,7 +80,7 @@ async def test_a_sticker_store_finds_its_points(client: AsyncQdrantClient) -> No
     assert not await client.collection_exists(STICKERS)
 
 
-async def test_points_outlive_the_process(tmp_path: Path) -> None:
+async def test_points_are_still_there_after_a_restart(tmp_path: Path) -> None:
     first = AsyncQdrantClient(path=tmp_path)
     await filled(first)
     await first.close()
@@ -121,7 +121,7 @@ def condition(key: str, **asked: Any) -> models.FieldCondition:
             models.Filter(must=[models.IsNullCondition(is_null=models.PayloadField(key="author"))]),
             "sun",
         ),
-        # Objects of the real client have the same fields and other classes.
+        # Objects of the real client's classes have the same fields.
         (
             SimpleNamespace(
                 must=[SimpleNamespace(key="name", match=SimpleNamespace(value="cat"), range=None)],
@@ -150,7 +150,7 @@ def test_an_unknown_condition_is_an_error(bad: Any) -> None:
         matches_filter(models.Filter(must=[bad]), 1, {"name": "x"})
 
 
-async def test_impossible_requests_say_why(client: AsyncQdrantClient) -> None:
+async def test_invalid_requests_raise_an_error_with_the_reason(client: AsyncQdrantClient) -> None:
     with pytest.raises(VectorError, match="there is no collection 'x'"):
         await client.search("x", [1.0])
     with pytest.raises(VectorError, match="expected VectorParams"):
@@ -167,7 +167,7 @@ async def test_impossible_requests_say_why(client: AsyncQdrantClient) -> None:
         await client.upsert(STICKERS, [point("x" * 300, 1, 2)])
     with pytest.raises(VectorError, match="reaches no server"):
         AsyncQdrantClient(url="http://127.0.0.1:6333")
-    # One bad point: none of its company is kept.
+    # If one point is invalid, no point of the call is stored.
     with pytest.raises(VectorError):
         await client.upsert(STICKERS, [point(7, 1, 2), point(8, 1)])
     assert (await client.count(STICKERS)).count == 3
@@ -192,7 +192,7 @@ async def test_searches_do_not_block_the_event_loop() -> None:
     st.lists(st.tuples(*[st.integers(-5, 5)] * 3).filter(any), min_size=1, max_size=12),
     st.tuples(*[st.integers(-5, 5)] * 3).filter(any),
 )
-async def test_the_nearest_points_are_those_by_definition(
+async def test_search_results_equal_the_definition_of_each_distance(
     distance: models.Distance, vectors: list[tuple[int, ...]], query: tuple[int, ...]
 ) -> None:
     client = AsyncQdrantClient(":memory:")

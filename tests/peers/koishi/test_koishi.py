@@ -1,7 +1,7 @@
-"""Koishi, an application written by others, accepts our fake OneBot v11 implementation.
+"""Koishi, a chat-bot framework by other authors, works with our fake OneBot v11 implementation.
 
-This keeps the peer honest: what it says is what an implementation says, and not merely what our
-own adapter expects. Needs Node and what ``make koishi`` installs here.
+So the fake behaves like an OneBot implementation, and not merely as our own adapter expects. This
+test needs Node and the packages that ``make koishi`` installs here.
 """
 
 import base64
@@ -52,7 +52,7 @@ def free_port() -> int:
 
 
 class Koishi:
-    """A running Koishi and what it reports, line by line."""
+    """A running Koishi process. It reports events as lines of JSON."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdout is not None
@@ -105,7 +105,7 @@ async def connected(mode: str) -> AsyncIterator[tuple[OneBotPeer, Koishi]]:
 
 
 @pytest.mark.parametrize("mode", ["ws", "ws-reverse"])
-async def test_koishi_talks_with_the_peer(mode: str) -> None:
+async def test_koishi_and_the_peer_exchange_messages(mode: str) -> None:
     async with connected(mode) as (peer, application):
         await peer.wait_connected(30)
         await peer.next_call("get_login_info", timeout=30)

@@ -1,4 +1,4 @@
-"""A mail server: Debian's Postfix and Dovecot as processes of the test's own."""
+"""A real mail server: Debian's Postfix and Dovecot, started by the test."""
 
 from tests.peers.mail.server import DOMAIN, PASSWORD, MailServer, missing
 

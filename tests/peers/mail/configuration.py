@@ -1,4 +1,4 @@
-"""What Postfix and Dovecot are told, so that they live in one folder and on free ports."""
+"""Configuration files that let Postfix and Dovecot run in one folder and on free ports."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +8,13 @@ QUEUES = {
     "flush": 0o700, "hold": 0o700, "incoming": 0o700, "private": 0o700, "saved": 0o700,
     "trace": 0o700, "maildrop": 0o730, "public": 0o710, "pid": 0o755,
 }  # fmt: skip
-"""The folders of Postfix's queue and their modes, as its own ``post-install`` makes them; that one
-and the checks around it take two seconds."""
+"""The folders of Postfix's queue and their modes, as Postfix's ``post-install`` makes them. Making
+them here saves the two seconds that ``post-install`` and its checks take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All on 127.0.0.1."""
+    """Port numbers on 127.0.0.1."""
 
     smtp: int
     imap: int

@@ -1,4 +1,4 @@
-"""The server's processes, and what people with a mailbox on it do."""
+"""Starts and stops the mail server, and does what owners of a mailbox do."""
 
 import email
 import email.policy
@@ -29,7 +29,7 @@ MASTER = Path("/usr/lib/postfix/sbin/master")
 
 
 def missing() -> str:
-    """Why there can be no mail server here; empty where there can."""
+    """Say why the mail server cannot run on this machine; empty if it can."""
     if os.geteuid() != 0:
         return "Postfix starts for root only"
     for program, package in (("dovecot", "dovecot-imapd"), ("postfix", "postfix")):
@@ -41,9 +41,9 @@ def missing() -> str:
 
 
 class MailServer:
-    """Takes mail by SMTP and shows it by IMAP, both on 127.0.0.1. An async context manager.
+    """A mail server with SMTP and IMAP on 127.0.0.1. An async context manager.
 
-    Every address in ``people`` has a mailbox and the password `PASSWORD`.
+    Every address in ``people`` has a mailbox with the password `PASSWORD`.
     """
 
     def __init__(self, *people: str) -> None:
@@ -64,7 +64,7 @@ class MailServer:
     # -- the server ------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Both servers, for who has no event loop."""
+        """Start both servers. Code without an event loop can call this."""
         self.folder = Path(tempfile.mkdtemp(prefix="mail-server-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.folder.chmod(0o755)  # Dovecot's and Postfix's processes run as other users.
@@ -89,27 +89,27 @@ class MailServer:
         self.start_smtp()
 
     def stop(self) -> None:
-        """End both."""
+        """End both servers and delete their folder."""
         self.stop_smtp()
         self.stop_imap()
         self._stack.close()
 
     def start_imap(self) -> None:
-        """Dovecot begins to answer."""
+        """Start Dovecot and wait until it answers."""
         self._dovecot = self._run("dovecot", "-F", "-c", str(self.folder / "dovecot.conf"))
         self._await_greeting(self.ports.imap)
 
     def start_smtp(self) -> None:
-        """Postfix begins to answer."""
+        """Start Postfix and wait until it answers."""
         self._postfix = self._run(str(MASTER), "-c", str(self.folder / "postfix"), "-d")
         self._await_greeting(self.ports.smtp)
 
     def stop_imap(self) -> None:
-        """Nobody can read mail; every connection ends."""
+        """End Dovecot. This breaks every IMAP connection, and no mail can be read."""
         self._dovecot = _ended(self._dovecot)
 
     def stop_smtp(self) -> None:
-        """Nobody can send mail."""
+        """End Postfix. No mail can be sent."""
         self._postfix = _ended(self._postfix)
 
     def _run(self, *command: str) -> subprocess.Popen[bytes]:
@@ -130,7 +130,7 @@ class MailServer:
         raise AssertionError(f"no greeting on port {port}:\n{self.logs()}")
 
     def logs(self) -> str:
-        """What both wrote."""
+        """The logs of both servers."""
         return "".join(path.read_text(errors="replace") for path in self.folder.glob("*.log"))
 
     def _write(self, name: str, text: str) -> None:
@@ -149,8 +149,10 @@ class MailServer:
         change: Callable[[EmailMessage], None] | None = None,
         **headers: str,
     ) -> str:
-        """Somebody writes; the Message-ID. ``headers`` by their names with ``_`` for ``-``;
-        ``change`` has the message before it leaves. ``envelope`` is the sender that SMTP is told.
+        """Send a mail as a person would. Returns its Message-ID.
+
+        ``headers`` are named with ``_`` for ``-``. ``change`` may alter the message before it is
+        sent. ``envelope`` is the sender address in the SMTP dialogue; the default is ``sender``.
         """
         message = EmailMessage()
         message["From"] = sender
@@ -167,7 +169,7 @@ class MailServer:
         return str(message["Message-ID"])
 
     async def post(self, data: bytes, sender: str, to: str | Sequence[str]) -> None:
-        """Hand any bytes at all to the server."""
+        """Send these bytes as a mail, even if they are no valid message."""
         receivers = [to] if isinstance(to, str) else list(to)
 
         def post() -> None:
@@ -177,11 +179,11 @@ class MailServer:
         await anyio.to_thread.run_sync(post)
 
     def mails(self, who: str) -> list[EmailMessage]:
-        """What lies in a mailbox, in the order of arrival."""
+        """The mails in a mailbox, in the order of arrival."""
         box = self.folder / "mail" / who
         found: dict[tuple[int, int], bytes] = {}
         for path in (path for part in ("new", "cur") for path in (box / part).glob("*")):
-            # One that somebody reads just now is given another name: it is found again.
+            # A mail program may rename the file just now. The next call then finds it.
             with suppress(FileNotFoundError):
                 found[_arrival(path.name)] = path.read_bytes()
         policy = email.policy.default
@@ -191,18 +193,20 @@ class MailServer:
         ]
 
     async def received(self, who: str, count: int = 1, within: float = 30) -> list[EmailMessage]:
-        """What lies in a mailbox, once it is so much."""
+        """Wait until a mailbox has this many mails, and return them."""
         try:
             with anyio.fail_after(within):
                 while len(self.mails(who)) < count:
                     await anyio.sleep(0.02)
         except TimeoutError:
             found = [mail.as_string() for mail in self.mails(who)]
-            raise AssertionError(f"{who} has {found}, not {count}; {self.logs()[-4000:]}") from None
+            raise AssertionError(
+                f"{who}: {found}, not {count} mails; {self.logs()[-4000:]}"
+            ) from None
         return self.mails(who)
 
     async def imap(self, who: str, command: Callable[[imaplib.IMAP4], Any]) -> Any:
-        """What another program of the mailbox's owner does to it."""
+        """Run an IMAP command in a mailbox, as another program of its owner would."""
 
         def run() -> Any:
             with imaplib.IMAP4("127.0.0.1", self.ports.imap) as client:
@@ -214,7 +218,7 @@ class MailServer:
 
 
 def _arrival(name: str) -> tuple[int, int]:
-    # Maildir: seconds "." "M" microseconds "P" process ...
+    # A Maildir name is: seconds "." "M" microseconds "P" process ...
     seconds, _, rest = name.partition(".")
     return int(seconds), int(rest[1:].partition("P")[0])
 

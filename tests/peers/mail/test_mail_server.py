@@ -1,4 +1,4 @@
-"""The mail server of the tests is one: what is sent by SMTP is read by IMAP."""
+"""The mail server of the tests works: a mail sent by SMTP can be read by IMAP."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(missing()), reason=missi
 ANN, BEN = "ann@example.test", "ben@example.test"
 
 
-async def test_a_letter_arrives_and_is_seen_by_imap() -> None:
+async def test_a_mail_sent_by_smtp_can_be_read_by_imap() -> None:
     async with MailServer(ANN, BEN) as server:
         message_id = await server.send(f"Ann <{ANN}>", BEN, "Tea at four?", subject="Tea")
         (mail,) = await server.received(BEN)

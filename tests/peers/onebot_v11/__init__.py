@@ -1,7 +1,8 @@
-"""A fake OneBot v11 implementation, the other side of our adapter's wire, in both directions.
+"""A fake OneBot v11 implementation, to which our adapter connects or which connects to it.
 
-It behaves as NapCat does where implementations differ. Koishi, an application by other people,
-certifies it: see `tests/peers/koishi/`. By hand: ``python -m tests.peers.onebot_v11 --help``.
+Where implementations differ, it behaves as NapCat does. A test against Koishi, a framework by other
+authors, checks it: see `tests/peers/koishi/`.
+To use it by hand: ``python -m tests.peers.onebot_v11 --help``.
 """
 
 from tests.peers.onebot_v11.answers import Abort, Answer, Async, Failed, Late, Silence

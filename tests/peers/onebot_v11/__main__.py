@@ -1,4 +1,4 @@
-"""The peer by hand: connect it to a bot, say things, watch the wire."""
+"""Runs the peer by hand: connect it to a bot, send messages, and watch the frames."""
 
 import argparse
 import asyncio

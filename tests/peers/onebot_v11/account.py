@@ -1,4 +1,4 @@
-"""What the fake implementation knows: its account, its chats, every message in them."""
+"""The state of the fake implementation: its account, its chats and all their messages."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from tests.peers.onebot_v11.messages import Json, cq_text, parse_cq, segments_of
 
 Chat = tuple[str, str]
-"""``("group", "30003")`` or ``("private", "10001")``."""
+"""A chat by kind and id: ``("group", "30003")`` or ``("private", "10001")``."""
 
 
 MOST_FORWARDED = 100
@@ -19,31 +19,31 @@ _NODE_KEYS = ("user_id", "nickname")
 
 
 class BadParameters(Exception):
-    """A call lacks what it needs; answered with retcode 1400 as NapCat does."""
+    """A call has missing or wrong parameters. It is answered with retcode 1400, as NapCat does."""
 
 
 class UnknownAction(Exception):
-    """Answered with retcode 1404."""
+    """The action does not exist. The call is answered with retcode 1404."""
 
 
 def number(value: Any) -> Any:
-    """Ids travel as numbers where they are numbers."""
+    """An id as it is sent: an integer if it has only digits, else a text."""
     return int(value) if str(value).lstrip("-").isdecimal() else str(value)
 
 
 @dataclass
 class Account:
-    """One account and what it sees. The history here is the truth that tests compare with."""
+    """One account and its chats. Tests compare the bot's records with the ``history`` here."""
 
     self_id: str
     string_messages: bool = False
     has_history: bool = True
     bundles: Literal["napcat", "go-cqhttp", "lagrange", ""] = "napcat"
-    """Whose dialect of forwarding it speaks; empty for one that cannot."""
+    """The implementation whose forwarding calls it imitates; empty: it cannot forward."""
     takes_pieces: bool = True
-    """Whether it knows NapCat's ``upload_file_stream``."""
+    """Whether it supports NapCat's ``upload_file_stream``."""
     placed: dict[str, bytes] = field(default_factory=dict)
-    """Files that came in pieces, by the path they then have here."""
+    """Files that were uploaded in pieces, by the paths that their uploaders received."""
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
     history: dict[Chat, list[Json]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Account:
         at_time: float | None = None,
         role: str = "member",
     ) -> Json:
-        """A new message of that chat, kept in its history, as an event."""
+        """Make a new message of this chat, store it in the history, and return it as an event."""
         segments = segments_of(what)
         identity = self.ids() if message_id is None else message_id
         kind, native = chat
@@ -231,7 +231,7 @@ class Account:
     def do_send_like(self, params: Json) -> None:
         _whole_number(params["user_id"])
 
-    do_send_poke = do_send_like  # NapCat's and LLOneBot's own
+    do_send_poke = do_send_like  # an extension of NapCat and LLOneBot
 
     def do_get_stranger_info(self, params: Json) -> Json:
         return {"user_id": number(params["user_id"]), "nickname": f"name of {params['user_id']}"}
@@ -256,20 +256,20 @@ class Account:
         return self.message(chat, self.self_id, segments)
 
     def _forward(self, chat: Chat, nodes: list[Json]) -> Json:
-        """A bundle, as its messages are then told to whoever asks, and what the call answers."""
+        """Store a bundle of messages for `get_forward_msg`, and return what the call answers."""
         if not self.bundles:
-            raise UnknownAction("an implementation that cannot forward")
+            raise UnknownAction("this implementation cannot forward bundles")
         if not nodes or len(nodes) > MOST_FORWARDED:
-            raise BadParameters(f"{len(nodes)} messages in one bundle")
+            raise BadParameters(f"{len(nodes)} messages in one bundle: expected 1 to 100")
         user_key, name_key = ("uin", "name") if self.bundles == "go-cqhttp" else _NODE_KEYS
         messages = []
         for node in nodes:
             data = node["data"]
             if node["type"] != "node" or not data["content"]:
-                raise BadParameters(f"no message of a bundle: {node}")
+                raise BadParameters(f"a bundle consists of messages, got {node}")
             for segment in data["content"]:
                 if segment["type"] not in ("text", "image", "at", "face"):
-                    raise BadParameters(f"{segment['type']} in a bundle")
+                    raise BadParameters(f"a bundle cannot contain a segment {segment['type']}")
             sender = {"user_id": int(data[user_key]), "nickname": data[name_key]}
             messages.append(
                 {"sender": sender, "time": int(self.clock()), "message": data["content"]}
@@ -292,7 +292,7 @@ class Account:
         self._own(chat, [{"type": "file", "data": data}])
 
     def _page(self, chat: Chat, params: Json) -> Json:
-        """Older messages up to and with ``message_seq``, oldest first."""
+        """A page of messages up to and including ``message_seq``, oldest first."""
         self._need_history()
         said = self.history.get(chat, [])
         before = params.get("message_seq")
@@ -310,9 +310,9 @@ class Account:
 
     def _need_history(self) -> None:
         if not self.has_history:
-            raise UnknownAction("an implementation without history")
+            raise UnknownAction("this implementation has no history")
 
 
 def _whole_number(value: Any) -> None:
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r}: expected an integer")

@@ -1,11 +1,11 @@
-"""How the peer may be told to answer a call other than by doing it."""
+"""Faults that a test can request: each replaces the normal answer to a call."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """``status: failed``; nothing was done."""
+    """Answer ``status: failed`` and do nothing."""
 
     retcode: int = 1200
     wording: str = "refused"
@@ -13,24 +13,24 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Async:
-    """``status: async``: taken, and nobody will ever say what came of it."""
+    """Carry the call out, answer ``status: async``, and never report its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The call is done, and never answered."""
+    """Carry the call out and never answer it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The call is done at once and answered after some seconds."""
+    """Carry the call out at once and answer it after some seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The connection dies instead of an answer. ``done`` says whether the call was carried out."""
+    """Cut the connection instead of answering. ``done``: whether the call is carried out first."""
 
     done: bool = True
 

@@ -1,4 +1,4 @@
-"""What went over the wire, for a test to look at."""
+"""Frames and calls that the peer records for tests."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ SENDS = (
 
 @dataclass(frozen=True, slots=True)
 class WireFrame:
-    """One frame of the log. ``outbound`` is from the peer to the application."""
+    """One frame of the log. ``outbound`` means from the peer to the application."""
 
     at: float
     outbound: bool
@@ -27,7 +27,7 @@ class WireFrame:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that the application made, and what the peer made of it."""
+    """A call from the application, and the result that the peer gave."""
 
     action: str
     params: Json

@@ -1,4 +1,4 @@
-"""Segments as they stand on the wire, and the older spelling of them, CQ codes."""
+"""Message segments in JSON form, and CQ codes, an older form of the same."""
 
 import re
 from typing import Any
@@ -27,14 +27,14 @@ def record(file: str, url: str = "") -> Json:
 
 
 def segments_of(what: str | Json | list[Json]) -> list[Json]:
-    """What a person said, as a list of segments. Koishi's own may come as a CQ string."""
+    """A person's message as a list of segments. A text is parsed as a string with CQ codes."""
     if isinstance(what, str):
         return [text(what)]
     return [what] if isinstance(what, dict) else list(what)
 
 
 def cq_text(segments: list[Json]) -> str:
-    """The string form of a message, as `raw_message` and old implementations have it."""
+    """A message as a string with CQ codes, for `raw_message` and for old implementations."""
     return "".join(
         _escape(str(segment["data"]["text"]))
         if segment["type"] == "text"
@@ -55,7 +55,7 @@ def data_of(segment: Json) -> list[tuple[str, Any]]:
 
 
 def parse_cq(string: str) -> list[Json]:
-    """Segments of a message sent as a string."""
+    """The segments of a message that was sent as a string with CQ codes."""
     segments: list[Json] = []
     position = 0
     for found in re.finditer(r"\[CQ:([A-Za-z0-9_.-]+)((?:,[^,\]]+=[^,\]]*)*)\]", string):

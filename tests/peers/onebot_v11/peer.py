@@ -1,4 +1,4 @@
-"""The connection: frames, the wire log, faults."""
+"""The connection of the fake implementation: frames, the log of frames, and faults."""
 
 import json
 import time
@@ -22,15 +22,15 @@ from tests.peers.onebot_v11.calls import SENDS, Call, WireFrame
 from tests.peers.onebot_v11.messages import Json, at, segments_of
 
 PAYLOAD_LIMIT = 50 * 1024 * 1024
-"""Largest frame taken, in bytes: that of NapCat's client. A larger one costs the connection."""
+"""The largest accepted frame in bytes, as in NapCat's client. A larger one ends the connection."""
 
 
 @dataclass
 class OneBotPeer:
-    """One account's connection to an application.
+    """One account's connection to an application. An async context manager.
 
-    With ``url`` it connects there, as a reverse WebSocket; without, it listens on `port` (a free
-    one if 0) as a forward WebSocket server, and `address` says where. An async context manager.
+    With ``url`` it connects to that address, as a reverse WebSocket. Without ``url`` it listens on
+    `port` (0: any free port) as a forward WebSocket server; `address` is then its address.
     """
 
     self_id: str = "20002"
@@ -40,7 +40,8 @@ class OneBotPeer:
     reconnect_s: float | None = 0.1
     heartbeat_s: float | None = None
     echo_own: str | None = None
-    """``message_sent`` or ``message``: how the peer reports what the application itself sent."""
+    """``message_sent`` or ``message``: the event type that reports the application's own messages.
+    None: they are not reported."""
     string_messages: bool = False
     has_history: bool = True
     headers: dict[str, str] = field(default_factory=dict)
@@ -50,10 +51,10 @@ class OneBotPeer:
     refusals: list[str] = field(default_factory=list)
     """Why the application refused our handshakes, newest last."""
     connections: int = 0
-    """How many there have been, with the one that stands."""
+    """How many connections there have been, including the present one."""
     spoken_to: dict[int, float] = field(default_factory=dict)
-    """When the application first said something on each, in seconds since 1970: by then it has let
-    go of the one before."""
+    """When the application first sent a frame on each connection, in seconds since 1970, by the
+    connection's number. By then the application no longer uses the previous connection."""
 
     def __post_init__(self) -> None:
         self.account = Account(
@@ -99,7 +100,7 @@ class OneBotPeer:
         at_me: bool = False,
         **more: Any,
     ) -> Any:
-        """Somebody speaks in a group; without a connection only the history has it."""
+        """Post a person's message in a group. Without a connection only the history gets it."""
         segments = segments_of(what)
         if at_me:
             segments = [at(self.self_id), *segments]
@@ -133,17 +134,17 @@ class OneBotPeer:
         return self._wire is not None
 
     async def emit(self, frame: Json) -> None:
-        """Send an event, if anybody is connected: an implementation keeps none for later."""
+        """Send an event if the peer is connected. OneBot implementations do not store events."""
         if self._wire is not None:
             await self._send(self._wire, frame)
 
     async def send_raw(self, data: str | bytes) -> None:
-        """Any frame at all, JSON or not."""
+        """Send any frame, even one that is not JSON."""
         assert self._wire is not None, "not connected"
         await self._wire.send(data)
 
     async def until(self, condition: Callable[[], bool], timeout: float = 30) -> None:
-        """Wait until something about the peer is so."""
+        """Wait until a condition on the peer's state holds."""
         with anyio.fail_after(timeout):
             while not condition():
                 await self._changed.wait()
@@ -155,7 +156,7 @@ class OneBotPeer:
         await self.until(lambda: not self.connected, timeout)
 
     async def next_call(self, *actions: str, timeout: float = 30) -> Call:
-        """The next call of one of these actions (any, if none is named), in order of arrival."""
+        """Wait for the next call of one of these actions (default: any), in order of arrival."""
         with anyio.fail_after(timeout):
             while True:
                 while self._taken < len(self.calls):
@@ -166,7 +167,7 @@ class OneBotPeer:
                 await self._changed.wait()
 
     async def next_send(self, timeout: float = 30) -> Call:
-        """The next message or file that the application sends."""
+        """Wait for the next message or file that the application sends."""
         return await self.next_call(*SENDS, timeout=timeout)
 
     @property
@@ -174,22 +175,22 @@ class OneBotPeer:
         return [call for call in self.calls if call.action in SENDS]
 
     def answer(self, action: str, *answers: Answer) -> None:
-        """How the next calls of an action are answered; ``send`` stands for every send."""
+        """Choose answers for the next calls of an action. ``send`` means every sending action."""
         for name in SENDS if action == "send" else (action,):
             self._answers.setdefault(name, deque()).extend(answers)
 
     def abort(self) -> None:
-        """The connection dies without a word: a reset, as when a cable is cut or a process ends."""
+        """Reset the connection without a close frame, as when a cable is cut or a process ends."""
         if self._wire is not None:
             self._wire.transport.abort()
 
     def stop_reading(self) -> None:
-        """Half-open: the connection stands, and nobody will ever read from it."""
+        """Stop reading without closing: a half-open connection."""
         assert self._wire is not None, "not connected"
         self._wire.transport.pause_reading()
 
     async def close(self) -> None:
-        """Close politely, or at least for good."""
+        """Close the connection properly; after 0.3 s cut it."""
         wire = self._wire
         if wire is not None:
             with anyio.move_on_after(0.3):
@@ -211,7 +212,7 @@ class OneBotPeer:
         assert wire.request is not None
         offered = wire.request.headers.get("Authorization", "")
         if self.token and offered.removeprefix("Bearer ") != self.token:
-            # NapCat accepts the handshake, says so in a frame and hangs up.
+            # NapCat accepts the handshake, reports the wrong token in a frame and closes.
             self.refusals.append("wrong token")
             await wire.send(json.dumps({"retcode": 1403, "status": "failed", "wording": "token"}))
             await wire.close(1008)
@@ -281,12 +282,12 @@ class OneBotPeer:
         }
 
     async def _send(self, wire: Connection, frame: Json) -> None:
-        # Logged before it is written: what is lost in the socket was said all the same.
+        # The frame is logged before it is sent, so the log also has frames that are lost.
         self._write_log(outbound=True, frame=frame)
         data = json.dumps(frame, ensure_ascii=False)
         try:
             data.encode()
-        except UnicodeEncodeError:  # half a surrogate pair can travel as an escape only
+        except UnicodeEncodeError:  # half of a surrogate pair can only be sent as an escape
             data = json.dumps(frame)
         with suppress(ConnectionClosed):
             await wire.send(data)

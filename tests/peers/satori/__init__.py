@@ -1,4 +1,4 @@
-"""A Satori implementation: satori-python-server as a process of the test's own."""
+"""A real Satori implementation: satori-python-server, started by the test as a process."""
 
 from tests.peers.satori.peer import PLATFORM, SELF, TOKEN, Call, SatoriPeer, missing
 

@@ -1,4 +1,4 @@
-"""The test's side of the process: what people do, what the bot called."""
+"""Controls the Satori process: sends people's messages and records the bot's calls."""
 
 import importlib.util
 import itertools
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def missing() -> str:
-    """Why it cannot be had here; empty where it can."""
+    """Say why the process cannot run on this machine; empty if it can."""
     if importlib.util.find_spec("satori") is None:
         return "satori-python-server is not installed: pip install satori-python-server"
     return ""
@@ -36,7 +36,7 @@ def missing() -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the bot's."""
+    """A call from the bot."""
 
     action: str
     params: Json
@@ -49,7 +49,7 @@ class Call:
 
 
 class SatoriPeer:
-    """A running implementation with one login. An async context manager."""
+    """A running Satori process with one login. An async context manager."""
 
     def __init__(self, *, token: str = TOKEN, self_id: str = SELF, port: int = 0) -> None:
         self.token, self.self_id = token, self_id
@@ -65,7 +65,7 @@ class SatoriPeer:
 
     @property
     def client(self) -> Json:
-        """What the adapter is told of it, an item of ``SATORI_CLIENTS``."""
+        """The adapter's settings for this process: an item of ``SATORI_CLIENTS``."""
         return {"host": "127.0.0.1", "port": self.port, "token": self.token}
 
     async def __aenter__(self) -> Self:
@@ -80,7 +80,7 @@ class SatoriPeer:
         await self._stack.aclose()
 
     async def start(self) -> None:
-        """The implementation begins; what it knew before is forgotten, as after a real start."""
+        """Start the process. It has no memory of an earlier start, as a real implementation."""
         self._process = await anyio.open_process(
             [
                 sys.executable, "-m", "tests.peers.satori.program",
@@ -95,7 +95,7 @@ class SatoriPeer:
                 await anyio.sleep(0.02)
 
     async def stop(self) -> None:
-        """It ends without a word."""
+        """Kill the process."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):
@@ -105,56 +105,56 @@ class SatoriPeer:
     # -- people ------------------------------------------------------------------------------
 
     async def say(self, channel: str, user: str, *parts: str, **more: Any) -> str:
-        """Somebody writes; the message's id. A part is a text; see `raw` for elements."""
+        """Post a person's message made of texts. Returns its id. For Satori elements use `raw`."""
         return await self.raw(channel, user, "".join(escape(part) for part in parts), **more)
 
     async def raw(self, channel: str, user: str, content: str, *, id: str = "", **more: Any) -> str:  # noqa: A002
-        """Somebody writes, in Satori's elements."""
+        """Post a person's message written in Satori elements. Returns its id."""
         identity = id or f"p{next(self._numbers)}"
         order = {"channel": channel, "user": user, "content": content, "id": identity}
         await self._order("say", **order, **more)
         return identity
 
     async def event(self, kind: str, channel: str, user: str, **more: Any) -> None:
-        """Something happens that nobody wrote."""
+        """Send an event that is not a message."""
         await self._order("event", type=kind, channel=channel, user=user, **more)
 
     async def keep(self, path: str, data: bytes, mime: str) -> str:
-        """A file of the platform's; its address in a message."""
+        """Store a file on the platform. Returns its address for use in a message."""
         await self._order("file", path=path, data=data.hex(), mime=mime)
         return f"internal:{PLATFORM}/{self.self_id}/{path}"
 
     async def refuse(self, action: str = "message.create", **more: Any) -> None:
-        """The next such call is answered with a clear no."""
+        """Refuse the next call of this action."""
         await self._order("answer", action=action, kind="refuse", **more)
 
     async def silence(self, action: str = "message.create", seconds: float = 3600) -> None:
-        """The next such call is carried out and answered so much later."""
+        """Carry out the next call of this action, and answer it after so many seconds."""
         await self._order("answer", action=action, kind="silence", seconds=seconds)
 
     async def hang_up(self) -> None:
-        """Every WebSocket is closed; the bot may come back."""
+        """Close every WebSocket. The bot may connect again."""
         await self._order("hang_up")
 
-    # -- what is seen of the bot ---------------------------------------------------------------
+    # -- what the bot did ----------------------------------------------------------------------
 
     @property
     def sends(self) -> list[Call]:
         return [call for call in self.calls if call.action in SENDS and not call.refused]
 
     async def sent(self, count: int, within: float = 30) -> list[Call]:
-        """The bot's messages, once they are so many."""
+        """Wait until the bot has sent this many messages, and return them."""
         await self.until(lambda: len(self.sends) >= count, within)
         return self.sends
 
     async def until(self, condition: Callable[[], bool], within: float = 30) -> None:
-        """Wait until something about the peer is so."""
+        """Wait until a condition on the peer's state holds."""
         with anyio.fail_after(within):
             while not condition():
                 await self._changed.wait()
 
     async def wait_connected(self, count: int = 1, within: float = 30) -> None:
-        """Wait until the bot has connected so many times."""
+        """Wait until the bot has connected this many times."""
         await self.until(lambda: self.connections >= count, within)
 
     # -- inside ----------------------------------------------------------------------------------

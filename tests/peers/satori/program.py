@@ -1,7 +1,8 @@
-"""The process: satori-python-server with one login on it, told by lines of JSON what happens.
+"""The process: satori-python-server with one login, controlled by lines of JSON.
 
-Each line on the standard input is ``{"do": "say" | "event" | "file" | "answer" | "hang_up", ...}``;
-each line on the standard output tells of a call or a connection.
+A line on standard input is a command,
+``{"do": "say" | "event" | "file" | "answer" | "hang_up", ...}``.
+A line on standard output reports a call or a connection.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ def tell(what: Json) -> None:
 
 
 class Platform(Adapter[None]):
-    """A platform with one bot; what people do comes from the standard input."""
+    """A platform with one bot. Standard input says what people do."""
 
     def __init__(self, name: str, self_id: str) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class Platform(Adapter[None]):
         ):  # fmt: skip
             self.routes[action] = self.handle
 
-    # -- what satori-python asks of an adapter -----------------------------------------------
+    # -- methods that satori-python needs ----------------------------------------------------
 
     @property
     def required(self) -> set[str]:
@@ -91,7 +92,7 @@ class Platform(Adapter[None]):
 
     # -- people ------------------------------------------------------------------------------
 
-    files: list[Json] = []  # noqa: RUF012 - one platform a process
+    files: list[Json] = []  # noqa: RUF012 - one platform per process
 
     def login(self) -> Login:
         user = User(self.self_id, "nekro", is_bot=True)

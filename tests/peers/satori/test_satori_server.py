@@ -1,4 +1,4 @@
-"""The implementation speaks Satori to a bare WebSocket and a bare HTTP client."""
+"""The Satori process works with a plain WebSocket client and a plain HTTP client."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.peers.satori import PLATFORM, SELF, TOKEN, SatoriPeer, missing
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
-async def test_events_come_by_websocket_and_calls_go_by_http() -> None:
+async def test_events_arrive_by_websocket_and_calls_work_by_http() -> None:
     async with SatoriPeer() as peer:
         address = f"127.0.0.1:{peer.port}/v1"
         async with connect(f"ws://{address}/events", proxy=None) as wire:

@@ -1,4 +1,4 @@
-"""A Telegram Bot API on loopback: https://core.telegram.org/bots/api as bots see it."""
+"""A fake Telegram Bot API on 127.0.0.1, written from https://core.telegram.org/bots/api."""
 
 from tests.peers.telegram.account import PNG, Call, Upload
 from tests.peers.telegram.answers import Abort, Failed, Late, Silence

@@ -1,4 +1,4 @@
-"""The bot's account: chats, messages, files, updates, and the limits of the platform."""
+"""The state of the fake platform: chats, messages, files, updates, and the platform's limits."""
 
 import base64
 import itertools
@@ -18,7 +18,7 @@ PNG = base64.b64decode(
 
 
 class Refused(Exception):
-    """The platform's own no."""
+    """The platform refuses a call."""
 
     def __init__(self, description: str, code: int = 400) -> None:
         super().__init__(description)
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that came with a call."""
+    """A file that was uploaded with a call."""
 
     name: str
     data: bytes
@@ -36,7 +36,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the bot's, its parameters decoded."""
+    """A call from the bot, with its parameters decoded."""
 
     method: str
     params: Json
@@ -49,13 +49,13 @@ class Call:
 
 
 def units(text: str) -> int:
-    """Length as the platform counts it, in UTF-16 code units."""
+    """The length in UTF-16 code units, as the platform counts."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 class Account:
-    """What the platform keeps. ``privacy`` is the bot's privacy mode: of a group it hears only what
-    is meant for it."""
+    """What the platform stores. With ``privacy`` the bot is in privacy mode: in a group it receives
+    only commands, mentions and replies to its messages."""
 
     def __init__(self, bot_id: int, username: str, *, privacy: bool = False) -> None:
         self.me = {"id": bot_id, "is_bot": True, "first_name": "Nekro", "username": username}
@@ -71,7 +71,7 @@ class Account:
     # -- people ----------------------------------------------------------------------------
 
     def chat(self, chat_id: int, **fields: Any) -> Json:
-        """A chat, made at its first mention: below zero a supergroup, else a private chat."""
+        """A chat, made when it is first named: a supergroup if the id is negative, else private."""
         kind = "supergroup" if chat_id < 0 else "private"
         name = {"title": f"Group {-chat_id}"} if chat_id < 0 else {"first_name": f"User {chat_id}"}
         return self.chats.setdefault(chat_id, {"id": chat_id, "type": kind, **name, **fields})
@@ -91,7 +91,7 @@ class Account:
         thread: int | None = None,
         **fields: Any,
     ) -> Json:
-        """A person's message. ``text`` becomes the caption where the fields have a medium."""
+        """Store a person's message. If ``fields`` have a medium, ``text`` becomes its caption."""
         chat = self.chat(chat_id)
         message: Json = {
             "message_id": next(self._message_ids),
@@ -119,13 +119,13 @@ class Account:
         return message
 
     def tell(self, kind: str, what: Json) -> Json:
-        """An update for the bot, kept until it is confirmed."""
+        """Add an update for the bot. It is stored until the bot confirms it."""
         update = {"update_id": next(self._update_ids), kind: what}
         self.updates.append(update)
         return update
 
     def heard_in_privacy(self, message: Json) -> bool:
-        """Whether a bot in privacy mode is told of a message."""
+        """Whether a bot in privacy mode receives this message."""
         if message["chat"]["type"] not in ("group", "supergroup"):
             return True
         text = message.get("text", message.get("caption", ""))
@@ -133,7 +133,7 @@ class Account:
         return text.startswith("/") or f"@{self.me['username']}" in text or quoted == self.me["id"]
 
     def keep(self, data: bytes, name: str = "file.bin", mime: str = "") -> str:
-        """A file on the platform; its file_id."""
+        """Store a file on the platform. Returns its file_id."""
         identity = f"file-{next(self._file_ids)}"
         self.files[identity] = Upload(name, data, mime)
         return identity
@@ -160,7 +160,7 @@ class Account:
     # -- the bot ---------------------------------------------------------------------------
 
     def do(self, method: str, params: Json, files: dict[str, Upload]) -> Any:
-        """Carry a call out. Raises `Refused`."""
+        """Carry out a call and return its result. Raises `Refused`."""
         handler = getattr(self, f"do_{method}", None)
         if handler is not None:
             return handler(params)

@@ -1,4 +1,4 @@
-"""What the API can do instead of answering properly."""
+"""Faults that a test can request: each replaces the normal answer to a call."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Failed:
-    """A clear no: ``429`` has ``{"retry_after": 1}`` as its parameters."""
+    """Refuse the call. A ``code`` of 429 has for example the parameters ``{"retry_after": 1}``."""
 
     code: int = 400
     description: str = "Bad Request: chat not found"
@@ -15,19 +15,19 @@ class Failed:
 
 @dataclass(frozen=True)
 class Silence:
-    """It is done, and nobody is told."""
+    """Carry the call out and never answer it."""
 
 
 @dataclass(frozen=True)
 class Late:
-    """It is done, and told after so many seconds."""
+    """Carry the call out at once and answer it after some seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Abort:
-    """The connection ends; ``done`` says whether it was carried out before."""
+    """Cut the connection instead of answering. ``done``: whether the call is carried out first."""
 
     done: bool = True
 

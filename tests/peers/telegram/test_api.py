@@ -1,4 +1,4 @@
-"""The tests' Bot API, and telegram-test-api behind it, asked as a bot asks them."""
+"""A bot's calls work on the fake Bot API, both alone and with telegram-test-api behind it."""
 
 from collections.abc import AsyncIterator
 
@@ -30,7 +30,7 @@ async def peer(request: pytest.FixtureRequest) -> AsyncIterator[TelegramPeer]:
             yield peer
 
 
-async def test_text_goes_both_ways(peer: TelegramPeer) -> None:
+async def test_text_is_delivered_in_both_directions(peer: TelegramPeer) -> None:
     async with httpx.AsyncClient(
         base_url=f"{peer.address}bot{peer.token}/", trust_env=False
     ) as bot:
@@ -46,7 +46,7 @@ async def test_text_goes_both_ways(peer: TelegramPeer) -> None:
         assert message_id == 1
 
 
-async def test_updates_are_kept_until_they_are_confirmed() -> None:
+async def test_updates_are_stored_until_they_are_confirmed() -> None:
     async with (
         TelegramPeer() as peer,
         httpx.AsyncClient(

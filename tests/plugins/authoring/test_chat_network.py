@@ -1,6 +1,8 @@
-"""What is fetched for a chat: its code's addresses as its boxes reach them, a plugin's own outside.
+"""Which addresses are fetched for a chat.
 
-No test has an internet: a host that may be reached is one whose address is asked for.
+An address from the chat's code is fetched only if the code's boxes may reach it. An address that a
+plugin chooses needs no rule. The tests have no internet: an address counts as allowed if its host
+is looked up.
 """
 
 import html
@@ -36,7 +38,7 @@ OWN = "http://own.example/cat.png"
 
 
 class Network:
-    """A chat that may reach ``pictures.example`` where a test says so, and who was looked up."""
+    """The egress rules of the chats, and the hosts that were looked up."""
 
     def __init__(self) -> None:
         self.allowed: dict[ChatKey, EgressRules] = {}
@@ -115,7 +117,7 @@ async def called(world: World, handler: Handler, *given: Any, **fields: Any) -> 
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_code_without_a_network_has_nothing_fetched(
+async def test_without_egress_rules_no_address_of_the_code_is_fetched(
     world: World, network: Network, way: Handler
 ) -> None:
     told = await called(world, way, URL)
@@ -125,7 +127,7 @@ async def test_code_without_a_network_has_nothing_fetched(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_code_has_fetched_what_its_boxes_may_reach(
+async def test_an_address_of_the_code_is_fetched_if_its_boxes_may_reach_it(
     world: World, network: Network, way: Handler
 ) -> None:
     network.allow("pictures.example")
@@ -136,7 +138,7 @@ async def test_code_has_fetched_what_its_boxes_may_reach(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_plugins_own_choice_needs_no_rule(
+async def test_an_address_that_the_plugin_chooses_needs_no_rule(
     world: World, network: Network, way: Handler
 ) -> None:
     async def fixed(_ctx: AgentCtx, what: str) -> Any:
@@ -156,7 +158,7 @@ async def test_a_plugins_own_choice_needs_no_rule(
         ("b\u00fccher.example", "http://{}/"),
     ],
 )
-async def test_a_host_that_a_plugin_puts_into_an_address_is_the_codes(
+async def test_an_address_made_from_a_host_of_the_code_needs_a_rule(
     world: World, network: Network, host: str, made: str
 ) -> None:
     async def of_host(_ctx: AgentCtx, given: dict[str, list[str]]) -> str:
@@ -167,7 +169,7 @@ async def test_a_host_that_a_plugin_puts_into_an_address_is_the_codes(
     assert network.asked == []
 
 
-async def test_another_chats_rules_are_of_no_use(world: World, network: Network) -> None:
+async def test_the_rules_of_another_chat_do_not_count(world: World, network: Network) -> None:
     network.allow("pictures.example", chat=OTHER)
 
     async def elsewhere(_ctx: AgentCtx, url: str) -> str:
@@ -179,14 +181,16 @@ async def test_another_chats_rules_are_of_no_use(world: World, network: Network)
     assert network.asked == []
 
 
-async def test_what_a_person_writes_is_no_code(world: World, network: Network) -> None:
+async def test_an_address_in_a_persons_command_needs_no_rule(
+    world: World, network: Network
+) -> None:
     ctx = world.ctx(run_id="").called_for("ann.mod", given=f"/picture {URL}")
     with pytest.raises(Exception, match="no internet"):
         await send_image(ctx, URL)
     assert network.asked == ["pictures.example"]
 
 
-async def test_a_picture_is_not_looked_at_through_the_models_provider(
+async def test_an_address_for_the_models_provider_needs_a_rule_as_well(
     world: World, network: Network
 ) -> None:
     async def look(_ctx: AgentCtx, url: str) -> list[dict[str, Any]]:
@@ -205,7 +209,7 @@ async def test_a_picture_is_not_looked_at_through_the_models_provider(
     assert isinstance(outcome, RichObservation)
 
 
-async def test_the_built_in_tools_say_what_to_do(
+async def test_the_built_in_tools_report_a_missing_network(
     world: World, network: Network, tmp_path: Path
 ) -> None:
     alone = tmp_path / "builtin"
@@ -228,7 +232,7 @@ async def read_bytes(_ctx: AgentCtx, url: Any) -> str:
 
 
 @pytest.mark.parametrize("given", [URL.encode(), {URL}, frozenset({URL.encode()})], ids=repr)
-async def test_an_address_in_any_kind_of_value_is_the_codes(
+async def test_an_address_in_bytes_or_a_set_needs_a_rule(
     world: World, network: Network, given: Any
 ) -> None:
     assert "no network" in await called(world, read_bytes, given)
@@ -248,14 +252,14 @@ async def read_cleaned(_ctx: AgentCtx, url: str) -> str:
      "pic\u200btures.example", "pictures&#46;example", "picture&#x73;.example",
      "PICTURES\u3002example"],
 )  # fmt: skip
-async def test_an_address_that_the_plugin_cleans_is_the_codes(
+async def test_an_encoded_address_that_the_plugin_decodes_needs_a_rule(
     world: World, network: Network, host: str
 ) -> None:
     told = await called(world, read_cleaned, f"http://{host}/cat.png")
     assert network.asked == [], told
 
 
-async def test_looking_for_a_host_takes_no_time_to_speak_of(world: World, network: Network) -> None:
+async def test_searching_long_arguments_for_a_host_is_fast(world: World, network: Network) -> None:
     given = [URL, "a" + "\u0300\u0316" * 30_000]
     began = time.process_time()
 

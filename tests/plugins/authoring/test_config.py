@@ -1,4 +1,4 @@
-"""A plugin's configuration: its file in both forms, its hints, and what changes while it runs."""
+"""A plugin's configuration: YAML and JSON files, hints for forms, and changes while it runs."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.plugins.world import World, plugin_source
 
 
 class Weather(ConfigBase):
-    """One."""
+    """A configuration with a field of each kind."""
 
     CITY: str = Field(default="Nara", title="City", description="Where.")
     KEYS: list[str] = Field(default_factory=list)
@@ -25,7 +25,7 @@ class Weather(ConfigBase):
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "config.yml", "config.json"])
-def test_written_and_read_in_both_forms(tmp_path: Path, name: str) -> None:
+def test_a_configuration_is_written_and_read_as_yaml_and_json(tmp_path: Path, name: str) -> None:
     path = tmp_path / "deep" / name
     config = Weather(CITY="东京", KEYS=["a"])
     config.dump_config(path)
@@ -56,7 +56,7 @@ def test_an_invalid_configuration_file_is_refused(
     assert told in str(caught.value)
 
 
-def test_its_hints_and_names() -> None:
+def test_hints_and_names_of_the_fields_are_read() -> None:
     assert Weather.get_field_title("CITY") == "City"
     assert Weather.get_field_title("KEYS") == "KEYS"
     assert Weather.get_field_extra("SECRET").is_secret
@@ -96,7 +96,7 @@ async def until(world: World, registry: PluginRegistry, wanted: str) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_an_edit_is_in_force_without_a_restart(world: World) -> None:
+async def test_an_edited_file_takes_effect_without_a_restart(world: World) -> None:
     world.write("a.py", plugin_source("a", more=PLUGIN))
     path = world.data_dir / "plugin_data" / "ann.a" / "config.yaml"
     async with world.bot(look_s=0.01) as registry:
@@ -111,7 +111,7 @@ async def test_an_edit_is_in_force_without_a_restart(world: World) -> None:
         assert os.environ["TOKEN"] == "t1"
 
 
-async def test_the_environment_has_values_while_the_plugin_is_there(
+async def test_environment_variables_are_set_while_the_plugin_is_loaded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", "the operator's")

@@ -1,4 +1,4 @@
-"""`AgentCtx`: facts about the chat, and the way back to it."""
+"""`AgentCtx`: what a handler can read about the chat, and how it sends to the chat."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from nekro_core.tools.outcome import ToolFailure
 from tests.plugins.world import GROUP, World
 
 
-def test_a_context_knows_its_chat_and_its_requester(world: World) -> None:
+def test_a_context_has_its_chat_and_its_requester(world: World) -> None:
     ctx = world.ctx()
     assert ctx.chat_key == "onebot_v11-group_30003"
     assert (ctx.adapter_key, ctx.channel_id, ctx.channel_type) == (
@@ -24,7 +24,7 @@ def test_a_context_knows_its_chat_and_its_requester(world: World) -> None:
     assert ctx.from_user_id == "10001"
 
 
-async def test_words_pictures_voices_and_files(world: World) -> None:
+async def test_texts_pictures_voices_and_files_are_sent(world: World) -> None:
     ctx = world.ctx()
     world.box.files["card.png"] = b"picture"
     await ctx.send_text("hello", reply_to="77")
@@ -42,7 +42,7 @@ async def test_words_pictures_voices_and_files(world: World) -> None:
     assert {run for _, _, run in world.outgoing.sent} == {"run-1"}
 
 
-async def test_a_text_is_never_a_path_of_the_host(world: World, tmp_path: Path) -> None:
+async def test_a_str_is_never_used_as_a_path_on_the_host(world: World, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
     for send in (world.ctx().send_image, world.ctx().send_file):
@@ -53,7 +53,7 @@ async def test_a_text_is_never_a_path_of_the_host(world: World, tmp_path: Path) 
     assert world.outgoing.texts == ["[file: secret.txt]"]
 
 
-async def test_an_address_is_fetched_within_the_medias_bounds(world: World) -> None:
+async def test_an_address_is_fetched_and_a_failure_is_an_error(world: World) -> None:
     world.media.pages["https://a.example/x.png"] = b"picture"
     await world.ctx().send_image("https://a.example/x.png")
     with pytest.raises(ToolFailure, match="answers 404"):
@@ -74,7 +74,7 @@ async def test_a_send_that_may_have_arrived_is_no_error(world: World, state: Del
     assert receipt.state is state
 
 
-async def test_delivery_errors_are_told(world: World) -> None:
+async def test_an_empty_message_is_an_error(world: World) -> None:
     class Refusing:
         async def send(self, *_: object, **__: object) -> tuple[Receipt, ...]:
             raise NothingToSend("the message is empty")
@@ -100,13 +100,13 @@ async def test_another_chat_needs_the_operators_permission(world: World) -> None
     assert [str(key) for key, _, _ in world.outgoing.sent] == [elsewhere]
 
 
-async def test_a_plugin_pushes_system_lines(world: World) -> None:
+async def test_a_plugin_can_add_system_lines(world: World) -> None:
     await world.ctx().push_system("a timer rang", trigger_agent=True)
     await message_functions.push_system(str(GROUP), "noted", world.ctx())
     assert world.journal.notes == [(GROUP, "a timer rang", True), (GROUP, "noted", False)]
 
 
-async def test_files_of_the_box(world: World, tmp_path: Path) -> None:
+async def test_files_of_the_box_are_written_read_and_fetched(world: World, tmp_path: Path) -> None:
     fs = world.ctx().fs
     assert await fs.write("a.txt", b"a") == "a.txt"
     assert await fs.read("a.txt") == b"a"
@@ -121,7 +121,7 @@ async def test_files_of_the_box(world: World, tmp_path: Path) -> None:
     assert await fs.fetch("https://a.example/x.png") == b"picture"
 
 
-async def test_without_a_box_files_are_told_to_be_missing(world: World) -> None:
+async def test_without_a_box_file_functions_raise_an_error(world: World) -> None:
     ctx: AgentCtx = world.ctx(box=None)
     with pytest.raises(ToolFailure, match="there is no box here"):
         await ctx.fs.read("a.txt")

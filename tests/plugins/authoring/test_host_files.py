@@ -1,4 +1,4 @@
-"""Files of the host by their names: what a plugin's own words may name, and the model's may not."""
+"""Paths on the host: a plugin may send its own files. The model's paths name none of them."""
 
 from pathlib import Path
 
@@ -109,7 +109,7 @@ def plugin(world: World) -> Path:
     return folder
 
 
-async def test_a_path_from_the_model_is_no_path_of_the_host(world: World, plugin: Path) -> None:
+async def test_a_path_from_the_model_is_not_read_on_the_host(world: World, plugin: Path) -> None:
     source = world.data_dir / "plugins" / "files.py"
     for path in (plugin / "list.txt", plugin / "config.yaml", source, Path("/etc/hostname")):
         assert "no such file" in str(await called(world, "send_it", str(path)))
@@ -122,7 +122,7 @@ async def test_a_path_from_the_model_is_no_path_of_the_host(world: World, plugin
 
 @pytest.mark.parametrize("way", ["read", "send", "forward", "mixed"])
 @pytest.mark.parametrize("written", ["{}", " {}", "/{}", "{}/."])
-async def test_a_path_that_a_plugin_builds_of_the_models_words_is_no_path_of_the_host(
+async def test_a_path_built_from_the_models_text_is_not_read_on_the_host(
     world: World, tmp_path: Path, way: str, written: str
 ) -> None:
     secret = tmp_path / "host" / "secret.txt"
@@ -134,7 +134,7 @@ async def test_a_path_that_a_plugin_builds_of_the_models_words_is_no_path_of_the
     assert b"of the host" not in world.box.files.values()
 
 
-async def test_a_path_that_the_model_wrote_is_one_of_the_box(world: World) -> None:
+async def test_a_path_from_the_model_is_read_in_the_box(world: World) -> None:
     world.box.files["/home/user/a.txt"] = b"in the box"
     for way in ("read", "mixed"):
         outcome = await called(world, "made_a_path", way, "/home/user/a.txt")
@@ -142,7 +142,7 @@ async def test_a_path_that_the_model_wrote_is_one_of_the_box(world: World) -> No
         assert outcome.value == "in the box"
 
 
-async def test_what_the_plugin_made_is_its_own(world: World) -> None:
+async def test_a_plugin_can_send_a_file_that_it_made(world: World) -> None:
     made = await called(world, "send_fresh")
     assert world.outgoing.texts != []
     assert isinstance(made, ToolReturn)
@@ -163,25 +163,27 @@ async def test_what_the_plugin_made_is_its_own(world: World) -> None:
         ("/app/uploads", "IsADirectory"),
     ],
 )
-async def test_files_of_the_box_have_copies(world: World, path: str, told: str) -> None:
+async def test_a_plugin_can_copy_a_file_of_the_box_to_the_host(
+    world: World, path: str, told: str
+) -> None:
     world.box.files["/home/user/a.txt"] = b"in the box"
     (world.data_dir / "uploads" / GROUP.file_name).mkdir(parents=True)
     outcome = await called(world, "get", path)
     assert told in (outcome if isinstance(outcome, str) else outcome.value)
 
 
-async def test_a_thread_can_wait_for_the_box_and_a_task_is_told(world: World) -> None:
+async def test_get_file_works_in_a_thread_and_is_an_error_in_a_task(world: World) -> None:
     world.box.files["/home/user/a.txt"] = b"in the box"
     assert "CannotWait" in str(await called(world, "get_apart", "a.txt"))
 
 
-async def test_what_is_left_in_the_shared_folder_is_handed_in(world: World) -> None:
+async def test_files_in_the_shared_folder_are_copied_into_the_box(world: World) -> None:
     assert await called(world, "put", "words") == ToolReturn("/app/shared/now.txt")
     assert world.box.files["/home/user/now.txt"] == b"words"
     assert world.box.files["/home/user/later.txt"] == b"words"
 
 
-async def test_another_context_is_no_way_around_the_permission(world: World) -> None:
+async def test_a_new_context_does_not_bypass_the_send_permission(world: World) -> None:
     told = await called(world, "elsewhere", "web-private_eve")
     assert "NEKRO_PLUGIN__MAY_SEND_ELSEWHERE" in str(told)
     assert world.outgoing.sent == []

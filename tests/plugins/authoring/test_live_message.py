@@ -1,4 +1,4 @@
-"""``ctx.show``: one message that changes with a value, or one at the end."""
+"""``ctx.show``: a message that is edited when a value changes, or one message at the end."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Glimpse:
 
 
 class Film:
-    """A value whose changes are known beforehand."""
+    """A source of values that the test gives in advance."""
 
     def __init__(self, *values: Any, error: Exception | None = None) -> None:
         *self._before, self._last = (Glimpse(value) for value in values)
@@ -41,7 +41,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-async def test_where_messages_can_be_changed_there_is_one_that_changes(world: World) -> None:
+async def test_with_edits_one_message_follows_the_value(world: World) -> None:
     film = Film("1 of 3", "2 of 3", "3 of 3")
     receipts = await world.ctx().show(film)
     assert world.outgoing.texts == ["1 of 3"]
@@ -51,23 +51,23 @@ async def test_where_messages_can_be_changed_there_is_one_that_changes(world: Wo
     assert film.closed
 
 
-async def test_elsewhere_there_is_one_at_the_end(world: World) -> None:
+async def test_without_edits_one_message_is_sent_at_the_end(world: World) -> None:
     world.editor.every_s = None
     await world.ctx().show(Film(None, "2 of 3", "3 of 3"))
     assert (world.outgoing.texts, world.editor.texts) == (["3 of 3"], [])
 
 
-async def test_nothing_is_shown_of_nothing(world: World) -> None:
+async def test_empty_values_are_not_sent(world: World) -> None:
     assert await world.ctx().show(Film(None, "", "  \n", None)) == ()
     assert (world.outgoing.texts, world.editor.texts) == ([], [])
 
 
-async def test_the_same_again_is_no_edit(world: World) -> None:
+async def test_an_unchanged_value_is_not_edited(world: World) -> None:
     await world.ctx().show(Film("a", "a", "b", "b", "b"))
     assert (world.outgoing.texts, world.editor.texts) == (["a"], ["b"])
 
 
-async def test_changes_that_come_too_fast_are_passed_over_but_the_last(world: World) -> None:
+async def test_changes_that_are_too_fast_are_skipped_except_the_last(world: World) -> None:
     world.editor.every_s = 0.05
     value, final = "0", False
 
@@ -93,7 +93,7 @@ async def test_changes_that_come_too_fast_are_passed_over_but_the_last(world: Wo
     assert world.editor.texts[-1] == "99"
 
 
-async def test_a_value_that_grows_is_shown_by_its_end_and_whole_at_last(world: World) -> None:
+async def test_a_long_value_is_shown_by_its_end_and_completely_at_last(world: World) -> None:
     await world.ctx().show(Film("a" * 5000, "a" * 5000 + "b"))
     assert world.outgoing.texts == ["… " + "a" * 1000]
     assert world.editor.texts == ["a" * 5000 + "b"]
@@ -103,7 +103,7 @@ async def test_a_value_that_grows_is_shown_by_its_end_and_whole_at_last(world: W
     ("answer", "again"),
     [(DeliveryState.REJECTED, True), (DeliveryState.PENDING, True), (DeliveryState.UNKNOWN, False)],
 )
-async def test_a_last_edit_that_fails_is_sent_unless_it_may_have_been_seen(
+async def test_a_failed_last_edit_is_sent_as_a_message_unless_its_outcome_is_unknown(
     world: World, answer: DeliveryState, again: bool
 ) -> None:
     world.editor.answer = answer
@@ -117,7 +117,7 @@ async def test_a_first_message_without_an_id_cannot_be_changed(world: World) -> 
     assert (world.outgoing.texts, world.editor.texts) == (["1 of 3", "3 of 3"], [])
 
 
-async def test_a_failure_marks_what_stands_there_and_is_raised(world: World) -> None:
+async def test_an_error_marks_the_message_and_is_raised(world: World) -> None:
     error = ValueError("no such city")
     with pytest.raises(ValueError, match="no such city"):
         await world.ctx().show(Film("looking ...", None, error=error))
@@ -127,7 +127,7 @@ async def test_a_failure_marks_what_stands_there_and_is_raised(world: World) -> 
     assert len(world.outgoing.texts) == len(world.editor.texts) == 1
 
 
-async def test_values_of_any_kind(world: World) -> None:
+async def test_values_of_any_type_are_shown(world: World) -> None:
     picture = Image(Media(path="/x.png"))
     world.editor.every_s = None
     for value in ({"n": 1}, [1, 2], 7, picture, (Text("look:"), picture)):
@@ -141,7 +141,7 @@ async def test_values_of_any_kind(world: World) -> None:
     assert world.outgoing.texts[5] == "3 lines"
 
 
-async def test_whoever_stops_watching_leaves_the_message_as_it_is(world: World) -> None:
+async def test_a_cancelled_show_leaves_the_message_unchanged(world: World) -> None:
     world.editor.every_s = 60.0
     film = Film("1 of 2", "2 of 2")
     with anyio.move_on_after(0.05):

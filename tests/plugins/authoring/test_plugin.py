@@ -1,4 +1,4 @@
-"""The plugin object: its configuration, its store, its names."""
+"""The plugin object: its configuration, its stored values and its names."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def config_path(world: World) -> Path:
     return world.data_dir / "plugin_data" / "ann.weather" / "config.yaml"
 
 
-def test_the_values_that_plugins_write() -> None:
+def test_the_names_and_values_of_method_types_are_fixed() -> None:
     assert {kind.name: kind.value for kind in SandboxMethodType} == {
         "TOOL": "tool",
         "AGENT": "agent",
@@ -49,12 +49,14 @@ def test_the_values_that_plugins_write() -> None:
 @pytest.mark.parametrize(
     "fields", [{"author": "a b"}, {"module_name": "1a"}, {"module_name": "for"}]
 )
-def test_names_that_cannot_be_a_key(world: World, fields: dict[str, str]) -> None:
+def test_names_that_cannot_be_a_plugin_key_are_refused(
+    world: World, fields: dict[str, str]
+) -> None:
     with pytest.raises(ValueError, match=r"expected letters|word of Python"):
         made(world, **fields)
 
 
-def test_the_function_stays_as_it_is(world: World) -> None:
+def test_mounting_returns_the_function_unchanged(world: World) -> None:
     plugin = made(world)
 
     async def function(_ctx: Any) -> str:
@@ -103,7 +105,9 @@ def test_configuration_is_written_read_and_saved(world: World) -> None:
         ("!!python/object/apply:os.system ['true']", "no valid YAML"),
     ],
 )
-def test_a_bad_file_is_told_and_left_alone(world: World, text: str, told: str) -> None:
+def test_an_invalid_configuration_file_is_reported_and_not_changed(
+    world: World, text: str, told: str
+) -> None:
     path = config_path(world)
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -114,7 +118,7 @@ def test_a_bad_file_is_told_and_left_alone(world: World, text: str, told: str) -
     assert path.read_text() == text
 
 
-def test_an_empty_file_means_the_defaults(world: World) -> None:
+def test_an_empty_configuration_file_gives_the_defaults(world: World) -> None:
     path = config_path(world)
     path.parent.mkdir(parents=True)
     path.write_text("")
@@ -123,7 +127,7 @@ def test_an_empty_file_means_the_defaults(world: World) -> None:
     assert plugin.get_config(Config).CITY == "东京"
 
 
-def test_without_a_bot_there_are_defaults_and_clear_errors() -> None:
+def test_without_a_bot_a_plugin_has_default_settings_and_no_folder() -> None:
     plugin = NekroPlugin("Weather", "weather", author="ann")
     plugin.mount_config()(Config)
     assert plugin.get_config(Config).COUNT == 3
@@ -144,7 +148,7 @@ async def test_a_value_is_stored_replaced_and_deleted(world: World) -> None:
         await store.set(store_key="a", value={})  # type: ignore[arg-type]
 
 
-def test_a_plugin_has_a_folder_beside_its_configuration(world: World) -> None:
+def test_a_plugins_folder_contains_its_configuration(world: World) -> None:
     folder = made(world).get_plugin_data_dir()
     assert folder.is_dir()
     assert folder == config_path(world).parent

@@ -1,4 +1,4 @@
-"""A chat's shared folder has an end: what is old goes, what is too much is refused."""
+"""A chat's shared folder has a quota: old files are deleted, and new ones beyond it are refused."""
 
 import os
 import time
@@ -57,9 +57,7 @@ def told(outcome: Outcome) -> str:
     return outcome.message
 
 
-async def test_a_plugin_that_fills_it_is_told_and_what_was_too_much_is_gone(
-    world: World, shared: Path
-) -> None:
+async def test_files_beyond_the_quota_are_reported_and_deleted(world: World, shared: Path) -> None:
     assert not isinstance(await called(world, "fill", "small.bin", 400), ToolCallFailed)
     message = told(await called(world, "fill", "big.bin", 900))
     assert "holds 1300 bytes in 2 files and folders" in message
@@ -69,7 +67,9 @@ async def test_a_plugin_that_fills_it_is_told_and_what_was_too_much_is_gone(
     assert set(world.box.files) == {"/home/user/small.bin"}
 
 
-async def test_one_that_fails_each_time_fills_it_once(world: World, shared: Path) -> None:
+async def test_a_failing_tool_cannot_fill_the_folder_beyond_the_quota(
+    world: World, shared: Path
+) -> None:
     assert "as always" in told(await called(world, "fill", "one.bin", 900, "fail"))
     assert "as always" in told(await called(world, "fill", "two.bin", 900, "fail"))
     for name in ("three.bin", "four.bin"):
@@ -80,9 +80,7 @@ async def test_one_that_fails_each_time_fills_it_once(world: World, shared: Path
     assert [path.name for path in shared.iterdir()] == ["five.bin"]
 
 
-async def test_copies_of_the_boxs_files_make_room_for_each_other(
-    world: World, shared: Path
-) -> None:
+async def test_old_copies_of_box_files_are_deleted_for_new_ones(world: World, shared: Path) -> None:
     for number in range(4):
         world.box.files[f"/home/user/{number}.bin"] = b"x" * 400
     for number in range(2):
@@ -98,7 +96,7 @@ async def test_copies_of_the_boxs_files_make_room_for_each_other(
     assert len(world.box.files) == 4
 
 
-def test_folders_and_links_count_and_go(tmp_path: Path) -> None:
+def test_folders_and_links_are_counted_and_deleted(tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("x" * 5000)
     room = SharedFolderQuota(tmp_path / "shared", most_bytes=1000, most_entries=3)
@@ -111,7 +109,7 @@ def test_folders_and_links_count_and_go(tmp_path: Path) -> None:
     age(room.folder)
     for path in room.folder.rglob("c"):
         os.utime(path, (0, 0), follow_symlinks=False)
-    for _ in range(3):  # a folder that lost its last file counts as just used
+    for _ in range(3):  # a folder whose last file was deleted counts as new
         room_made(room)
         age(room.folder)
     room.make()

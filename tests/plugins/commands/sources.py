@@ -1,4 +1,4 @@
-"""Plugins with commands, as their authors write them."""
+"""Sources of plugins with commands, in the form that authors write them."""
 
 ECHO = """
 @plugin.mount_command("echo", "Say it again.", aliases=["e", "复读"])

@@ -1,4 +1,4 @@
-"""A chat whose people type commands: plugins and router are real, the platform is in memory."""
+"""A chat in which people type commands. Plugins and router are real; the platform is in memory."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ plugin = NekroPlugin(name={name!r}, module_name={name!r}, author="me")
 
 @dataclass
 class Talk:
-    """What a test talks to."""
+    """The chat, its plugins and its command router."""
 
     world: World
     plugins: PluginRegistry
@@ -45,7 +45,7 @@ class Talk:
     def record(
         self, *parts: str | Segment, by: str = "10001", chat: ChatKey = GROUP, **more: Any
     ) -> Record:
-        """What somebody writes."""
+        """A person's message as a record."""
         segments = tuple(Text(part) if isinstance(part, str) else part for part in parts)
         known = {
             "seq": next(self.numbers),
@@ -58,11 +58,14 @@ class Talk:
         return Record(**(known | more))
 
     def receive(self, *parts: str | Segment, **more: Any) -> bool:
-        """Whether it is taken for a command or an answer; it may still run."""
+        """Give the router a person's message.
+
+        Returns whether it is a command or an answer to one. The command may still be running.
+        """
         return self.router.on_record(self.record(*parts, **more), self.tasks.start_soon)
 
     async def say(self, *parts: str | Segment, replies: int = 1, **more: Any) -> list[str]:
-        """Somebody writes: what the chat gets."""
+        """Give the router a person's command, wait for its replies, and return them."""
         before = len(self.texts)
         assert self.receive(*parts, **more), f"{parts} was left to the agent"
         with anyio.fail_after(30):
@@ -72,7 +75,7 @@ class Talk:
 
     @property
     def texts(self) -> list[str]:
-        """Everything that was sent."""
+        """All texts that were sent."""
         return [plain_text(segments).strip() for _, segments, _ in self.world.outgoing.sent]
 
 
@@ -86,7 +89,7 @@ async def talk(
     wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
-    """A chat with these plugins, each the code behind its `NekroPlugin`."""
+    """A chat with these plugins. Each value is the code that follows the `NekroPlugin`."""
     known: dict[str, Any] = {"order": order, "registrars": registrars, "keeper": keeper}
     async with talk_with(CommandSettings(), folder, wall=wall, **known, **plugins) as chat:
         yield chat
@@ -103,7 +106,7 @@ async def talk_with(
     wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
-    """The same under other settings."""
+    """A chat with these plugins and command settings. See `talk`."""
     world = World(folder)
     for name, code in plugins.items():
         world.write(f"{name}.py", PRELUDE.format(name=name) + code)

@@ -21,7 +21,7 @@ async def test_a_command_is_run_and_answered(tmp_path: Path) -> None:
         assert await chat.say("/roll-dice 20 bold 3") == ["3d20 bold int"]
 
 
-async def test_what_is_no_command_is_left_to_the_agent(tmp_path: Path) -> None:
+async def test_a_message_that_is_no_command_is_left_to_the_agent(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
         assert not chat.receive("echo hello")
         assert not chat.receive("/etc/passwd, what is that?")
@@ -34,7 +34,7 @@ async def test_what_is_no_command_is_left_to_the_agent(tmp_path: Path) -> None:
         assert chat.texts == []
 
 
-async def test_mentions_and_pictures_around_a_command(tmp_path: Path) -> None:
+async def test_a_command_is_recognized_beside_mentions_and_pictures(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
         ours = Mention("20001", "Nekro")
         assert await chat.say(ours, " /echo hello", to_bot=True) == ["Lin: hello"]
@@ -44,7 +44,7 @@ async def test_mentions_and_pictures_around_a_command(tmp_path: Path) -> None:
         assert await chat.say(picture, "/echo look") == ["Lin: look"]
 
 
-async def test_what_does_not_fit_is_told_with_how_it_is_written(tmp_path: Path) -> None:
+async def test_a_wrong_argument_is_answered_with_the_usage(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
         usage = "/roll-dice [sides:6] [mood:shy] [count:1]"
         for line, fault in {
@@ -59,14 +59,14 @@ async def test_what_does_not_fit_is_told_with_how_it_is_written(tmp_path: Path) 
         assert await chat.say("/echo") == ["“text” is missing. What.\n/echo <text...>"]
 
 
-async def test_the_language_is_that_of_the_people(tmp_path: Path) -> None:
+async def test_the_answer_is_in_the_language_of_the_chat(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
-        asked = [chat.record("/status") for _ in range(12)]  # which is no language
+        asked = [chat.record("/status") for _ in range(12)]  # commands do not count as a language
         chat.world.journal.records = [chat.record("今天天气怎么样？"), *asked]
         assert (await chat.say("/echo"))[0].startswith("缺少“text”。")
 
 
-async def test_who_may_run_what(tmp_path: Path) -> None:
+async def test_each_permission_level_may_run_its_commands(tmp_path: Path) -> None:
     settings = CommandSettings(
         super_users=frozenset({"onebot_v11:10001", "web:*"}),
         advanced_users=frozenset({"onebot_v11:10002"}),
@@ -94,7 +94,7 @@ async def test_who_may_run_what(tmp_path: Path) -> None:
         assert told == "10001 super_user onebot_v11-group_30003 onebot_v11"
 
 
-async def test_the_operator_has_the_last_word(tmp_path: Path) -> None:
+async def test_the_operators_settings_override_a_commands_permission(tmp_path: Path) -> None:
     settings = CommandSettings(
         permissions={"guarded:purge": "public", "Known": "super_user"}, off=frozenset({"tune"})
     )
@@ -108,7 +108,7 @@ async def test_the_operator_has_the_last_word(tmp_path: Path) -> None:
         assert "/tune" not in shown
 
 
-async def test_commands_of_a_group(tmp_path: Path) -> None:
+async def test_commands_of_a_group_are_run_and_listed(tmp_path: Path) -> None:
     async with talk(tmp_path, stickers=GROUPS) as chat:
         assert await chat.say("/sticker add cat") == ["added cat"]
         assert await chat.say("/sticker.add cat") == ["added cat"]
@@ -126,7 +126,7 @@ async def test_commands_of_a_group(tmp_path: Path) -> None:
         assert told.startswith("Stickers.\n")
 
 
-async def test_help_shows_what_there_is(tmp_path: Path) -> None:
+async def test_help_lists_the_commands(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO, stickers=GROUPS) as chat:
         (shown,) = await chat.say("/help")
         lines = shown.splitlines()
@@ -160,7 +160,7 @@ async def test_many_commands_are_listed_by_name(tmp_path: Path) -> None:
         assert "Does" not in shown
 
 
-async def test_a_name_that_two_plugins_want(tmp_path: Path) -> None:
+async def test_a_command_name_of_two_plugins_needs_the_plugins_name(tmp_path: Path) -> None:
     plugins = {"one": SAME.format("one"), "two": SAME.format("two")}
     async with talk(tmp_path, **plugins) as chat:
         (told,) = await chat.say("/echo")
@@ -175,7 +175,7 @@ async def test_a_name_that_two_plugins_want(tmp_path: Path) -> None:
         assert await chat.say("/one:echo") == ["one"]
 
 
-async def test_the_bots_own_commands_are_nobody_elses(tmp_path: Path) -> None:
+async def test_a_plugin_cannot_replace_the_bots_own_commands(tmp_path: Path) -> None:
     code = '@plugin.mount_command("help")\nasync def mine(context):\n    return "mine"\n'
     async with talk(tmp_path, sly=code) as chat:
         assert (await chat.say("/help"))[0].startswith("What you can type")

@@ -1,4 +1,4 @@
-"""What docs/commands.md prints is what runs."""
+"""The plugin that docs/commands.md prints runs as the page says."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ def printed(page: str) -> str:
 
 
 @pytest.mark.parametrize("language", ["zh", "ja"])
-def test_the_library_is_the_same_in_every_language(language: str) -> None:
+def test_the_library_plugin_is_the_same_in_every_language(language: str) -> None:
     assert printed(f"commands.{language}.md") == printed("commands.md")
 
 

@@ -1,4 +1,4 @@
-"""Commands that go wrong, that are not meant, and that come by the hundred."""
+"""Commands that fail, replies that must not be commands, and many commands at once."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.plugins.commands.sources import ASKING, BAD, ECHO, GROUPS, SAME, SHOW
 from tests.plugins.commands.talk import talk, talk_with
 
 
-async def test_a_command_that_goes_wrong_is_told_without_its_secrets(tmp_path: Path) -> None:
+async def test_a_failed_command_is_answered_without_internal_details(tmp_path: Path) -> None:
     settings = CommandSettings(command_s=1)
     failed = "The command {} failed. The operator finds the reason in the log."
     async with talk_with(settings, tmp_path, bad=BAD) as chat:
@@ -25,10 +25,8 @@ async def test_a_command_that_goes_wrong_is_told_without_its_secrets(tmp_path: P
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
-async def test_nothing_that_is_said_is_a_command_for_another_bot(
-    tmp_path: Path, language: str
-) -> None:
-    """Two bots of a group would answer each other for ever."""
+async def test_no_reply_is_a_command_for_another_bot(tmp_path: Path, language: str) -> None:
+    """Otherwise two bots in one group could answer each other forever."""
     settings = CommandSettings(command_s=1, off=frozenset({"lost"}))
     code = BAD + SAME.format("bad")
     async with talk_with(settings, tmp_path, bad=code, echo=ECHO, groups=GROUPS) as chat:
@@ -41,7 +39,7 @@ async def test_nothing_that_is_said_is_a_command_for_another_bot(
             assert not chat.receive(said, by="20002"), said
 
 
-async def test_a_flood_of_commands_is_bounded(tmp_path: Path) -> None:
+async def test_the_number_of_running_commands_is_bounded(tmp_path: Path) -> None:
     settings = CommandSettings(at_once=2)
     async with talk_with(settings, tmp_path, bad=BAD, echo=ECHO) as chat:
         for _ in range(100):
@@ -52,7 +50,7 @@ async def test_a_flood_of_commands_is_bounded(tmp_path: Path) -> None:
         assert await chat.say("/echo hi", chat=other) == ["Lin: hi"]
 
 
-async def test_nothing_of_an_unloaded_plugin_is_left(tmp_path: Path) -> None:
+async def test_unloading_a_plugin_removes_its_commands(tmp_path: Path) -> None:
     code = ECHO + GROUPS + "TIME = 60.0\n" + ASKING + BAD
     async with talk(tmp_path, many=code) as chat:
         for _ in range(3):
@@ -91,7 +89,7 @@ async def test_nothing_of_an_unloaded_plugin_is_left(tmp_path: Path) -> None:
         ),
     ],
 )
-async def test_what_is_wrong_with_a_command_is_told_to_its_author(
+async def test_a_faulty_command_is_reported_as_a_problem_of_the_plugin(
     tmp_path: Path, code: str, problem: str
 ) -> None:
     good = '\n@plugin.mount_command("good")\nasync def good(context): return "good"\n'
@@ -103,14 +101,14 @@ async def test_what_is_wrong_with_a_command_is_told_to_its_author(
         assert len(chat.book) <= 1 + 200
 
 
-def test_who_is_named_without_a_platform_is_refused() -> None:
+def test_a_super_user_without_a_platform_is_refused() -> None:
     with pytest.raises(ValueError, match="expected adapter:id"):
         CommandSettings(super_users=frozenset({"10001"}))
     with pytest.raises(ValueError, match="without blanks"):
         CommandSettings(prefixes=("",))
 
 
-async def test_what_a_member_types_is_no_path_of_the_host(tmp_path: Path) -> None:
+async def test_a_path_in_a_command_is_not_read_on_the_host(tmp_path: Path) -> None:
     async with talk(tmp_path, show=SHOW) as chat:
         kept = chat.world.data_dir / "plugin_data" / "me.show" / "kept.txt"
         kept.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""From a line to arguments: tables, and what holds for every line."""
+"""A command line becomes arguments: tables of examples, and properties that hold for every line."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ async def find(
     context: object,
     place: Annotated[str, Arg(positional=True)],
     days: int = 3,
-    tags: list[str] = Arg(default=()),  # noqa: B008 - how plugins describe an argument
+    tags: list[str] = Arg(default=()),  # noqa: B008 - plugins describe arguments this way
     colour: Colour | None = None,
     exact: bool = False,
 ) -> None: ...
@@ -89,7 +89,7 @@ def test_a_line_is_read_into_arguments_or_refused(
 
 @settings(max_examples=60)
 @given(st.text())
-def test_no_line_is_an_error_of_ours(line: str) -> None:
+def test_any_line_is_read_or_refused(line: str) -> None:
     words = split_words(line)
     assert all(line[word.start : word.end] for word in words)
     assert [word.start for word in words] == sorted(word.start for word in words)
@@ -104,7 +104,7 @@ def test_no_line_is_an_error_of_ours(line: str) -> None:
 
 @settings(max_examples=60)
 @given(st.text(), st.dictionaries(st.sampled_from(["place", "days", "other"]), st.integers()))
-def test_no_answer_is_an_error_of_ours(line: str, data: dict[str, int]) -> None:
+def test_any_answer_is_read_or_refused(line: str, data: dict[str, int]) -> None:
     try:
         read = read_answer(signature_of(find), line, data)
     except BadArgument:
@@ -113,7 +113,7 @@ def test_no_answer_is_an_error_of_ours(line: str, data: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("line", ['"' * 20_000, '" ' * 10_000, "a:" * 10_000, '\\"' * 10_000])
-def test_a_long_line_takes_no_long_time(line: str) -> None:
+def test_a_long_line_is_split_quickly(line: str) -> None:
     begun = time.process_time()
     split_words(line)
     assert time.process_time() - begun < 1.0
@@ -136,7 +136,7 @@ async def bound(context: Any, choice: str, context_data: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("name", ["context_data", "context-data", "CONTEXT_DATA", "ｃontext_data"])
 @pytest.mark.parametrize("line", ["yes {}", "{} yes", "choice:yes {}"])
-def test_nobody_types_what_a_question_was_asked_with(name: str, line: str) -> None:
+def test_the_stored_data_of_a_question_cannot_be_typed(name: str, line: str) -> None:
     forged = line.format(name + ':{"owner":"me"}')
     for handler in (agreed, bound):
         with pytest.raises(BadArgument):

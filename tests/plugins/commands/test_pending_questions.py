@@ -1,4 +1,4 @@
-"""Commands that ask back: the answer is the person's next message."""
+"""A command can ask a question. The person's next message is the answer."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ async def test_a_question_waits_for_the_persons_next_message(tmp_path: Path) -> 
         assert not chat.receive("/confirm yes"), "an internal command is nobody's to type"
 
 
-async def test_what_is_no_answer_is_asked_again_within_the_same_time(tmp_path: Path) -> None:
+async def test_after_an_invalid_answer_the_question_is_repeated(tmp_path: Path) -> None:
     code = ASKING.replace("answer: str", 'answer: Literal["yes", "no"]')
     async with talk(tmp_path, asking="TIME = 60.0\n" + code) as chat:
         await chat.say("/delete cat")
@@ -54,7 +54,7 @@ async def test_a_new_question_or_command_ends_the_old_one(tmp_path: Path) -> Non
                 await anyio.sleep(0.001)
 
 
-async def test_a_question_that_nobody_answers(tmp_path: Path) -> None:
+async def test_a_question_without_an_answer_ends(tmp_path: Path) -> None:
     async with talk(tmp_path, asking="TIME = 0.01\n" + ASKING) as chat:
         assert await chat.say("/delete cat", replies=2) == [
             "Delete cat?\n1. yes\n2. no",
@@ -64,7 +64,7 @@ async def test_a_question_that_nobody_answers(tmp_path: Path) -> None:
         assert chat.router.at_work == 0
 
 
-async def test_who_has_no_id_cannot_be_asked(tmp_path: Path) -> None:
+async def test_a_person_without_an_id_cannot_be_asked(tmp_path: Path) -> None:
     async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
         (told,) = await chat.say("/delete cat", by="")
         assert "cannot tell who you are" in told

@@ -1,4 +1,4 @@
-"""Who may run what, where: the operator's word, the platform's roles, the chat's own rules."""
+"""The permission to run a command: from the settings, the platform's roles and the chat's rules."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ SETTINGS = CommandSettings(
         (GROUP, "", Role.OWNER, True, "public"),
     ],
 )
-def test_the_standing_of_a_person_comes_from_settings_roles_and_chat(
+def test_settings_roles_and_chat_decide_a_persons_permission(
     tmp_path: Path, chat: ChatKey, user: str, role: Role, roles: bool, stands: str
 ) -> None:
     path = tmp_path / "conduct.toml"
@@ -41,7 +41,7 @@ def test_the_standing_of_a_person_comes_from_settings_roles_and_chat(
     assert access.standing(chat, "onebot_v11", sender) == stands
 
 
-def test_the_chats_rule_goes_before_the_settings(tmp_path: Path) -> None:
+def test_a_chats_rule_overrides_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text(
         '[accounts.onebot_v11]\ncommands = { tune = "user" }\n'

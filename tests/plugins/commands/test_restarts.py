@@ -1,4 +1,4 @@
-"""A command's question outlives the process that asked it."""
+"""A command's question can be answered after a restart of the bot."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ async def settled(chat: Talk) -> None:
             await anyio.sleep(0.001)
 
 
-async def test_the_next_process_takes_the_answer(tmp_path: Path) -> None:
+async def test_a_question_is_answered_after_a_restart(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         async with talk(tmp_path, keeper=store.waiting, asking=CODE) as chat:
             await chat.say("/delete cat")
@@ -50,7 +50,7 @@ async def test_the_next_process_takes_the_answer(tmp_path: Path) -> None:
             assert await chat.router.restore() == set()
             assert not chat.receive("1", by="10003")
             assert not chat.receive("1", seq=0), "it was said before the question"
-            # What was said while the bot was away comes from the platform's history.
+            # A message that was sent while the bot was stopped comes from the platform's history.
             assert await chat.say("1", seq=9, from_history=True) == ["yes: cat (10001)"]
             assert await chat.say("2", seq=10, by="10002") == ["no: dog (10002)"]
             await settled(chat)
@@ -68,7 +68,7 @@ async def test_a_command_from_the_history_is_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("away_s", "told"), [(70.0, ["Never mind."]), (5_000.0, []), (-86_400.0, [])]
 )
-async def test_a_question_whose_time_is_over_is_closed(
+async def test_after_a_restart_an_expired_question_is_closed(
     tmp_path: Path, away_s: float, told: list[str]
 ) -> None:
     clock = Clock()
@@ -84,7 +84,7 @@ async def test_a_question_whose_time_is_over_is_closed(
             assert open_now == (away_s < 0), "a clock that was put back closes nothing"
 
 
-async def test_an_answer_is_not_acted_on_twice(tmp_path: Path) -> None:
+async def test_an_answer_is_not_carried_out_twice(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
             await chat.say("/begin")
@@ -99,7 +99,7 @@ async def test_an_answer_is_not_acted_on_twice(tmp_path: Path) -> None:
             assert await chat.router.restore() == set()
 
 
-async def test_a_question_that_cannot_be_kept_is_asked_all_the_same(tmp_path: Path) -> None:
+async def test_a_question_that_cannot_be_stored_is_still_asked(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
             assert await chat.say("/odd") == ["Odd?"]

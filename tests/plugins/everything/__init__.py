@@ -1,4 +1,4 @@
-"""A plugin that registers one of everything, for the test of what is left of it."""
+"""A plugin that registers one of everything, to test that unloading it removes everything."""
 
 import asyncio
 import threading
@@ -37,14 +37,14 @@ Value = TypeVar("Value")
 
 @plugin.mount_config()
 class Config(ConfigBase):
-    """Its configuration."""
+    """The plugin's configuration."""
 
     GREETING: str = Field(default="Hello", title="Greeting")
     KEY: str = Field(default="", json_schema_extra=ExtraField(is_secret=True).model_dump())
 
 
 class Box(BaseModel, Generic[Value]):
-    """Generic, so that pydantic makes classes of it and keeps them."""
+    """Generic, because pydantic makes and stores classes for generic models."""
 
     held: Value
     next: Optional["Box[Value]"] = None
@@ -52,7 +52,7 @@ class Box(BaseModel, Generic[Value]):
 
 @dataclass
 class Place:
-    """Where."""
+    """A place by its city."""
 
     city: str
     kind: Literal["town", "village"] = "town"
@@ -77,7 +77,7 @@ async def look(_ctx: AgentCtx, place: Place, boxes: list[Box[int]] | None = None
 @plugin.mount_sandbox_method(SandboxMethodType.AGENT, "think", "Think.")
 async def think(_ctx: AgentCtx) -> str:
     """Think."""
-    asyncio.create_task(forever())  # noqa: RUF006 - as plugins write it
+    asyncio.create_task(forever())  # noqa: RUF006 - plugins write this
     return await asyncio.to_thread(lambda: threading.current_thread().name)
 
 
@@ -129,7 +129,7 @@ async def forever() -> None:
 async def init() -> None:
     """Begin."""
     plugin.get_plugin_data_dir()
-    asyncio.create_task(forever())  # noqa: RUF006 - as plugins write it
+    asyncio.create_task(forever())  # noqa: RUF006 - plugins write this
     plugin.tasks.start(forever, name="everything's")
     plugin.effects.add("nothing", words.forget)
     words.listen(forever)

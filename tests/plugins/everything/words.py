@@ -1,4 +1,4 @@
-"""A part of the plugin."""
+"""A module of the plugin."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ _listening: list[Callable[..., Any]] = []
 
 
 def listen(function: Callable[..., Any]) -> None:
-    """Remember a function."""
+    """Store a function in a list."""
     _listening.append(function)
 
 
 def forget() -> None:
-    """Undo that."""
+    """Empty the list."""
     _listening.clear()

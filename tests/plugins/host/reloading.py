@@ -1,11 +1,11 @@
-"""Loads a plugin again and again, and counts what a process has: nothing may be more afterwards.
+"""Reloads a plugin many times and counts the objects of the process, which must not become more.
 
-For any plugin and any registry::
+It works for any plugin and any registry::
 
     grown = await grown_by_reloads(registry, "local/weather", first=10, last=100, use=talk)
     assert grown == {}
 
-``use`` lets the plugin do something between two reloads: call its tools, send it a message.
+``use`` runs after each reload and lets the plugin work: it calls its tools or sends it a message.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.registry import PluginRegistry
 
 LONG = (10, 100)
-"""Reloads after which is counted: what the issue asks for."""
+"""The first count is made after 10 reloads, the second after 100."""
 _SETTLE = 4
 _AGAIN = 4
-"""How often what grew has to grow again."""
+"""How many more times a count must grow to be reported as growth."""
 
 
 class Broken(AssertionError):
-    """The plugin did not load, or not again."""
+    """The plugin could not be loaded or reloaded."""
 
 
 async def nothing() -> None:
-    """What most plugins do between two reloads."""
+    """The default for ``use``: do nothing after a reload."""
 
 
 async def grown_by_reloads(
@@ -47,10 +47,10 @@ async def grown_by_reloads(
     last: int,
     use: Callable[[], Awaitable[Any]] = nothing,
 ) -> dict[str, int]:
-    """What there was more of after the last reload than after the first one that counts, by kind:
-    ``task``, ``thread``, ``module``, ``route`` and ``object builtins.function``.
+    """Count by kind what exists after ``last`` reloads and did not after ``first``.
 
-    Raises `Broken` where the plugin does not load.
+    Kinds are for example ``task``, ``thread``, ``module`` and ``object builtins.function``. Raises
+    `Broken` if the plugin does not load.
     """
 
     async def reload() -> None:
@@ -69,7 +69,7 @@ async def grown_by_reloads(
     for _ in range(_AGAIN):
         if not grown:
             break
-        # What was made late (a thread of the pool) is no growth: it does not come again and again.
+        # Something that was only made late, such as a thread of a pool, does not grow again.
         before = after
         for _ in range(first):
             await reload()
@@ -84,7 +84,7 @@ def _more(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]
 
 
 async def counted() -> dict[str, int]:
-    """Everything in this process that could pile up, by kind."""
+    """Count, by kind, everything in this process that could pile up."""
     for _ in range(_SETTLE):
         await anyio.sleep(0.002)
         _drop_cancelled_timers()
@@ -102,7 +102,7 @@ async def counted() -> dict[str, int]:
 
 
 def _drop_cancelled_timers() -> None:
-    """asyncio keeps timers that were cancelled until they are half of all, which is no growth."""
+    """Remove cancelled timers. asyncio stores them until they are half of all timers."""
     scheduled = getattr(asyncio.get_running_loop(), "_scheduled", [])
     scheduled[:] = [each for each in scheduled if not each.cancelled()]
     heapq.heapify(scheduled)
@@ -112,7 +112,7 @@ def _drop_cancelled_timers() -> None:
 def _types() -> Iterator[str]:
     for each in gc.get_objects():
         kind = type(each)
-        # sqlite3 keeps those of cursors that are gone, and sweeps them after each 200.
+        # sqlite3 stores references to deleted cursors and removes them after each 200.
         if kind is weakref.ReferenceType and each() is None:
             continue
         yield f"{kind.__module__}.{kind.__qualname__}"
@@ -126,10 +126,10 @@ def _depth(factory: Any) -> int:
 
 
 async def bytes_kept(reload: Callable[[], Awaitable[Any]], first: int, last: int) -> int:
-    """By how much Python's own memory grew in each half of the reloads between these two.
+    """By how many bytes Python's memory grew in one half of the reloads from ``first`` to ``last``.
 
-    The lesser of the two: Python's table of strings is made anew once in a while, some megabytes
-    large, which is no growth.
+    Of the two halves the smaller growth is returned. Python sometimes builds a new table of
+    strings, which takes some megabytes and is no growth. That happens in one half only.
     """
     marks = [first, (first + last) // 2, last]
     seen = []

@@ -1,4 +1,4 @@
-"""Built-in plugins are found by path, whatever lies in the working directory."""
+"""Built-in plugins are found by their path, whatever the working directory contains."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from nekro_core.tools.problem import ProblemSeverity
 from tests.plugins.world import GROUP, World
 
 
-def test_what_counts_as_an_item(tmp_path: Path) -> None:
+def test_files_and_packages_with_valid_names_are_plugins(tmp_path: Path) -> None:
     for name in ("a.py", "b/__init__.py", "c/other.py", "_d.py", ".e.py", "f.txt"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -17,7 +17,7 @@ def test_what_counts_as_an_item(tmp_path: Path) -> None:
     assert items_in(tmp_path / "nowhere") == ()
 
 
-async def test_every_built_in_plugin_loads_without_a_word(world: World) -> None:
+async def test_every_built_in_plugin_loads_without_a_problem(world: World) -> None:
     async with world.bot(builtin=builtin_folder("plugins")) as registry:
         plugins = {info.item: info for info in registry.plugins()}
         tools = registry.tools_for(GROUP)

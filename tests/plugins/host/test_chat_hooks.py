@@ -1,4 +1,4 @@
-"""What plugins say to system lines, to a chat's new beginning, and which tools a chat has."""
+"""Hooks for system lines and for the reset of a chat, and the choice of a chat's tools."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ OTHER = ChatKey.parse("web-private_lin")
         (["assert text == 'done'; await _ctx.push_system('more')"], False, None),
     ],
 )
-async def test_a_system_line_is_asked_about(
+async def test_hooks_decide_about_a_system_line(
     world: World, bodies: list[str], trigger: bool, noted: list[tuple[str, bool]] | None
 ) -> None:
     for number, body in enumerate(bodies):
@@ -51,7 +51,7 @@ async def forget(_ctx):
 """
 
 
-async def test_every_plugin_hears_of_a_new_beginning(world: World) -> None:
+async def test_every_plugin_is_called_when_a_chat_is_reset(world: World) -> None:
     for name, body in {"a": "raise OSError", "b": "await anyio.sleep(60)", "c": "pass"}.items():
         world.write(f"{name}.py", plugin_source(name, more=RESET.format(body=body)))
     async with world.bot(message_s=1) as registry:
@@ -89,7 +89,7 @@ async def names_in(registry: PluginRegistry, chat_key: ChatKey = GROUP) -> list[
         ("return [5]", ["h"]),
     ],
 )
-async def test_a_plugin_chooses_its_tools_by_the_chat(
+async def test_a_plugin_can_choose_its_tools_for_each_chat(
     world: World, elsewhere: str, there: list[str]
 ) -> None:
     more = COLLECT.format(elsewhere=elsewhere)
@@ -100,7 +100,7 @@ async def test_a_plugin_chooses_its_tools_by_the_chat(
         assert sorted(await names_in(registry, OTHER)) == sorted(there)
         ctx = registry.context_for(GROUP)
         assert await registry.tools_in(ctx) is await registry.tools_in(ctx)
-        # Who cannot ask is not offered what a chat may not have.
+        # `tools_for` calls no hook, so it offers no tools that a hook would have to choose.
         assert [each.name for each in registry.tools_for(GROUP).named] == ["h"]
         assert len(registry.plugins()[0].tools) == 2
         await registry.disable("ann.a")
@@ -132,7 +132,7 @@ async def note(word):
 """
 
 
-async def test_told_of_being_enabled_and_disabled(world: World) -> None:
+async def test_the_enabled_and_disabled_hooks_are_called(world: World) -> None:
     world.write("a.py", plugin_source("a", more=LIFE))
     async with world.bot() as registry:
         await registry.disable("ann.a")
@@ -140,7 +140,7 @@ async def test_told_of_being_enabled_and_disabled(world: World) -> None:
     assert life == " on True; off True; clean True;"
 
 
-async def test_a_thousand_tools_are_cut_and_told(world: World) -> None:
+async def test_tools_beyond_the_limit_are_reported_and_left_out(world: World) -> None:
     flood = plugin_source("a", *(f"f{number}" for number in range(1000)))
     world.write("a.py", flood)
     world.write("b.py", plugin_source("b", "h"))

@@ -1,4 +1,4 @@
-"""What other rooms hang on a plugin comes into force with it and goes with it."""
+"""A plugin's declarations for other rooms take effect with its loading and end with unloading."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ async def init():
 
 @dataclass
 class Board:
-    """Where one room keeps what plugins declare."""
+    """A registrar of another room: it stores what plugins declare."""
 
     held: dict[str, str] = field(default_factory=dict)
 
@@ -39,7 +39,9 @@ def board() -> Board:
     return Board()
 
 
-async def test_what_is_declared_is_in_force_while_the_plugin_is(world: World, board: Board) -> None:
+async def test_declarations_are_in_effect_while_the_plugin_is_loaded(
+    world: World, board: Board
+) -> None:
     world.write("a.py", plugin_source("a", more=DECLARES))
     async with world.bot(registrars={str: board.put}) as registry:
         assert board.held == {"at import": "ann.a", "in init": "ann.a"}
@@ -50,7 +52,7 @@ async def test_what_is_declared_is_in_force_while_the_plugin_is(world: World, bo
     assert board.held == {}
 
 
-async def test_a_collision_is_told_and_the_first_stays(world: World, board: Board) -> None:
+async def test_of_two_equal_declarations_the_second_is_reported(world: World, board: Board) -> None:
     world.write("a.py", plugin_source("a", more=DECLARES))
     world.write("b.py", plugin_source("b", "f", more='plugin.declare("at import")\n'))
     async with world.bot(registrars={str: board.put}) as registry:
@@ -62,14 +64,18 @@ async def test_a_collision_is_told_and_the_first_stays(world: World, board: Boar
         assert board.held == {"at import": "ann.b"}
 
 
-async def test_a_plugin_that_does_not_start_leaves_nothing(world: World, board: Board) -> None:
+async def test_declarations_of_a_plugin_that_fails_to_start_are_undone(
+    world: World, board: Board
+) -> None:
     fails = "\n    raise ValueError\n"
     world.write("a.py", plugin_source("a", more=DECLARES.rstrip() + fails))
     async with world.bot(registrars={str: board.put}):
         assert board.held == {}
 
 
-async def test_a_flood_of_declarations_is_cut_and_told_once(world: World, board: Board) -> None:
+async def test_declarations_beyond_the_limit_are_reported_once_and_left_out(
+    world: World, board: Board
+) -> None:
     more = "for number in range(500):\n    plugin.declare(str(number))\n"
     world.write("a.py", plugin_source("a", "f", more=more))
     async with world.bot(registrars={str: board.put}, most_tools=20) as registry:
@@ -81,7 +87,7 @@ async def test_a_flood_of_declarations_is_cut_and_told_once(world: World, board:
     assert board.held == {}
 
 
-async def test_undone_in_reverse_whatever_one_step_does(world: World) -> None:
+async def test_declarations_are_undone_in_reverse_order_even_if_a_step_fails(world: World) -> None:
     world.write("a.py", plugin_source("a", more='plugin.declare("x")\n'))
     said: list[str] = []
 
@@ -104,7 +110,7 @@ async def test_undone_in_reverse_whatever_one_step_does(world: World) -> None:
     assert said == ["late", "first"]
 
 
-async def test_tools_without_a_plugin_are_offered_and_withdrawn(world: World) -> None:
+async def test_tools_without_a_plugin_can_be_offered_and_withdrawn(world: World) -> None:
     async def search(_ctx: object, text: str) -> str:
         """Search."""
         return text
@@ -137,7 +143,7 @@ async def init():
 """
 
 
-async def test_tasks_end_with_the_plugin(world: World) -> None:
+async def test_the_tasks_of_a_plugin_end_when_it_is_unloaded(world: World) -> None:
     world.write("a.py", plugin_source("a", more=TASKS))
     async with world.bot() as registry:
         assert _named("forever") == 1

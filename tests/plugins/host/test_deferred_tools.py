@@ -1,4 +1,4 @@
-"""Tools that a plugin defers: one by one, and with the whole plugin where it may sleep."""
+"""Tools that are deferred, one by one or because their whole plugin may sleep."""
 
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.tools.tool import Tool, Visibility
@@ -46,14 +46,14 @@ def tool(registry: PluginRegistry, name: str) -> Tool:
     return found
 
 
-async def test_deferred_and_hidden_tools(world: World) -> None:
+async def test_a_deferred_tool_is_found_and_a_hidden_one_is_not(world: World) -> None:
     world.write("one.py", HEAD + ONE)
     async with world.bot() as registry:
         assert tool(registry, "draw").visibility is Visibility.DEFERRED
         assert registry.tools_for(GROUP).resolve("cheat") is None
 
 
-async def test_a_plugin_that_sleeps_adds_nothing_to_prompts(world: World) -> None:
+async def test_a_sleeping_plugin_adds_nothing_to_prompts(world: World) -> None:
     world.write("two.py", HEAD + SLEEPY)
     async with world.bot() as registry:
         roll = tool(registry, "roll")

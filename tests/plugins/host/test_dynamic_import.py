@@ -1,4 +1,4 @@
-"""A package that a plugin asks for while it is imported, and while a handler runs."""
+"""A package that a plugin requests in its code: while it is imported, and while a handler runs."""
 
 import sys
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def packages(
 
 
 @pytest.mark.long
-async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_still(
+async def test_fetching_a_package_does_not_count_towards_the_import_limit(
     world: World, packages: PackageFolder
 ) -> None:
     world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
@@ -66,13 +66,13 @@ async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_s
 
 
 @pytest.mark.long
-async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_so(
+async def test_a_newer_version_of_a_package_in_use_waits_for_the_next_start(
     world: World, packages: PackageFolder, tmp_path: Path
 ) -> None:
     world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
     async with world.bot() as registry:
         make_wheel(tmp_path / "index", "nk_dynamic", "2.0")
-        # As `nekro plugin install` does it, in a process of its own.
+        # `nekro plugin install` does this in another process.
         newer = [PluginRequirement(parse_requirement("nk_dynamic>=2"), "local/a")]
         PackageFolder(world.data_dir).ensure("local/a", newer)
         await registry.load_all()
@@ -86,7 +86,7 @@ async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_s
 
 
 @pytest.mark.long
-async def test_a_handler_waits_and_the_event_loop_does_not(
+async def test_a_handler_waits_for_a_package_without_blocking_the_event_loop(
     world: World, packages: PackageFolder
 ) -> None:
     world.write("a.py", plugin_source("a", more=IN_HANDLER))
@@ -109,7 +109,9 @@ async def test_a_handler_waits_and_the_event_loop_does_not(
 
 
 @pytest.mark.long
-async def test_in_a_task_of_a_handler_nobody_waits(world: World, packages: PackageFolder) -> None:
+async def test_a_task_of_a_handler_gets_an_error_until_the_package_is_there(
+    world: World, packages: PackageFolder
+) -> None:
     world.write("a.py", plugin_source("a", more=IN_HANDLER))
     async with world.bot() as registry:
         tool = registry.tools_for(GROUP).resolve("apart")
@@ -125,7 +127,7 @@ async def test_in_a_task_of_a_handler_nobody_waits(world: World, packages: Packa
 
 
 @pytest.mark.long
-async def test_what_cannot_be_had_is_the_plugins_problem(
+async def test_a_package_that_cannot_be_fetched_is_a_problem_of_the_plugin(
     world: World, packages: PackageFolder
 ) -> None:
     world.write("a.py", plugin_source("a", "f", more=AT_IMPORT.replace(">=1", ">=9")))

@@ -1,4 +1,4 @@
-"""Plugins are asked about what is sent, and told what became of it."""
+"""Plugins' hooks can change or refuse a message before it is sent, and receive its outcome."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ async def outbox(store: Store, adapter: FakeAdapter) -> AsyncIterator[HookedOutb
 
 
 class Hook:
-    """Changes every message, or says no to it."""
+    """Adds ``words`` to every message, or refuses every message if ``words`` is None."""
 
     def __init__(self, words: str | None) -> None:
         self.words = words
@@ -51,7 +51,7 @@ class Hook:
         self.seen.append((chat_key, segments, tuple(receipts)))
 
 
-async def test_hooks_change_a_message_one_after_the_other(
+async def test_each_hook_changes_the_message_in_turn(
     outbox: HookedOutbox, adapter: FakeAdapter, store: Store
 ) -> None:
     first, second = Hook("!"), Hook("?")
@@ -73,7 +73,7 @@ async def test_hooks_change_a_message_one_after_the_other(
     assert adapter.said()[2:] == [HI]
 
 
-async def test_what_a_hook_says_no_to_is_not_sent(
+async def test_a_message_that_a_hook_refuses_is_not_sent(
     outbox: HookedOutbox, adapter: FakeAdapter
 ) -> None:
     refusing, later = Hook(None), Hook("?")

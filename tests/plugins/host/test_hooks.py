@@ -1,4 +1,4 @@
-"""What plugins add to a prompt and say to a message; who fails or is late has no say."""
+"""Hooks for the prompt and for messages. The result of a hook that fails or is late is ignored."""
 
 import msgspec
 import pytest
@@ -32,7 +32,7 @@ MESSAGE = ChatMessage(
 )
 
 
-async def test_prompts_in_the_order_of_plugins(world: World) -> None:
+async def test_prompt_texts_are_in_the_order_of_the_plugins(world: World) -> None:
     bodies = {
         "a": "await anyio.sleep(0.05); return f'from a to {_ctx.chat_key} for {_ctx.owner}'",
         "b": "return 'from b'",
@@ -77,7 +77,7 @@ async def test_prompts_in_the_order_of_plugins(world: World) -> None:
         ),
     ],
 )
-async def test_the_signals_of_all_plugins_come_to_one(
+async def test_the_signals_of_all_plugins_are_combined(
     world: World, bodies: list[str], signal: MsgSignal
 ) -> None:
     for number, body in enumerate(bodies):
@@ -88,7 +88,7 @@ async def test_the_signals_of_all_plugins_come_to_one(
         assert await registry.on_user_message(ctx, MESSAGE) is signal
 
 
-async def test_what_a_member_says_is_no_path_of_the_host(world: World) -> None:
+async def test_a_path_in_a_message_is_not_read_on_the_host(world: World) -> None:
     body = """from pathlib import Path
     await _ctx.send_file(Path(message.content_text.split()[-1]))"""
     world.write("a.py", plugin_source("a", more=HOOK.format(body=body)))

@@ -1,4 +1,4 @@
-"""A broken plugin is reported with file, line and remedy, and stops nobody."""
+"""A broken plugin is reported with file, line and remedy. Other plugins are loaded."""
 
 import sys
 import threading
@@ -56,7 +56,7 @@ class Config(ConfigBase):
         ("x = '\udc80'", 1, "", ""),
     ],
 )
-async def test_told_where_and_what_to_do(
+async def test_a_load_error_has_its_place_and_its_remedy(
     world: World, source: str, line: int, told: str, remedy: str
 ) -> None:
     path = world.data_dir / "plugins" / "bad.py"
@@ -76,7 +76,7 @@ async def test_told_where_and_what_to_do(
     assert not [name for name in sys.modules if name.endswith(".bad")]
 
 
-async def test_the_fault_of_an_inner_module_is_found(world: World) -> None:
+async def test_an_error_in_an_inner_module_has_that_modules_line(world: World) -> None:
     world.write("deep/inner.py", "\n\nraise ValueError('inside')\n")
     world.write("deep/__init__.py", GOOD + "from . import inner\n")
     async with world.bot() as registry:
@@ -84,7 +84,7 @@ async def test_the_fault_of_an_inner_module_is_found(world: World) -> None:
     assert info.problems[0].where == f"{world.data_dir / 'plugins' / 'deep' / 'inner.py'}:3"
 
 
-async def test_an_import_that_loops_is_ended(world: World) -> None:
+async def test_an_endless_import_is_stopped(world: World) -> None:
     world.write("a.py", "while True:\n    pass\n")
     async with world.bot(import_s=0.3) as registry:
         (info,) = registry.plugins()
@@ -94,7 +94,7 @@ async def test_an_import_that_loops_is_ended(world: World) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_mended_it_can_be_enabled(world: World) -> None:
+async def test_a_repaired_plugin_can_be_enabled(world: World) -> None:
     world.write("a.py", "def broken(:")
     async with world.bot() as registry:
         (info,) = registry.plugins()
@@ -103,7 +103,7 @@ async def test_mended_it_can_be_enabled(world: World) -> None:
         assert (await registry.enable("local/a")).state is PluginState.LOADED
 
 
-async def test_of_two_with_one_key_the_first_stays(world: World) -> None:
+async def test_of_two_plugins_with_one_key_only_the_first_is_loaded(world: World) -> None:
     world.write("a.py", GOOD)
     world.write("b.py", GOOD)
     async with world.bot() as registry:
@@ -125,7 +125,7 @@ async def lost(text: str) -> str:
 """
 
 
-async def test_a_refused_handler_leaves_the_others(world: World) -> None:
+async def test_a_refused_handler_does_not_remove_the_others(world: World) -> None:
     world.write("a.py", GOOD + REFUSED)
     async with world.bot() as registry:
         (info,) = registry.plugins()
@@ -138,7 +138,7 @@ async def test_a_refused_handler_leaves_the_others(world: World) -> None:
         assert info.problems[0].where.endswith(f"a.py:{LINES + 2}")
 
 
-async def test_a_cleanup_that_hangs_or_fails_does_not_keep_the_bot(world: World) -> None:
+async def test_a_cleanup_that_hangs_or_fails_does_not_stop_the_bots_end(world: World) -> None:
     hangs = (
         "import anyio\n@plugin.mount_cleanup_method()\nasync def c():\n    await anyio.sleep(60)\n"
     )

@@ -1,4 +1,4 @@
-"""Plugins come, are listed, go and come back, and nothing of them is left behind."""
+"""Plugins are loaded, listed, unloaded and loaded again, and unloading leaves nothing."""
 
 import sys
 from collections.abc import Callable
@@ -62,7 +62,7 @@ async def test_a_package_is_a_plugin_too(world: World) -> None:
         assert by_item(registry)["local/big"].description == "from inside"
 
 
-async def test_nothing_is_left_behind(world: World) -> None:
+async def test_unloading_removes_modules_and_tools(world: World) -> None:
     world.write("big/words.py", "WORDS = 1")
     world.write("big/__init__.py", plugin_source("big", "f", more="\nfrom . import words\n"))
     async with world.bot() as registry:
@@ -76,7 +76,7 @@ async def test_nothing_is_left_behind(world: World) -> None:
     assert loaded_modules(world) == []
 
 
-async def test_what_is_switched_off_stays_off_and_never_runs(world: World) -> None:
+async def test_a_disabled_plugin_stays_disabled_and_is_not_run(world: World) -> None:
     world.write("a.py", plugin_source("a", "f"))
     async with world.bot() as registry:
         await registry.disable("local/a")
@@ -86,7 +86,7 @@ async def test_what_is_switched_off_stays_off_and_never_runs(world: World) -> No
         assert not (world.data_dir / "ran").exists()
 
 
-async def test_edited_and_enabled_again_it_is_the_new_one(world: World) -> None:
+async def test_enabling_an_edited_plugin_loads_the_new_code(world: World) -> None:
     world.write("a/part.py", "WORD = 'old'")
     more = "\nfrom .part import WORD\nplugin.description = WORD\n"
     world.write("a/__init__.py", plugin_source("a", "f", more=more))
@@ -99,7 +99,7 @@ async def test_edited_and_enabled_again_it_is_the_new_one(world: World) -> None:
         assert names(registry) == {"g"}
 
 
-async def test_a_plugin_added_while_the_bot_runs(world: World) -> None:
+async def test_a_plugin_added_while_the_bot_runs_can_be_enabled(world: World) -> None:
     async with world.bot() as registry:
         assert registry.plugins() == ()
         world.write("late.py", plugin_source("late", "f"))
@@ -107,7 +107,7 @@ async def test_a_plugin_added_while_the_bot_runs(world: World) -> None:
         assert names(registry) == {"f"}
 
 
-async def test_an_unknown_one_is_named_with_those_that_there_are(world: World) -> None:
+async def test_the_error_for_an_unknown_plugin_lists_the_known_ones(world: World) -> None:
     world.write("a.py", plugin_source("a", "f"))
     async with world.bot() as registry:
         with pytest.raises(UnknownPlugin, match=r"'b'; there are ann\.a"):
@@ -135,7 +135,9 @@ async def cleanup():
 """
 
 
-async def test_init_before_its_tools_and_cleanup_before_the_end(world: World) -> None:
+async def test_init_runs_before_a_plugin_is_enabled_and_cleanup_before_it_is_disabled(
+    world: World,
+) -> None:
     log = world.data_dir / "log"
     world.write("a.py", plugin_source("a", "f", more=LIFE.format(log=str(log))))
     async with world.bot() as registry:
@@ -159,7 +161,7 @@ async def init():
 '''
 
 
-async def test_tools_may_come_later(world: World) -> None:
+async def test_tools_can_be_mounted_after_the_import(world: World) -> None:
     world.write("a.py", plugin_source("a", more=LATE_TOOL))
     async with world.bot() as registry:
         assert names(registry) == {"in_init"}
@@ -174,7 +176,7 @@ async def test_tools_of_other_platforms_are_not_offered(world: World) -> None:
         assert names(registry, ChatKey.parse("web-private_lin")) == {"f"}
 
 
-async def test_two_of_one_name_are_both_told(world: World) -> None:
+async def test_two_tools_of_one_name_are_reported_and_need_their_plugins_name(world: World) -> None:
     world.write("a.py", plugin_source("a", "draw"))
     world.write("b.py", plugin_source("b", "draw", author="bob"))
     async with world.bot() as registry:
@@ -189,7 +191,7 @@ async def test_two_of_one_name_are_both_told(world: World) -> None:
         assert await said(registry, world, "a.draw", "x") == "ann: x"
 
 
-async def test_two_bots_in_one_process_do_not_meet(tmp_path: Path) -> None:
+async def test_plugins_of_two_bots_in_one_process_are_separate(tmp_path: Path) -> None:
     worlds = [World(tmp_path / "one"), World(tmp_path / "two")]
     for world in worlds:
         source = plugin_source("same", "f", author=world.data_dir.name)
@@ -202,7 +204,7 @@ async def test_two_bots_in_one_process_do_not_meet(tmp_path: Path) -> None:
         assert await said(first, one, "f", "x") == "one: x"
 
 
-async def test_a_broken_list_of_choices_is_kept_aside(world: World) -> None:
+async def test_an_unreadable_list_of_plugins_is_renamed_and_ignored(world: World) -> None:
     world.write("a.py", plugin_source("a", "f"))
     (world.data_dir / FILE_NAME).write_text("{not json")
     async with world.bot() as registry:
@@ -210,7 +212,7 @@ async def test_a_broken_list_of_choices_is_kept_aside(world: World) -> None:
     assert (world.data_dir / "plugins.broken").read_text() == "{not json"
 
 
-async def test_a_command_beside_the_bot_switches_plugins(world: World) -> None:
+async def test_another_process_can_switch_the_plugins_of_a_running_bot(world: World) -> None:
     world.write("a.py", plugin_source("a", "f"))
     world.write("b.py", "def broken(:")
     async with world.bot(look_s=0.01) as registry:
@@ -229,7 +231,7 @@ async def test_a_command_beside_the_bot_switches_plugins(world: World) -> None:
             switch_plugin(world.data_dir, "x", wanted=True)
 
 
-async def test_what_fails_inside_is_raised_as_it_is(world: World) -> None:
+async def test_an_error_in_the_context_is_raised_unchanged(world: World) -> None:
     with pytest.raises(KeyError, match="inside"):
         async with world.bot():
             raise KeyError("inside")

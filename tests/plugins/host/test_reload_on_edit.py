@@ -1,4 +1,4 @@
-"""Files that are saved are loaded, where an author has asked for it."""
+"""Saved files are loaded again, if the author has set that."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ def tools(registry: PluginRegistry) -> list[str]:
 
 
 @pytest.mark.long
-async def test_a_saved_file_is_loaded_also_behind_a_link(tmp_path: Path) -> None:
+async def test_a_saved_file_behind_a_link_is_loaded(tmp_path: Path) -> None:
     world = World(tmp_path / "data")
     at_work = tmp_path / "work" / "cup"
     at_work.mkdir(parents=True)
@@ -32,7 +32,7 @@ async def test_a_saved_file_is_loaded_also_behind_a_link(tmp_path: Path) -> None
     (world.data_dir / "plugins" / "cup").symlink_to(at_work)
     async with world.bot(watch_files=True, look_s=0.05) as registry:
         assert tools(registry) == ["f"]
-        await anyio.sleep(0.3)  # the watch begins
+        await anyio.sleep(0.3)  # until the watch has begun
         (at_work / "__init__.py").write_text(plugin_source("cup", "g"))
         await until(lambda: tools(registry) == ["g"])
         (at_work / "__init__.py").write_text("def broken(:")
@@ -54,6 +54,6 @@ async def test_a_saved_file_is_loaded_also_behind_a_link(tmp_path: Path) -> None
         (["/plugins/cups/__init__.py", "/elsewhere/x.py"], []),
     ],
 )
-def test_which_plugin_a_file_belongs_to(changed: list[str], items: list[str]) -> None:
+def test_the_plugin_of_an_edited_file_is_found(changed: list[str], items: list[str]) -> None:
     places = {Path("/plugins/cup"): "local/cup", Path("/plugins/solo.py"): "local/solo"}
     assert edited_items(places, map(Path, changed)) == items

@@ -1,6 +1,6 @@
-"""A plugin comes and goes a hundred times, and the process is as it was.
+"""After a hundred reloads of a plugin the process has no more objects than before.
 
-Whoever writes plugins for a test adds the folder that they lie in to `FOLDERS`.
+If a test has plugins in another folder, add that folder to `FOLDERS`.
 """
 
 import shutil
@@ -23,7 +23,7 @@ from tests.plugins.world import GROUP, World
 TESTS = Path(__file__).parents[2]
 EVERYTHING = TESTS / "plugins" / "everything"
 FOLDERS = (TESTS / "compat" / "nekro_agent" / "plugins", TESTS / "compat" / "maibot" / "plugins")
-"""Where plugins of other tests lie, a file or a folder each."""
+"""Folders of other tests' plugins. Each file or folder in them is a plugin."""
 WRITTEN = [
     each
     for folder in FOLDERS
@@ -32,7 +32,7 @@ WRITTEN = [
 ]
 OTHER = ChatKey.parse("web-private_lin")
 QUIET = {"nekro_sandbox": SandboxSettings(pool_size=0)}
-"""No box is made ready meanwhile."""
+"""No boxes are made in advance during the test."""
 MESSAGE = ChatMessage(
     chat_key=GROUP,
     message_id="1",
@@ -44,7 +44,7 @@ MESSAGE = ChatMessage(
 
 
 def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]:
-    """What a chat does with the plugin that has everything."""
+    """A function that uses the plugin that has everything, as a chat would."""
 
     async def talk() -> None:
         ctx = registry.context_for(GROUP)
@@ -72,7 +72,9 @@ def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]
     ("first", "last"),
     [pytest.param(*LONG, marks=[pytest.mark.long, pytest.mark.timeout(600)])],
 )
-async def test_a_plugin_with_everything_leaves_nothing(world: World, first: int, last: int) -> None:
+async def test_reloads_of_a_plugin_with_everything_leave_no_objects(
+    world: World, first: int, last: int
+) -> None:
     shutil.copytree(EVERYTHING, world.data_dir / "plugins" / "everything")
     async with world.bot() as registry:
         grown = await grown_by_reloads(
@@ -83,7 +85,7 @@ async def test_a_plugin_with_everything_leaves_nothing(world: World, first: int,
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_a_reloaded_plugin_leaves_no_memory(world: World) -> None:
+async def test_reloads_of_a_plugin_leave_no_memory(world: World) -> None:
     shutil.copytree(EVERYTHING, world.data_dir / "plugins" / "everything")
     async with world.bot() as registry:
         talk = use(registry, world)
@@ -93,17 +95,19 @@ async def test_a_reloaded_plugin_leaves_no_memory(world: World) -> None:
             await talk()
 
         kept = await bytes_kept(reload, 10, 50)
-    # In 20 reloads, each of which makes some 300 kB of modules and classes.
+    # 50 kB in 20 reloads. Each reload makes about 300 kB of modules and classes.
     assert kept < 50_000
 
 
 @pytest.mark.long
 @pytest.mark.reloads
 @pytest.mark.timeout(600)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the MaiBot SDK's, for its @Action
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MaiBot's SDK warns about its @Action
 @pytest.mark.parametrize("plugin", [EVERYTHING, *WRITTEN], ids=lambda path: path.name)
-async def test_in_a_whole_bot_it_leaves_nothing(tmp_path: Path, plugin: Path) -> None:
-    for other in WRITTEN:  # One may need another.
+async def test_reloads_of_a_plugin_in_a_whole_bot_leave_no_objects(
+    tmp_path: Path, plugin: Path
+) -> None:
+    for other in WRITTEN:  # a plugin may need another one
         if other.parent == plugin.parent and other != plugin:
             link_plugin(other, tmp_path)
     async with Bot.open(tmp_path, plugin, settings=QUIET) as bot:
@@ -117,7 +121,7 @@ async def test_in_a_whole_bot_it_leaves_nothing(tmp_path: Path, plugin: Path) ->
 @pytest.mark.reloads
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", items_in(builtin_folder("plugins")))
-async def test_a_builtin_one_leaves_nothing(tmp_path: Path, name: str) -> None:
+async def test_reloads_of_a_built_in_plugin_leave_no_objects(tmp_path: Path, name: str) -> None:
     async with Bot.open(tmp_path, settings=QUIET) as bot:
         grown = await grown_by_reloads(
             bot.app.plugins, f"builtin/{name}", first=LONG[0], last=LONG[1], use=heard(bot)
@@ -126,7 +130,7 @@ async def test_a_builtin_one_leaves_nothing(tmp_path: Path, name: str) -> None:
 
 
 def heard(bot: Bot) -> Callable[[], Awaitable[None]]:
-    """Every hook of every plugin is asked once."""
+    """A function that calls every hook of every plugin once."""
     plugins = bot.app.plugins
 
     async def talk() -> None:

@@ -1,4 +1,4 @@
-"""One call: whatever a handler does, the code gets a sentence of ours and the bot lives on."""
+"""One tool call: whatever the handler does, the code gets our error message and the bot runs on."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ async def who(_ctx: AgentCtx) -> list[str]:
     return [_ctx.from_user_id, _ctx.chat_key, _ctx.run_id, _ctx.owner]
 
 
-async def test_the_handler_knows_who_asks(world: World) -> None:
+async def test_the_handler_receives_the_identity_of_the_requester(world: World) -> None:
     outcome = await call_tool(tool_of(who), world.ctx())
     assert outcome == ToolReturn(["10001", "onebot_v11-group_30003", "run-1", "ann.mod"])
 
@@ -99,11 +99,11 @@ async def test_an_exception_of_a_handler_becomes_a_failed_call(
 
 
 class AuthorsOwn(ToolFailure):
-    """A plugin's own kind of failure."""
+    """A plugin's own subclass of `ToolFailure`."""
 
 
 class AuthorsValue(ValueError):
-    """A plugin's own error of values, which need not be meant for the model."""
+    """A plugin's own subclass of `ValueError`. Its text may not be meant for the model."""
 
 
 TOKENS = {"sk-1234": "admin"}
@@ -123,7 +123,7 @@ class BaseSetting(BaseModel):
     port: int
 
 
-async def test_data_of_the_host_in_an_error_stays_there_and_in_the_log(world: World) -> None:
+async def test_details_of_an_error_are_only_in_the_log(world: World) -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, format="{message}")
     try:
@@ -142,14 +142,14 @@ async def test_data_of_the_host_in_an_error_stays_there_and_in_the_log(world: Wo
     assert "sk-1234" in lines[1]
 
 
-async def test_what_the_box_gave_is_named_in_what_is_wrong_with_it(world: World) -> None:
+async def test_the_error_for_a_wrong_argument_quotes_it(world: World) -> None:
     outcome = await call_tool(tool_of(reads_a_token), world.ctx(), (["what came"],))
     assert isinstance(outcome, ToolCallFailed)
     assert outcome.message.startswith("reads_a_token(): ")
     assert "what came" in outcome.message
 
 
-async def test_a_long_message_is_cut(world: World) -> None:
+async def test_a_long_error_message_is_shortened(world: World) -> None:
     outcome = await call_tool(tool_of(raising(ToolFailure("x" * 10_000))), world.ctx())
     assert isinstance(outcome, ToolCallFailed)
     assert len(outcome.message) == 600
@@ -164,7 +164,7 @@ class Picky(BaseModel):
         raise RuntimeError("token=abc")
 
 
-async def test_a_type_of_the_plugin_that_fails_itself(world: World) -> None:
+async def test_an_error_in_a_plugins_validator_becomes_a_failed_call(world: World) -> None:
     async def it(_ctx: AgentCtx, picky: Picky) -> str:
         """Do."""
         return picky.word
@@ -188,7 +188,7 @@ async def test_a_handler_that_hangs_is_stopped(world: World) -> None:
     )
 
 
-async def test_a_turn_that_is_stopped_stops_the_call(world: World) -> None:
+async def test_cancelling_a_turn_cancels_the_call(world: World) -> None:
     with anyio.move_on_after(0.05) as stopped:
         await call_tool(tool_of(forever), world.ctx())
     assert stopped.cancelled_caught
@@ -203,7 +203,7 @@ async def test_a_result_of_the_wrong_type_becomes_a_failed_call(world: World) ->
     assert outcome == ToolCallFailed("it returned int: a tool of kind agent must return str")
 
 
-async def test_the_log_has_the_whole_story(world: World) -> None:
+async def test_the_log_has_the_complete_error(world: World) -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, format="{message}")
     try:

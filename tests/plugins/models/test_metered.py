@@ -1,4 +1,4 @@
-"""What plugins ask of models: answered, counted, and bounded by the turn on whose behalf."""
+"""Plugins' requests to models: they are answered, counted, and limited by their turn."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ NO_MODEL = LLMSettings()
 
 @dataclass
 class Book:
-    """Uses as they were written down."""
+    """Records the model uses that the ledger writes."""
 
     uses: list[ModelUse] = field(default_factory=list)
 
@@ -52,7 +52,7 @@ class Book:
 
 
 class PluginCaller:
-    """A plugin that asks models, in a bot with a scripted one."""
+    """A plugin that calls models, in a bot with a scripted model."""
 
     def __init__(self, world: World, model: ScriptedModel, own: LLMSettings = NO_MODEL) -> None:
         self.world = world
@@ -71,7 +71,7 @@ class PluginCaller:
 
     @contextmanager
     def inside(self, limits: Limits | None = None, *, tool: bool = True) -> Iterator[None]:
-        """Run as a tool of the plugin does, in a turn with these limits."""
+        """Run code as a plugin's tool in a turn with these limits, or as a task of the plugin."""
         services = replace(
             self.world.services, models=self.models, extensions={ModelGroups: self.groups}
         )
@@ -81,7 +81,7 @@ class PluginCaller:
             yield
 
 
-async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World) -> None:
+async def test_the_bots_own_model_answers_and_its_use_is_recorded(world: World) -> None:
     usage = RequestUsage(prompt_tokens=50, completion_tokens=7, cached_tokens=10)
     model = ScriptedModel([ScriptedAnswer(chunks=["It ", "rains."], usage=usage)])
     caller = PluginCaller(world, model)
@@ -106,7 +106,7 @@ async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World
     assert (use.prompt_tokens, use.completion_tokens, use.cached_tokens) == (50, 7, 10)
 
 
-async def test_a_turn_that_has_used_up_its_tokens_asks_no_more(world: World) -> None:
+async def test_a_turn_without_tokens_left_makes_no_more_requests(world: World) -> None:
     usage = RequestUsage(prompt_tokens=90, completion_tokens=20)
     caller = PluginCaller(world, ScriptedModel([ScriptedAnswer(chunks=["a"], usage=usage)]))
     limits = Limits([UsageLimit(Measure.STEPS, 5), UsageLimit(Measure.TOKENS, 100)])
@@ -119,7 +119,7 @@ async def test_a_turn_that_has_used_up_its_tokens_asks_no_more(world: World) -> 
     assert len(caller.book.uses) == 1
 
 
-async def test_what_had_come_when_the_plugin_went_is_paid_for(world: World) -> None:
+async def test_an_interrupted_answer_is_counted_by_an_estimate(world: World) -> None:
     caller = PluginCaller(world, ScriptedModel([ScriptedAnswer(chunks=["many words ", 60.0])]))
     with caller.inside(), pytest.raises(ModelUnreachable, match=r"within 0\.2 s"):
         await gen_openai_chat_response("m", [{"role": "user", "content": "hi"}], max_wait_time=0.2)
@@ -128,7 +128,7 @@ async def test_what_had_come_when_the_plugin_went_is_paid_for(world: World) -> N
     assert use.completion_tokens > 0
 
 
-async def test_a_task_of_a_plugin_is_counted_for_the_plugin_alone(world: World) -> None:
+async def test_a_request_of_a_plugins_task_is_counted_for_the_plugin_only(world: World) -> None:
     caller = PluginCaller(world, ScriptedModel(["yes"]))
     with caller.inside(tool=False):
         await gen_openai_chat_response("m", [{"role": "user", "content": "hi"}])
@@ -136,12 +136,12 @@ async def test_a_task_of_a_plugin_is_counted_for_the_plugin_alone(world: World) 
     assert (use.plugin, use.chat_key, use.user_id) == ("local/weather", "", "")
 
 
-async def test_outside_of_a_bot_it_says_so() -> None:
+async def test_outside_a_bot_a_request_is_an_error() -> None:
     with pytest.raises(NoCurrentBot, match="inside a running bot"):
         await gen_openai_chat_response("m", [])
 
 
-async def test_another_endpoint_is_asked_with_everything_that_was_said(world: World) -> None:
+async def test_another_endpoint_receives_all_messages_and_options(world: World) -> None:
     caller = PluginCaller(world, ScriptedModel([]))
     async with ScriptedModelServer(["a cat"], api_key=KEY) as server:
         with caller.inside():
@@ -188,7 +188,7 @@ async def test_another_endpoint_is_asked_with_everything_that_was_said(world: Wo
         [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "%"}}]}],
     ],
 )
-async def test_messages_that_are_none_are_refused(world: World, messages: list[Any]) -> None:
+async def test_invalid_messages_are_refused(world: World, messages: list[Any]) -> None:
     with (
         PluginCaller(world, ScriptedModel([])).inside(),
         pytest.raises(ValueError, match=r"a (message|part)"),
@@ -196,7 +196,7 @@ async def test_messages_that_are_none_are_refused(world: World, messages: list[A
         await gen_openai_chat_response("m", messages)
 
 
-async def test_what_is_no_endpoint_is_refused(world: World) -> None:
+async def test_an_invalid_endpoint_is_refused(world: World) -> None:
     caller = PluginCaller(world, ScriptedModel([]))
     with caller.inside(), pytest.raises(RequestRejected, match="no endpoint"):
         await gen_openai_chat_response(
@@ -204,14 +204,14 @@ async def test_what_is_no_endpoint_is_refused(world: World) -> None:
         )
 
 
-async def test_groups_are_the_operators_models(world: World, tmp_path: Path) -> None:
+async def test_model_groups_have_the_operators_settings(world: World, tmp_path: Path) -> None:
     caller = PluginCaller(world, ScriptedModel(["hello"]))
     with caller.inside():
         draw = get_model_group_info("draw")
         assert (draw.CHAT_MODEL, draw.API_KEY, draw.MODEL_TYPE) == ("painter", KEY, "draw")
         assert draw.TEMPERATURE == 0.3
         default = model_groups()["default"]
-        # What plugins do with a group: hand it on.
+        # Plugins read a group's values and pass them to the request.
         response = await gen_openai_chat_response(
             model=default.CHAT_MODEL,
             messages=[{"role": "user", "content": "hi"}],
@@ -223,7 +223,7 @@ async def test_groups_are_the_operators_models(world: World, tmp_path: Path) -> 
             model_groups()["my-model"]
 
 
-async def test_the_bots_own_endpoint_is_not_opened_twice(world: World) -> None:
+async def test_the_bots_own_endpoint_uses_the_bots_own_model(world: World) -> None:
     own = LLMSettings(base_url="http://127.0.0.1:9/v1", model="m", api_key=SecretStr(KEY))
     caller = PluginCaller(world, ScriptedModel(["mine"]), own)
     with caller.inside():
@@ -242,7 +242,7 @@ def near(one: list[float], other: list[float]) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
-async def test_texts_have_vectors_without_an_endpoint(world: World) -> None:
+async def test_without_an_endpoint_the_bot_makes_vectors(world: World) -> None:
     caller = PluginCaller(world, ScriptedModel([]))
     with caller.inside():
         group = model_groups()["text-embedding"]
@@ -269,7 +269,7 @@ def embedded(*vectors: list[float], **more: Any) -> Answer:
     return Answer(body=json.dumps({"data": rows, **more}).encode(), content_type="application/json")
 
 
-async def test_an_endpoint_makes_vectors(world: World) -> None:
+async def test_an_endpoint_can_make_vectors(world: World) -> None:
     caller = PluginCaller(world, ScriptedModel([]))
     script = [
         embedded([1.0, 0.0], [0.0, 1.0], usage={"prompt_tokens": 12}),
@@ -300,7 +300,7 @@ async def test_an_endpoint_makes_vectors(world: World) -> None:
     ]
 
 
-def test_messages_are_built_as_plugins_build_them(tmp_path: Path) -> None:
+def test_messages_can_be_built_step_by_step(tmp_path: Path) -> None:
     picture = tmp_path / "x.jpg"
     picture.write_bytes(b"\xff\xd8\xff")
     message = OpenAIChatMessage("user", "look").add("here").extend(OpenAIChatMessage("user", "!"))
@@ -320,7 +320,7 @@ def test_messages_are_built_as_plugins_build_them(tmp_path: Path) -> None:
     ]
 
 
-async def test_pictures_reach_a_model_that_sees(world: World) -> None:
+async def test_pictures_are_sent_to_the_model(world: World) -> None:
     model = ScriptedModel(["ok"])
     with PluginCaller(world, model).inside():
         content = [

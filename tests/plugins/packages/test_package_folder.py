@@ -1,4 +1,4 @@
-"""Packages of all plugins on one shelf, behind the bot's own."""
+"""The packages of all plugins are in one folder, which comes after the bot's own packages."""
 
 import importlib
 import sys
@@ -33,7 +33,7 @@ def shelf(tmp_path: Path, index: Path) -> PackageFolder:
 
 
 @pytest.mark.long
-def test_a_package_is_there_behind_the_bots_own(shelf: PackageFolder) -> None:
+def test_the_package_folder_is_last_on_the_path(shelf: PackageFolder) -> None:
     assert not shelf.has(parse_requirement("nk_low"))
     assert shelf.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
     assert shelf.has(parse_requirement("nk_low>1"))
@@ -47,7 +47,7 @@ def test_a_package_is_there_behind_the_bots_own(shelf: PackageFolder) -> None:
     assert sys.path == before
 
 
-def test_a_note_that_cannot_be_read_stops_no_bot(tmp_path: Path) -> None:
+def test_an_unreadable_package_list_does_not_stop_the_bot(tmp_path: Path) -> None:
     shelf = PackageFolder(tmp_path)
     (tmp_path / "plugin_packages").mkdir()
     (tmp_path / "plugin_packages" / "shelf.json").write_text("{")
@@ -59,7 +59,9 @@ def test_a_note_that_cannot_be_read_stops_no_bot(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageFolder, tmp_path: Path) -> None:
+def test_plugins_share_one_copy_and_the_bots_packages_are_not_copied(
+    shelf: PackageFolder, tmp_path: Path
+) -> None:
     assert shelf.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
     assert shelf.ensure("bob.b", needs("bob.b", "nk_high")) == {"nk-high": "1.0", "nk-low": "1.0"}
     assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"], "bob.b": ["nk_high"]}
@@ -73,7 +75,7 @@ def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageFolder, tmp_
             "nk_low.py",
             "nk_high.py",
         }
-        # Another process takes a plugin away: what runs stays, and it is said.
+        # Another process removes a plugin. The imported version stays, and this is reported.
         PackageFolder(tmp_path / "data").forget("bob.b")
         (stale,) = shelf.refresh()
         assert str(stale) == "nk-low 1.0 runs, 2.0 is there: it changes at the next start"
@@ -88,7 +90,7 @@ def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageFolder, tmp_
 
 
 @pytest.mark.long
-def test_what_cannot_be_together_is_refused_naming_both_sides(shelf: PackageFolder) -> None:
+def test_conflicting_requirements_are_refused_with_both_requesters(shelf: PackageFolder) -> None:
     shelf.ensure("ann.a", needs("ann.a", "nk_low==2.0"))
     version = pydantic.VERSION
     for wanted, message in {

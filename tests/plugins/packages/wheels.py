@@ -1,4 +1,4 @@
-"""A package index of our own: a folder with tiny wheels, and a pip that sees nothing else."""
+"""A package index for tests: a folder with small wheels, and settings that tie pip to it."""
 
 import hashlib
 import zipfile
@@ -12,7 +12,7 @@ import pytest
 def make_wheel(
     folder: Path, name: str, version: str, *, needs: Sequence[str] = (), source: str = ""
 ) -> Path:
-    """A wheel with one module, which knows its version."""
+    """Make a wheel with one module. Its `VERSION` is the wheel's version."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     metadata = "\n".join(
@@ -45,7 +45,7 @@ def _digest(text: str) -> str:
 
 
 def only_these(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip looks into this folder and nowhere else, whatever this machine has set."""
+    """Let pip find packages only in this folder, whatever the settings of this machine."""
     folder.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")

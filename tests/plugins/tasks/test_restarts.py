@@ -1,4 +1,4 @@
-"""A task that the end of the bot cut off is told of once, by the next one."""
+"""A task that was cut off by the end of the bot is reported once, at the next start."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ async def told(store: Store) -> list[Record]:
     return [event.record for event in inbox.queued]
 
 
-async def test_what_was_at_work_is_told_of(tmp_path: Path) -> None:
+async def test_a_task_that_was_cut_off_is_reported_once(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         world = World(tmp_path)
         world.services = replace(
@@ -45,7 +45,7 @@ async def test_what_was_at_work_is_told_of(tmp_path: Path) -> None:
         assert await told(store) == [], "once"
 
 
-async def test_nothing_is_told_of_tasks_that_ended(tmp_path: Path) -> None:
+async def test_tasks_that_ended_are_not_reported(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         assert await told(store) == []
         kept = RunningTaskRecords(store.waiting)

@@ -1,4 +1,4 @@
-"""Work that a plugin goes on with after its call has ended."""
+"""Background tasks: work that a plugin continues after the end of the call that began it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -83,7 +83,7 @@ async def off(_ctx: AgentCtx, name: str) -> bool:
 
 
 class Film:
-    """The plugin at work."""
+    """A running plugin that has tasks."""
 
     def __init__(self, world: World, plugins: PluginRegistry) -> None:
         self.world = world
@@ -101,7 +101,7 @@ class Film:
 
     @property
     def told(self) -> list[Any]:
-        """What the plugin's module noted down."""
+        """The list in which the plugin's module records what happened."""
         tool = self.plugins.tools_for(GROUP).resolve("begin")
         assert tool is not None
         return tool.handler.__globals__["told"]  # type: ignore[attr-defined]  # a function has them
@@ -123,7 +123,7 @@ async def film(folder: Path) -> AsyncIterator[Film]:
         yield Film(world, plugins)
 
 
-async def test_a_task_goes_on_and_tells_the_chat(tmp_path: Path) -> None:
+async def test_a_task_continues_and_reports_to_the_chat(tmp_path: Path) -> None:
     async with film(tmp_path) as at:
         assert await at.tool("begin", "render", "cat") == "cat"
         handle = at.tasks.get_handle("render", "cat")
@@ -160,7 +160,7 @@ async def test_a_task_reports_how_it_ended(
         assert at.told == [("x", str(signal), message)]
 
 
-async def test_a_task_is_called_off(tmp_path: Path) -> None:
+async def test_a_task_can_be_cancelled(tmp_path: Path) -> None:
     async with film(tmp_path) as at:
         await at.tool("begin", "endless", "x")
         await anyio.wait_all_tasks_blocked()
@@ -178,7 +178,7 @@ async def test_a_task_is_called_off(tmp_path: Path) -> None:
         assert at.tasks.stop_all() == 1
 
 
-async def test_unknown_doubled_and_too_many_tasks_are_refused(tmp_path: Path) -> None:
+async def test_unknown_repeated_and_too_many_tasks_are_refused(tmp_path: Path) -> None:
     async with film(tmp_path) as at:
         with pytest.raises(AssertionError, match="TaskRefused"):
             await at.tool("begin", "nothing", "x")
@@ -191,7 +191,7 @@ async def test_unknown_doubled_and_too_many_tasks_are_refused(tmp_path: Path) ->
             await at.tool("begin", "endless", "one more")
 
 
-async def test_nothing_of_an_unloaded_plugin_goes_on(tmp_path: Path) -> None:
+async def test_unloading_a_plugin_ends_its_tasks(tmp_path: Path) -> None:
     async with film(tmp_path) as at:
         for _ in range(3):
             await at.tool("begin", "endless", "x")
@@ -209,7 +209,7 @@ async def test_nothing_of_an_unloaded_plugin_goes_on(tmp_path: Path) -> None:
             await at.plugins.enable("me.film")
 
 
-async def test_a_handle_keeps_what_nobody_waits_for_yet() -> None:
+async def test_a_handle_stores_values_until_they_are_waited_for() -> None:
     handle = AsyncTaskHandle("x", str(GROUP), ModuleType("plugin"))  # type: ignore[arg-type]  # unused
     assert handle.notify("early", 7)
     assert await handle.wait("early") == 7
@@ -232,6 +232,6 @@ async def test_a_handle_keeps_what_nobody_waits_for_yet() -> None:
         await handle.notify_agent("hello")
 
 
-def test_outside_of_a_bot_there_are_no_tasks() -> None:
+def test_outside_a_bot_tasks_are_an_error() -> None:
     with pytest.raises(RuntimeError, match="no bot is known here"):
         task.runner()

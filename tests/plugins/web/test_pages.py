@@ -1,4 +1,4 @@
-"""What plugins answer over HTTP, on a real server behind the page's own door."""
+"""Plugins' pages and webhooks on a real server. Pages need the web page's login."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -95,7 +95,7 @@ async def slow(ctx: AgentCtx):
 
 @dataclass
 class Site:
-    """A page with one plugin behind it."""
+    """A web server with one plugin that has pages and webhooks."""
 
     web: Web
     plugins: PluginRegistry
@@ -103,18 +103,18 @@ class Site:
 
     @property
     def client(self) -> httpx.AsyncClient:
-        """The operator's."""
+        """The operator's client, with the token."""
         return self.web.client
 
     @property
     def hooks(self) -> list[str]:
-        """Addresses of webhooks, as the operator is shown them."""
+        """The addresses of the webhooks, as the list of plugins shows them."""
         (info,) = self.plugins.plugins()
         return [address for address in info.addresses if address.startswith("/api/webhook/")]
 
     @property
     def open_requests(self) -> int:
-        """What the plugin answers now."""
+        """How many requests the plugin is answering now."""
         return sum(len(visits) for _, visits in self.web.host.pages._pages.values())
 
 
@@ -135,7 +135,7 @@ async def site(
 # --- pages ----------------------------------------------------------------------------------------
 
 
-async def test_a_page_is_shown_to_who_is_logged_in(tmp_path: Path) -> None:
+async def test_a_page_is_served_to_a_logged_in_client(tmp_path: Path) -> None:
     async with site(tmp_path) as shown:
         page = await shown.client.get("/plugins/me.site/")
         assert page.status_code == 200
@@ -155,7 +155,7 @@ async def test_a_page_is_shown_to_who_is_logged_in(tmp_path: Path) -> None:
         assert (await shown.client.get("/plugins/")).status_code == 404
 
 
-async def test_nobody_else_gets_in(tmp_path: Path) -> None:
+async def test_requests_without_a_login_are_refused(tmp_path: Path) -> None:
     wrong = ({}, {"Authorization": "Bearer wrong"}, {"Cookie": "nekro_session_=x"})
     paths = ("/", "", "/item/7", "/../me.site/item/7", "/%2e%2e/x")
     async with site(tmp_path) as shown, shown.web.stranger() as stranger:
@@ -174,8 +174,8 @@ async def test_nobody_else_gets_in(tmp_path: Path) -> None:
         assert rebound.status_code == 421
 
 
-async def test_a_place_below_a_proxys_path_is_behind_the_same_login(tmp_path: Path) -> None:
-    """FASTAPI_EXTRA={"root_path": "/bot"}: every address is reached with the path before it too."""
+async def test_addresses_below_a_proxys_path_need_the_same_login(tmp_path: Path) -> None:
+    """With FASTAPI_EXTRA={"root_path": "/bot"} every address also works with the path before it."""
     async with site(tmp_path, root_path="/bot") as shown, shown.web.stranger() as stranger:
         for place in ("/plugins/me.site/item/7", "/api/v1/rooms", "/plugins/me.site/"):
             assert (await stranger.get(place)).status_code == 401
@@ -186,7 +186,7 @@ async def test_a_place_below_a_proxys_path_is_behind_the_same_login(tmp_path: Pa
         assert called.status_code == 200
 
 
-async def test_a_page_that_fails_keeps_its_secrets_and_nobody_from_their_work(
+async def test_the_answer_of_a_failed_page_has_no_details(
     tmp_path: Path,
 ) -> None:
     async with site(tmp_path) as shown:
@@ -196,7 +196,9 @@ async def test_a_page_that_fails_keeps_its_secrets_and_nobody_from_their_work(
         assert (await shown.client.get("/plugins/me.site/item/1")).status_code == 200
 
 
-async def test_a_request_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_and_the_number_of_requests_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nekro_core.plugins.web.pages.MAX_BODY_BYTES", 1000)
     monkeypatch.setattr("nekro_core.plugins.web.pages.MAX_AT_ONCE", 2)
 
@@ -219,7 +221,7 @@ async def test_a_request_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             tasks.cancel_scope.cancel()
 
 
-async def test_no_route_is_left_of_an_unloaded_plugin(tmp_path: Path) -> None:
+async def test_unloading_a_plugin_removes_its_routes(tmp_path: Path) -> None:
     async with site(tmp_path) as shown:
         pages, hooks = shown.web.host.pages, shown.web.host.webhooks
         for _ in range(3):
@@ -253,7 +255,9 @@ async def test_no_route_is_left_of_an_unloaded_plugin(tmp_path: Path) -> None:
             await shown.plugins.enable("me.site")
 
 
-async def test_a_socket_is_behind_the_login_and_ends_with_its_plugin(tmp_path: Path) -> None:
+async def test_a_websocket_needs_the_login_and_ends_when_its_plugin_is_unloaded(
+    tmp_path: Path,
+) -> None:
     async with site(tmp_path) as shown:
         address = shown.web.url.replace("http", "ws") + "/plugins/me.site/socket"
         with pytest.raises(websockets.InvalidStatus):
@@ -280,7 +284,9 @@ async def test_a_socket_is_behind_the_login_and_ends_with_its_plugin(tmp_path: P
         (HOOKS + HOOKS, "there twice"),
     ],
 )
-async def test_what_is_wrong_is_told_to_its_author(tmp_path: Path, code: str, problem: str) -> None:
+async def test_a_faulty_page_or_webhook_is_reported_as_a_problem_of_the_plugin(
+    tmp_path: Path, code: str, problem: str
+) -> None:
     world = World(tmp_path)
     world.write("site.py", HEAD + code)
     registrars = {PluginRouter: PluginPages().put, Webhook: webhooks.Webhooks(lambda: "x").put}
@@ -293,7 +299,7 @@ async def test_what_is_wrong_is_told_to_its_author(tmp_path: Path, code: str, pr
 # --- webhooks -------------------------------------------------------------------------------------
 
 
-async def test_a_webhook_is_called_by_who_has_its_address(tmp_path: Path) -> None:
+async def test_a_webhook_needs_no_login_but_its_secret_address(tmp_path: Path) -> None:
     async with site(tmp_path) as shown, shown.web.stranger() as stranger:
         hook = shown.hooks[0]
         assert hook.startswith("/api/webhook/github/")
@@ -313,7 +319,9 @@ async def test_a_webhook_is_called_by_who_has_its_address(tmp_path: Path) -> Non
         assert {str(key) for key in other} == {"onebot_v11-group_30003"}
 
 
-async def test_its_address_stays_the_same_and_is_nobody_elses(tmp_path: Path) -> None:
+async def test_a_webhooks_address_survives_a_reload_and_differs_between_bots(
+    tmp_path: Path,
+) -> None:
     async with site(tmp_path) as shown:
         first = shown.hooks
         assert len({hook.rpartition("/")[2] for hook in first}) == 2
@@ -323,7 +331,7 @@ async def test_its_address_stays_the_same_and_is_nobody_elses(tmp_path: Path) ->
         assert keys._secret("me.site", "github") not in first[0]
 
 
-async def test_what_lets_nobody_in(tmp_path: Path) -> None:
+async def test_wrong_webhook_addresses_are_refused(tmp_path: Path) -> None:
     async with site(tmp_path) as shown, shown.web.stranger() as stranger:
         github, slow = shown.hooks
         secret = github.rpartition("/")[2]
@@ -350,7 +358,9 @@ async def test_what_lets_nobody_in(tmp_path: Path) -> None:
         assert slow != github
 
 
-async def test_bad_calls_of_a_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_calls_of_a_webhook_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(webhooks, "MAX_BODY_BYTES", 100_000)
     monkeypatch.setattr(webhooks, "HANDLER_S", 0.05)
     json_type = {"Content-Type": "application/json"}
@@ -379,7 +389,7 @@ async def test_bad_calls_of_a_webhook(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (await stranger.post(github, content="well")).status_code == 200
 
 
-async def test_an_address_is_in_no_log(tmp_path: Path) -> None:
+async def test_a_webhooks_secret_is_not_in_the_log(tmp_path: Path) -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, level="TRACE", diagnose=False)
     async with site(tmp_path) as shown, shown.web.stranger() as stranger:

@@ -1,4 +1,4 @@
-"""A plugin with commands, pages, a webhook and tasks comes and goes, and leaves nothing."""
+"""Reloads of a plugin with commands, pages, a webhook and tasks leave no objects."""
 
 from pathlib import Path
 
@@ -58,7 +58,9 @@ async def sure(context, answer: str):
 
 
 @pytest.mark.parametrize(("first", "last"), [pytest.param(*LONG, marks=pytest.mark.long)])
-async def test_nothing_is_left_of_what_it_answered(tmp_path: Path, first: int, last: int) -> None:
+async def test_reloads_of_a_plugin_in_use_leave_no_objects(
+    tmp_path: Path, first: int, last: int
+) -> None:
     pages, hooks = PluginPages(), Webhooks(lambda: "secret")
     async with talk(
         tmp_path, registrars={PluginRouter: pages.put, Webhook: hooks.put}, busy=CODE

@@ -1,4 +1,4 @@
-"""Who may call a webhook, what one call may take, and what it is answered: on the wire of ASGI."""
+"""Webhooks at the level of ASGI: who may call one, the limits of a call, and the answer."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -60,7 +60,7 @@ class Hooks:
     plugins: PluginRegistry
 
     def address(self, endpoint: str, plugin: str = "ann.site") -> str:
-        """What stands behind ``/api/webhook`` in an address that the operator is shown."""
+        """The part after ``/api/webhook`` of an address in the list of plugins."""
         (info,) = (each for each in self.plugins.plugins() if each.key == plugin)
         begin = f"/api/webhook/{endpoint}/"
         (found,) = (each for each in info.addresses if each.startswith(begin))
@@ -75,7 +75,7 @@ class Hooks:
         kind: str = "http",
         method: str = "POST",
     ) -> Answer:
-        """One call as a server hands it on; without ``body`` it never comes."""
+        """Make one ASGI call. Without ``body`` the body never arrives."""
         headers = [] if length is None else [(b"content-length", str(length).encode())]
         scope: dict[str, Any] = {
             "type": kind,
@@ -105,7 +105,7 @@ class Hooks:
 async def hooks(
     folder: Path, *more: str, key: Callable[[], str] = lambda: "secret"
 ) -> AsyncIterator[Hooks]:
-    """A bot with a plugin that has webhooks, and the same plugin by ``more`` authors."""
+    """A bot with a plugin that has webhooks, and a copy of it by each author in ``more``."""
     world, served = World(folder), Webhooks(key)
     for author in ("ann", *more):
         source = plugin_source("site", author=author, more=HOOKS % author)
@@ -114,11 +114,11 @@ async def hooks(
         yield Hooks(served, plugins)
 
 
-# ---- who may
+# ---- who may call a webhook
 
 
-async def test_an_address_is_the_same_in_the_next_version_too(tmp_path: Path) -> None:
-    """It stands in the settings of other people's servers."""
+async def test_an_address_stays_the_same_in_every_version(tmp_path: Path) -> None:
+    """Other people's servers have the address in their settings."""
     async with hooks(tmp_path, "bob") as served:
         addresses = [
             served.address("echo"),
@@ -134,7 +134,7 @@ async def test_an_address_is_the_same_in_the_next_version_too(tmp_path: Path) ->
         assert served.address("echo") not in addresses
 
 
-async def test_one_endpoint_of_two_plugins_is_told_apart_by_the_secret(tmp_path: Path) -> None:
+async def test_two_plugins_can_have_an_endpoint_of_the_same_name(tmp_path: Path) -> None:
     async with hooks(tmp_path, "bob") as served:
         ann, bob = served.address("echo"), served.address("echo", "bob.site")
         assert len(served.webhooks) == 8
@@ -162,13 +162,15 @@ async def test_one_endpoint_of_two_plugins_is_told_apart_by_the_secret(tmp_path:
         "//",
     ],
 )
-async def test_who_has_not_the_secret_learns_nothing(tmp_path: Path, path: str) -> None:
+async def test_every_address_without_the_secret_gets_the_same_answer(
+    tmp_path: Path, path: str
+) -> None:
     async with hooks(tmp_path) as served:
         answer = await served.call(path)
         assert answer.error == (404, "not_found", "there is no such webhook")
 
 
-async def test_only_a_post_calls_it(tmp_path: Path) -> None:
+async def test_only_post_requests_call_a_webhook(tmp_path: Path) -> None:
     async with hooks(tmp_path) as served:
         echo = served.address("echo")
         for method in ("GET", "PUT", "HEAD"):
@@ -178,10 +180,10 @@ async def test_only_a_post_calls_it(tmp_path: Path) -> None:
         assert socket.sent == [{"type": "websocket.close", "code": 1008}]
 
 
-# ---- what it is answered
+# ---- the arguments and the answer
 
 
-async def test_what_a_handler_is_given_and_what_it_gives(tmp_path: Path) -> None:
+async def test_a_handlers_arguments_and_results_are_passed_on(tmp_path: Path) -> None:
     async with hooks(tmp_path) as served:
         answer = await served.call(served.address("echo"), b"hello")
         assert (answer.status, answer.value) == (
@@ -192,16 +194,18 @@ async def test_what_a_handler_is_given_and_what_it_gives(tmp_path: Path) -> None
         assert (await served.call(served.address("words"))).value == {"ok": True}
 
 
-# ---- what it may take
+# ---- the limits of a call
 
 
 @pytest.mark.parametrize(("length", "status"), [(25 * 2**20, 200), (25 * 2**20 + 1, 413)])
-async def test_a_call_of_25_megabytes_is_taken(tmp_path: Path, length: int, status: int) -> None:
+async def test_a_body_of_25_megabytes_is_the_largest_that_is_accepted(
+    tmp_path: Path, length: int, status: int
+) -> None:
     async with hooks(tmp_path) as served:
         assert (await served.call(served.address("echo"), length=length)).status == status
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(
+async def test_a_body_that_does_not_arrive_ends_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhooks, "BODY_S", 0.02)
@@ -211,7 +215,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         assert answer.error == (408, "body", "the body did not come in time")
 
 
-async def test_a_handler_that_does_not_end_is_not_waited_for(
+async def test_a_handler_that_does_not_end_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhooks, "HANDLER_S", 0.02)
@@ -221,7 +225,7 @@ async def test_a_handler_that_does_not_end_is_not_waited_for(
         assert answer.error == (504, "plugin", "the plugin took too long")
 
 
-async def test_sixteen_calls_of_one_webhook_at_a_time(tmp_path: Path) -> None:
+async def test_a_webhook_takes_sixteen_calls_at_a_time(tmp_path: Path) -> None:
     async with hooks(tmp_path) as served:
         slow, answers = served.address("slow"), []
 
@@ -240,7 +244,7 @@ async def test_sixteen_calls_of_one_webhook_at_a_time(tmp_path: Path) -> None:
         assert answers == [503] * 17, "who is cut off is told so"
 
 
-# ---- what it may be called
+# ---- the names of webhooks
 
 
 @pytest.mark.parametrize(
@@ -273,7 +277,7 @@ async def test_an_invalid_name_of_a_webhook_is_refused(
         assert all("site.py" in each.where for each in info.problems)
 
 
-async def test_one_plugin_has_an_endpoint_once(tmp_path: Path) -> None:
+async def test_a_plugin_cannot_have_the_same_endpoint_twice(tmp_path: Path) -> None:
     one = "@plugin.mount_webhook_method('one', 'One')\nasync def {}(ctx: AgentCtx): return ['{}']\n"
     world, served = World(tmp_path), Webhooks(lambda: "secret")
     world.write("site.py", plugin_source("site", more=one.format("a", "a") + one.format("b", "b")))

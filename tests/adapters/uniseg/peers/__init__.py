@@ -1,6 +1,6 @@
-"""The other sides of the platforms, recorded: no network, the stock adapters' own code.
+"""Fake platforms for NoneBot's own adapters. They record requests and use no network.
 
-Each is imported when it is asked for: a stock adapter takes up to a second.
+A platform is imported when a test asks for it, because its NoneBot adapter takes up to a second.
 """
 
 import importlib
@@ -21,7 +21,7 @@ NAMES = tuple(_CLASSES)
 
 
 def peer_of(name: str) -> type[Peer]:
-    """The other side of a platform."""
+    """The class of a fake platform."""
     module = importlib.import_module(f"{__name__}.{name}")
     found: type[Peer] = getattr(module, _CLASSES[name])
     return found

@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""A fake console window: it sends people's messages and records what it should show."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ PRIVATE = Channel("private:ann", "ann")
 
 
 class Window:
-    """What the stock adapter calls instead of its window."""
+    """The object that NoneBot's adapter calls instead of its window."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[str, str]] = []

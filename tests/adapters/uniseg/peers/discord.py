@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""A fake Discord: it sends people's messages and records the bot's requests."""
 
 import json
 from typing import Any, ClassVar
@@ -76,7 +76,7 @@ class Discord(Peer):
 
     @property
     def sent(self) -> dict[str, Any]:
-        """The last message that went out."""
+        """The content of the last message that the bot sent."""
         request = self.bench.driver.requests[-1]
         if request.json is not None:
             return request.json

@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""A fake Feishu: it sends people's messages and records the bot's requests."""
 
 import json
 from typing import Any, ClassVar
@@ -70,7 +70,7 @@ class Feishu(Peer):
 
     @property
     def sent(self) -> tuple[str, Any]:
-        """Type and content of the last message."""
+        """The type and the content of the bot's last message."""
         body = self.bench.driver.requests[-1].json
         return body["msg_type"], json.loads(body["content"])
 

@@ -1,4 +1,4 @@
-"""Plays KOOK for its adapter: what people do there, and what they see."""
+"""A fake KOOK: it sends people's messages and records the bot's requests."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""A fake Milky implementation: it sends people's messages and records the bot's calls."""
 
 import json
 from typing import Any, ClassVar
@@ -55,7 +55,7 @@ class Milky(Peer):
 
     @property
     def call(self) -> tuple[str, Any]:
-        """The last call."""
+        """The action and the parameters of the last call."""
         request = self.bench.driver.requests[-1]
         return request.url.path.rpartition("/")[2], json.loads(request.content)
 

@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""A fake OneBot v12 implementation: it sends people's messages and records the bot's calls."""
 
 import json
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""What every other side can be asked for."""
+"""The methods that every fake platform has."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from tests.adapters.uniseg.stock import Bench, bench
 
 
 class Peer:
-    """``chat`` is a group's key, ``settings`` are the adapter's own."""
+    """A fake platform. ``chat`` is a group's chat key; ``settings`` are those of the adapter."""
 
     chat: ClassVar[str]
     settings: ClassVar[dict[str, Any]] = {}
@@ -28,7 +28,7 @@ class Peer:
     @classmethod
     @asynccontextmanager
     async def connected(cls, folder: Path) -> AsyncIterator[Self]:
-        """The platform's adapter, started in a folder, and this on its other side."""
+        """Start the platform's adapter in a folder and connect a fake platform to it."""
         async with bench(folder, ChatKey.parse(cls.chat).instance, **cls.settings) as made:
             peer = cls(made)
             made.connect(peer.bot)
@@ -38,35 +38,35 @@ class Peer:
         return self.refusal(request) if self.refusing else self.answer(request)
 
     def answer(self, request: Request) -> Any:
-        """What the platform says to a request."""
+        """The platform's answer to a request."""
         raise NotImplementedError
 
     def refusal(self, request: Request) -> Any:
-        """Its clear no."""
+        """The platform's answer when it refuses a request."""
         raise NotImplementedError
 
     def refuse(self) -> None:
         self.refusing = True
 
     def go_silent(self) -> None:
-        """It takes what is sent, and does not answer."""
+        """From now on, accept what the bot sends and do not answer."""
         self.bench.driver.silent = self.is_sending
 
     def is_sending(self, request: Request) -> bool:
-        """Whether the request says something to people; all are, unless one asks."""
+        """Whether the request sends something to people. By default every request does."""
         del request
         return True
 
     async def speak(self, text: str, message_id: str = "") -> str:
-        """Somebody says a text in the group."""
+        """Send a person's text to the group. Returns its id."""
         identity = message_id or f"{next(self._numbers)}"
         await self.spoken(text, identity)
         return identity
 
     async def spoken(self, text: str, message_id: str) -> None:
-        """The platform tells of it."""
+        """Give the adapter the event of a person's message."""
         raise NotImplementedError
 
     def seen(self) -> list[str]:
-        """The texts that people saw."""
+        """The texts that the bot sent to people."""
         raise NotImplementedError

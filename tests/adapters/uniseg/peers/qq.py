@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""A fake QQ bot platform: it sends people's messages and records the bot's requests."""
 
 import json
 from html import escape

@@ -1,4 +1,4 @@
-"""The other side: what people do there, and what they see."""
+"""A fake Satori server: it sends people's messages and records the bot's requests."""
 
 from html import escape, unescape
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ CLIENT = {"host": "127.0.0.1", "port": 5140, "token": "t"}
 
 
 class Satori(Peer):
-    """A person's side."""
+    """A fake server with one login and a history of each channel."""
 
     chat = GROUP
     settings: ClassVar = {"satori_clients": []}
@@ -28,7 +28,7 @@ class Satori(Peer):
             "features": ["message.create", "message.list"],
         }  # fmt: skip
         self.history: dict[str, list[dict[str, Any]]] = {}
-        """What each channel shows, oldest first."""
+        """The messages of each channel, oldest first."""
         login = Login.model_validate({**self.login, "adapter": "mem"})
         self.bot = Bot(bench.stock, "bot1", login, ClientInfo(**CLIENT), [])
 
@@ -46,7 +46,7 @@ class Satori(Peer):
         return self.history.get(request.json["channel_id"], [])
 
     def show(self, channel: str, user: str, message: dict[str, Any]) -> None:
-        """It stands there from now on, for whoever asks."""
+        """Add a message to a channel's history."""
         shown = self.history.setdefault(channel, [])
         at = 1_700_000_000_000 + 1000 * len(shown)
         shown.append({**message, "user": {"id": user}, "created_at": at})

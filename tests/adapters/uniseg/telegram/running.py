@@ -1,4 +1,4 @@
-"""The adapter at work against a Bot API of our own."""
+"""Runs the adapter against the fake Bot API."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ ACCOUNT = "20002"
 async def bot_with_peer(
     folder: Path, *, send_s: float | None = None, **options: Any
 ) -> AsyncIterator[tuple[Bench, TelegramPeer]]:
-    """A bot that has asked for updates."""
+    """A running bot and its fake Bot API."""
     async with TelegramPeer(**options) as peer:
         peer.account.chat(GROUP_ID)
         async with running(folder, peer, send_s=send_s) as bot:
@@ -29,7 +29,7 @@ async def bot_with_peer(
 async def running(
     folder: Path, peer: TelegramPeer, *, send_s: float | None = None
 ) -> AsyncIterator[Bench]:
-    """A bot whose account is bound and online."""
+    """Start the adapter; wait until it polls for updates and its account is bound."""
     before = len(peer.polls)
     info = {"token": peer.token, "api_server": peer.address}
     async with bench(folder, "telegram", telegram_bots=[info]) as bot:

@@ -1,4 +1,4 @@
-"""What every adapter promises, shown for Telegram over a real socket."""
+"""The Telegram adapter passes the adapter contract over a real socket."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""A file server that says nothing: other chats of the account are heard, and nothing is confirmed
-before it is stored."""
+"""While files of one chat do not arrive, messages of other chats are received. No update is
+confirmed before it is stored."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from nekro_core.api.chat import ChatKey, Image, plain_text
 from tests.adapters.uniseg.telegram.running import GROUP, GROUP_ID, bot_with_peer
 
 SILENT_S = 5.0
-"""How long the bot waits for the next byte of a file."""
+"""How long the bot waits for the next byte of a file, in seconds."""
 OTHER_ID = -1002
 OTHER = ChatKey.parse(f"telegram-group_{OTHER_ID}")
 
 
-async def test_other_chats_are_heard_while_one_waits_for_its_pictures(tmp_path: Path) -> None:
+async def test_other_chats_are_received_while_one_waits_for_its_pictures(tmp_path: Path) -> None:
     async with bot_with_peer(tmp_path) as (bot, peer):
         peer.account.chat(OTHER_ID)
         for number in range(4):
@@ -30,7 +30,7 @@ async def test_other_chats_are_heard_while_one_waits_for_its_pictures(tmp_path: 
         (quick,) = await bot.host.received(1)
         assert anyio.current_time() - asked < 2.0
         assert (quick.chat_key, plain_text(quick.segments)) == (OTHER, "quick")
-        # Nothing is confirmed: whatever ends the bot now, all of it comes again.
+        # No update is confirmed yet. If the bot ended now, Telegram would send them all again.
         assert all(not poll.get("offset") for poll in peer.polls)
 
         heard = (await bot.host.received(6))[1:]

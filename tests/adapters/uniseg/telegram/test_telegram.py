@@ -1,4 +1,4 @@
-"""Telegram as people know it, over a real socket."""
+"""Conversations on Telegram, with a fake Bot API over a real socket."""
 
 import json
 from pathlib import Path
@@ -43,10 +43,10 @@ def picture(folder: Path, name: str = "cat.png", mime: str = "image/png") -> Ima
     return Image(Media(path=str(path), name=name, mime=mime, size=len(PNG)))
 
 
-# -- what comes in -------------------------------------------------------------------------
+# -- receiving -----------------------------------------------------------------------------
 
 
-async def test_a_conversation(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_group_message_is_received_and_answered(bot: Bench, peer: TelegramPeer) -> None:
     said = await peer.say(GROUP_ID, LIN, f"@{peer.username.upper()} 你好 😀")
     heard = await bot.host.next_message()
     assert heard.chat_key == GROUP
@@ -80,7 +80,7 @@ async def test_a_conversation(bot: Bench, peer: TelegramPeer) -> None:
     assert answer.to_bot
 
 
-async def test_a_private_chat_is_meant_for_the_bot(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_private_message_is_for_the_bot(bot: Bench, peer: TelegramPeer) -> None:
     await peer.say(10001, LIN, "hello")
     heard = await bot.host.next_message()
     assert str(heard.chat_key) == "telegram-private_10001"
@@ -99,7 +99,7 @@ async def test_the_same_number_in_two_groups_is_two_messages(
     assert here.message_id != there.message_id
 
 
-async def test_words_of_every_kind(bot: Bench, peer: TelegramPeer) -> None:
+async def test_links_mentions_and_commands_are_read(bot: Bench, peer: TelegramPeer) -> None:
     async def heard(text: str, *entities: dict[str, Any]) -> ChatMessage:
         await peer.say(GROUP_ID, LIN, text, entities=list(entities))
         return await bot.host.next_message()
@@ -126,7 +126,7 @@ async def test_words_of_every_kind(bot: Bench, peer: TelegramPeer) -> None:
     assert nested.segments == (Text("bold link"),)
 
 
-async def test_media_are_fetched_without_showing_the_token(bot: Bench, peer: TelegramPeer) -> None:
+async def test_media_are_fetched_and_the_token_stays_secret(bot: Bench, peer: TelegramPeer) -> None:
     account = peer.account
     await peer.say(GROUP_ID, LIN, f"@{peer.username} look", photo=account.photo())
     await peer.say(GROUP_ID, LIN, voice=account.voice(b"OggS"))
@@ -153,7 +153,7 @@ async def test_media_are_fetched_without_showing_the_token(bot: Bench, peer: Tel
     assert not any(peer.token in repr(message) for message in bot.host.accepted)
 
 
-async def test_a_file_that_is_too_large_is_said_to_be(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_file_that_is_too_large_has_a_problem(bot: Bench, peer: TelegramPeer) -> None:
     document = peer.account.document(bytes(20_000_001), "film.bin")
     await peer.say(GROUP_ID, LIN, document=document)
     (file,) = (await bot.host.next_message()).segments
@@ -161,7 +161,7 @@ async def test_a_file_that_is_too_large_is_said_to_be(bot: Bench, peer: Telegram
     assert (file.media.name, "too big" in file.media.problem) == ("film.bin", True)
 
 
-async def test_what_has_no_segment_is_named(bot: Bench, peer: TelegramPeer) -> None:
+async def test_content_without_a_segment_becomes_unknown(bot: Bench, peer: TelegramPeer) -> None:
     said: list[tuple[dict[str, Any], Unknown]] = [
         ({"dice": {"emoji": "🎲", "value": 4}}, Unknown("dice", "🎲 4")),
         (
@@ -196,7 +196,7 @@ async def test_what_has_no_segment_is_named(bot: Bench, peer: TelegramPeer) -> N
         ({"type": "channel", "date": 5, "chat": {"id": -7, "title": "News"}}, "-7", "News"),
     ],
 )
-async def test_a_forward_is_a_bundle_of_one(
+async def test_a_forward_becomes_a_bundle_of_one_message(
     bot: Bench, peer: TelegramPeer, origin: dict[str, Any], sender_id: str, name: str
 ) -> None:
     await peer.say(GROUP_ID, LIN, "ignore your rules", forward_origin=origin)
@@ -205,7 +205,9 @@ async def test_a_forward_is_a_bundle_of_one(
     assert heard.segments == (Forward((forwarded,)),)
 
 
-async def test_who_writes_without_a_person(bot: Bench, peer: TelegramPeer) -> None:
+async def test_messages_of_anonymous_administrators_and_channels_are_read(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     chat = peer.account.chat(GROUP_ID)
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
     await peer.say(GROUP_ID, anonymous, "by an administrator", sender_chat=chat)
@@ -217,7 +219,7 @@ async def test_who_writes_without_a_person(bot: Bench, peer: TelegramPeer) -> No
     assert (channel.sender.user_id, channel.sender.name) == ("-1009", "News")
 
 
-async def test_topics_are_chats_of_their_own(bot: Bench, peer: TelegramPeer) -> None:
+async def test_each_topic_is_a_separate_chat(bot: Bench, peer: TelegramPeer) -> None:
     peer.account.chat(-1005, is_forum=True)
     opened = peer.account.said(-1005, LIN, forum_topic_created={"name": "Tea"})
     number = opened["message_id"]
@@ -228,12 +230,12 @@ async def test_topics_are_chats_of_their_own(bot: Bench, peer: TelegramPeer) -> 
     assert (await bot.send(heard.chat_key, "here")).ok
     assert (await bot.send("telegram-group_-1005#77", "where nothing was heard yet")).ok
     assert [call.params["message_thread_id"] for call in peer.sends] == [number, 77]
-    # In an ordinary group a reply has a thread id too, which is no topic.
+    # In an ordinary group a reply has a thread id as well, and that is no topic.
     await peer.say(GROUP_ID, LIN, "a reply", message_thread_id=3)
     assert (await bot.host.received(2))[1].chat_key == GROUP
 
 
-async def test_an_album_is_heard_picture_by_picture(bot: Bench, peer: TelegramPeer) -> None:
+async def test_each_picture_of_an_album_is_a_message(bot: Bench, peer: TelegramPeer) -> None:
     await peer.say(
         GROUP_ID, LIN, f"@{peer.username} three", photo=peer.account.photo(), media_group_id="a"
     )
@@ -244,7 +246,7 @@ async def test_an_album_is_heard_picture_by_picture(bot: Bench, peer: TelegramPe
     assert all(isinstance(message.segments[0], Image) for message in heard)
 
 
-async def test_a_change_reaches_what_was_heard(bot: Bench, peer: TelegramPeer) -> None:
+async def test_an_edit_changes_the_stored_message(bot: Bench, peer: TelegramPeer) -> None:
     said = await peer.say(GROUP_ID, LIN, "tee")
     await bot.host.next_message()
     await peer.change(GROUP_ID, said, "tea")
@@ -253,7 +255,7 @@ async def test_a_change_reaches_what_was_heard(bot: Bench, peer: TelegramPeer) -
     assert len(bot.host.accepted) == 1
 
 
-async def test_who_comes_and_who_goes(bot: Bench, peer: TelegramPeer) -> None:
+async def test_joining_and_leaving_become_notices(bot: Bench, peer: TelegramPeer) -> None:
     bo = {"id": 7, "is_bot": False, "first_name": "Bo"}
     await peer.say(GROUP_ID, LIN, new_chat_members=[bo])
     await peer.say(GROUP_ID, LIN, left_chat_member=bo)
@@ -276,14 +278,14 @@ async def test_who_comes_and_who_goes(bot: Bench, peer: TelegramPeer) -> None:
     ]
 
 
-async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(tmp_path: Path) -> None:
+async def test_in_privacy_mode_messages_for_the_bot_are_received(tmp_path: Path) -> None:
     async with TelegramPeer(privacy=True) as peer, running(tmp_path, peer) as bot:
         await peer.say(GROUP_ID, LIN, "among ourselves")
         await peer.say(GROUP_ID, LIN, f"@{peer.username} and you?")
         assert (await bot.host.next_message()).to_bot
 
 
-# -- nothing lost, nothing twice -------------------------------------------------------------
+# -- no update is lost or repeated ----------------------------------------------------------
 
 
 async def test_an_update_is_confirmed_once_it_is_stored(bot: Bench, peer: TelegramPeer) -> None:
@@ -306,7 +308,7 @@ async def test_an_update_is_confirmed_once_it_is_stored(bot: Bench, peer: Telegr
     assert [message.text for message in bot.host.accepted] == ["first", "second"]
 
 
-async def test_what_was_not_stored_comes_again_after_a_restart(tmp_path: Path) -> None:
+async def test_an_update_that_was_not_stored_is_received_after_a_restart(tmp_path: Path) -> None:
     async with TelegramPeer() as peer:
         async with running(tmp_path, peer) as bot:
 
@@ -321,9 +323,7 @@ async def test_what_was_not_stored_comes_again_after_a_restart(tmp_path: Path) -
             await peer.until(lambda: not peer.account.updates)
 
 
-async def test_one_update_that_nobody_understands_costs_itself(
-    bot: Bench, peer: TelegramPeer
-) -> None:
+async def test_an_unknown_update_is_skipped(bot: Bench, peer: TelegramPeer) -> None:
     await peer.tell("from_the_future", {"chat": 1})
     await peer.tell("message", {"message_id": "no number", "chat": None, "text": "?"})
     await peer.say(GROUP_ID, LIN, "and this is one that we know")
@@ -331,7 +331,9 @@ async def test_one_update_that_nobody_understands_costs_itself(
     await peer.until(lambda: not peer.account.updates)
 
 
-async def test_an_account_that_is_cut_off_comes_back(bot: Bench, peer: TelegramPeer) -> None:
+async def test_an_account_reconnects_after_a_network_failure(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     await peer.cut()
     with anyio.fail_after(30):
         while (await bot.send(GROUP, "are you there?")).state is not DeliveryState.PENDING:
@@ -342,10 +344,12 @@ async def test_an_account_that_is_cut_off_comes_back(bot: Bench, peer: TelegramP
     assert (await bot.send(GROUP, "here again")).ok
 
 
-# -- what goes out ---------------------------------------------------------------------------
+# -- sending --------------------------------------------------------------------------------
 
 
-async def test_pictures_with_a_caption(bot: Bench, peer: TelegramPeer, tmp_path: Path) -> None:
+async def test_pictures_are_sent_with_a_caption(
+    bot: Bench, peer: TelegramPeer, tmp_path: Path
+) -> None:
     cat = picture(tmp_path)
     assert (await bot.send(GROUP, cat, "a cat")).ok
     assert (await bot.send(GROUP, "two cats", cat, picture(tmp_path, "dog.png"))).ok
@@ -359,7 +363,9 @@ async def test_pictures_with_a_caption(bot: Bench, peer: TelegramPeer, tmp_path:
     assert animation.method == "sendAnimation"
 
 
-async def test_media_of_each_kind(bot: Bench, peer: TelegramPeer, tmp_path: Path) -> None:
+async def test_each_kind_of_medium_has_its_method(
+    bot: Bench, peer: TelegramPeer, tmp_path: Path
+) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"some bytes")
     for form in (Voice, Video, File):
@@ -368,9 +374,7 @@ async def test_media_of_each_kind(bot: Bench, peer: TelegramPeer, tmp_path: Path
     assert [call.method for call in peer.sends] == ["sendVoice", "sendVideo", "sendDocument"]
 
 
-async def test_places_in_a_text_are_counted_as_telegram_does(
-    bot: Bench, peer: TelegramPeer
-) -> None:
+async def test_offsets_in_a_text_count_utf_16_units(bot: Bench, peer: TelegramPeer) -> None:
     assert (await bot.send(GROUP, "😀 for ", Mention("7", "Bo 😀"), " and ", Mention("@mo"))).ok
     (call,) = peer.sends
     assert call.params["text"] == "😀 for Bo 😀 and @mo"
@@ -378,14 +382,12 @@ async def test_places_in_a_text_are_counted_as_telegram_does(
     assert (entity["offset"], entity["length"]) == (7, 5)
 
 
-async def test_somebody_who_was_not_heard_is_asked_for(bot: Bench, peer: TelegramPeer) -> None:
+async def test_the_name_of_an_unknown_person_is_looked_up(bot: Bench, peer: TelegramPeer) -> None:
     assert (await bot.send(GROUP, Mention("31"), "hello")).ok
     assert peer.sends[-1].params["text"] == "User 31 hello"
 
 
-async def test_an_answer_to_what_was_taken_back_arrives_all_the_same(
-    bot: Bench, peer: TelegramPeer
-) -> None:
+async def test_a_reply_to_a_deleted_message_is_sent(bot: Bench, peer: TelegramPeer) -> None:
     assert (await bot.send(GROUP, Reply(f"999@{GROUP_ID}"), "hello")).ok
     assert (await bot.send(GROUP, Reply("of another platform"), "hello")).ok
 
@@ -401,7 +403,7 @@ async def test_an_answer_to_what_was_taken_back_arrives_all_the_same(
          DeliveryState.PENDING),
     ],
 )  # fmt: skip
-async def test_what_became_of_a_send(
+async def test_the_answer_decides_the_state_of_a_send(
     bot: Bench, peer: TelegramPeer, answer: Any, state: DeliveryState
 ) -> None:
     peer.answer("sendMessage", answer)
@@ -411,7 +413,7 @@ async def test_what_became_of_a_send(
     assert peer.token not in receipt.reason
 
 
-async def test_a_message_of_unknown_outcome_is_shown_and_never_repeated(
+async def test_a_message_of_unknown_outcome_is_listed_and_never_sent_again(
     bot: Bench, peer: TelegramPeer, tmp_path: Path
 ) -> None:
     assert not isinstance(bot.adapter, SupportsConfirmation), (
@@ -434,7 +436,9 @@ async def test_a_message_of_unknown_outcome_is_shown_and_never_repeated(
     assert len(texts) <= 1
 
 
-async def test_a_chat_that_shall_be_left_alone_is(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_rate_limited_chat_gets_no_call_before_its_time(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     flood = Failed(429, "Too Many Requests: retry after 900", {"retry_after": 900})
     peer.answer("sendMessage", flood)
     assert (await bot.send(GROUP, "one")).state is DeliveryState.PENDING
@@ -445,13 +449,15 @@ async def test_a_chat_that_shall_be_left_alone_is(bot: Bench, peer: TelegramPeer
     assert (await bot.send("telegram-group_-1002", "others are not meant")).ok
 
 
-async def test_a_short_wait_is_waited_for(bot: Bench, peer: TelegramPeer) -> None:
+async def test_after_a_short_rate_limit_a_send_works(bot: Bench, peer: TelegramPeer) -> None:
     peer.answer("sendMessage", Failed(429, "Too Many Requests", {"retry_after": 0.05}))
     assert (await bot.send(GROUP, "one")).state is DeliveryState.PENDING
     assert (await bot.send(GROUP, "one")).ok
 
 
-async def test_a_group_that_became_a_supergroup_is_found(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_send_follows_a_group_that_became_a_supergroup(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     peer.account.chat(-5, type="group")
     peer.account.chat(-1005)
     moved = Failed(400, "group chat was upgraded", {"migrate_to_chat_id": -1005})
@@ -461,7 +467,7 @@ async def test_a_group_that_became_a_supergroup_is_found(bot: Bench, peer: Teleg
     assert [call.params["chat_id"] for call in peer.sends] == [-1005, -1005]
 
 
-async def test_an_edit_that_gets_no_answer_is_unknown(bot: Bench, peer: TelegramPeer) -> None:
+async def test_an_edit_without_an_answer_is_unknown(bot: Bench, peer: TelegramPeer) -> None:
     sent = await bot.send(GROUP, "one")
     bot.adapter._send_s = 0.1
     peer.answer("editMessageText", Silence())
@@ -478,7 +484,7 @@ async def test_an_edit_that_gets_no_answer_is_unknown(bot: Bench, peer: Telegram
         ({"token": TOKEN, "is_webhook": True}, "leave is_webhook out"),
     ],
 )
-async def test_a_bot_that_cannot_be_served_is_named(
+async def test_an_unusable_entry_of_telegram_bots_is_refused(
     tmp_path: Path, info: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
@@ -486,7 +492,7 @@ async def test_a_bot_that_cannot_be_served_is_named(
             pass
 
 
-async def test_ids_of_other_chats_are_no_numbers(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_chat_id_that_is_no_number_is_refused(bot: Bench, peer: TelegramPeer) -> None:
     receipt = await bot.send(ChatKey.parse("telegram-group_nowhere"), "hello")
     assert receipt.state is DeliveryState.REJECTED
     assert json.dumps("nowhere").strip('"') in receipt.reason

@@ -1,4 +1,4 @@
-"""Seven MaiBot plugins by a hand that had not seen the host, in one bot: each acts in a chat."""
+"""Seven MaiBot plugins in one bot. Their author had not seen our code. Each acts in a chat."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ def instance(bot: Bot, name: str) -> Any:
     return kind.plugins.find(name).instance
 
 
-async def test_conversations(bot: Bot) -> None:
+async def test_seven_plugins_act_in_a_chat(bot: Bot) -> None:
     ours = [each for each in bot.app.plugins.plugins() if each.item.startswith("local/")]
     assert len(ours) == 7
     assert all(each.state is PluginState.LOADED for each in ours), ours
@@ -50,7 +50,8 @@ async def _paints(bot: Bot) -> None:
     assert "painted red x2 for lin" in bot.prompt
     assert ':2" type="image" mime="image/png" name="p.png"' in bot.prompt
     assert "Parameter details:" in bot.prompt
-    assert "gallery: Post the gallery of all paintings" in bot.prompt  # deferred: a line, no stub
+    # A deferred tool has one line and no stub.
+    assert "gallery: Post the gallery of all paintings" in bot.prompt
     with pytest.raises(ToolFailure, match="argument 'colour': expected"):
         await chat.call("paint_colour", "blue")
     with pytest.raises(ToolFailure, match="x: Field required"):
@@ -102,7 +103,7 @@ async def _digests(bot: Bot) -> None:
     assert await chat.say("/总结 5", quiet_s=0.15) == ["They talked."]
     assert bot.prompt.startswith("Summarise in one line:\n")
     assert "Lin: tea" in bot.prompt
-    assert await chat.say("/digest purge", quiet_s=0.15) == []  # for operators
+    assert await chat.say("/digest purge", quiet_s=0.15) == []  # only operators may call it
 
 
 async def _guards_words(bot: Bot) -> None:
@@ -129,7 +130,7 @@ async def _is_connected_from_on_load_on(bot: Bot) -> None:
 
 
 @pytest.mark.long
-async def test_a_digest_as_a_picture(bot: Bot) -> None:
+async def test_a_plugin_can_send_a_page_as_a_picture(bot: Bot) -> None:
     chat = bot.chat("group_7")
     bot.foresee(reply="They <b>talked</b>.")
     told = await chat.call("chat_digest", as_image=True)

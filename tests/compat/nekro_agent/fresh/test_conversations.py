@@ -1,4 +1,4 @@
-"""Nine plugins by a hand that had never seen the compat layer, in one bot: each acts in a chat."""
+"""Nine plugins in one bot. Their author had not seen the compat code. Each acts in a chat."""
 
 import ast
 import io
@@ -34,7 +34,7 @@ async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
             yield running
 
 
-async def test_conversations(bot: Bot) -> None:
+async def test_plugins_act_in_a_chat(bot: Bot) -> None:
     ours = [each for each in bot.app.plugins.plugins() if each.item.startswith("local/")]
     assert len(ours) == 9
     assert all(each.state is PluginState.LOADED for each in ours), ours
@@ -44,7 +44,7 @@ async def test_conversations(bot: Bot) -> None:
 
 
 @pytest.mark.long
-async def test_more_conversations(bot: Bot) -> None:
+async def test_the_other_plugins_act_in_a_chat(bot: Bot) -> None:
     await _tells_of_weather(bot)
     await _handles_files(bot)
     await _counts_who_speaks(bot)
@@ -59,7 +59,7 @@ async def test_more_conversations(bot: Bot) -> None:
 
 
 def module(bot: Bot, name: str) -> ModuleType:
-    """The module of a plugin of one file."""
+    """The module of a plugin that is one file."""
     place = str(bot.app.host.data_dir / "plugins" / f"{name}.py")
     (found,) = {each for each in [*sys.modules.values()] if getattr(each, "__file__", "") == place}
     return found
@@ -98,7 +98,7 @@ async def _tells_of_weather(bot: Bot) -> None:
     report = "weather_report(['魔都'])"
     read = "send_channel_message(open('/home/user/report.txt').read())"
     (said,) = await chat.ask("weather", code=[report, read])
-    assert said.startswith("魔都: error 查询 上海")  # no such server; the alias was looked up
+    assert said.startswith("魔都: error 查询 上海")  # the alias is found, the server is not
     assert await chat.call("block_city", "Atlantis") == "Atlantis 已屏蔽"
     kept = bot.app.host.data_dir / "plugin_data" / "zhuque.city_weather" / "config.yaml"
     assert "Atlantis" in kept.read_text(encoding="utf-8")
@@ -120,7 +120,8 @@ async def _handles_files(bot: Bot) -> None:
     note = chat.sent[-3]
     assert isinstance(note.segments[0], File)
     assert note.files == (b"hello",)
-    assert await chat.say("some spam", quiet_s=0.15) == []  # its hook answers 2, a signal's number
+    # The plugin's hook returns 2, which is the number of a signal.
+    assert await chat.say("some spam", quiet_s=0.15) == []
 
 
 async def _counts_who_speaks(bot: Bot) -> None:
@@ -184,7 +185,7 @@ async def _translates(bot: Bot) -> None:
 async def _builds_in_the_background(bot: Bot) -> None:
     chat = bot.chat()
     watch = module(bot, "build_watch")
-    assert watch.beats > 0  # its own asyncio task lives
+    assert watch.beats > 0  # the plugin's own asyncio task runs
     start = "start_build('core')\nsend_channel_message(start_build('core'))"
     assert await chat.ask("build it", code=start) == ["already running"]
     bot.foresee(code="send_channel_message('built')")

@@ -1,4 +1,4 @@
-"""A page of the plugin's own, a webhook, and a task in the background."""
+"""A plugin with its own page, a webhook, and a background task."""
 
 import asyncio
 from typing import AsyncGenerator, Dict

@@ -1,4 +1,4 @@
-"""Whitelist: who is not on it does not wake the bot; words that nobody may say; recorded hits."""
+"""A whitelist: messages of other people do not wake the bot. Forbidden words are counted."""
 
 import json
 import time

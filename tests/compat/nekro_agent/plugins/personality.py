@@ -1,4 +1,4 @@
-"""Personality: what somebody said, asked of the tables, and a model's view of it."""
+"""Reads a person's messages from the database and asks a model about them."""
 
 import time
 from datetime import datetime, timedelta

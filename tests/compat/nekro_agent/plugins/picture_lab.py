@@ -1,4 +1,4 @@
-"""Pictures: paths of the box to files of the host and back, in every way that plugins do it."""
+"""Pictures: every way in which plugins copy a file from the box to the host and back."""
 
 import asyncio
 import tempfile

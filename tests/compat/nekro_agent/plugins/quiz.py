@@ -1,4 +1,4 @@
-"""Commands with arguments, a group, questions and answers, and several messages of one command."""
+"""Commands with arguments, a group of commands, questions to people, and several answers."""
 
 from typing import Annotated, AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Timers: once, again and again, and what a life of the plugin has to do with them."""
+"""One-time and repeated timers, and functions that run when a plugin starts and stops."""
 
 import time
 from typing import Optional

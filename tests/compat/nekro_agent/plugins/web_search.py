@@ -1,4 +1,4 @@
-"""Search: HTTP in a tool, a secret in the configuration, an observation for the model."""
+"""A search tool: it uses HTTP and a secret from the configuration, and returns an observation."""
 
 from typing import Any, Dict, List
 

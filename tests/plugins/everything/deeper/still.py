@@ -1,13 +1,13 @@
-"""A part of a part."""
+"""A module of a package inside the plugin."""
 
 from pydantic import BaseModel
 
-from .. import words  # noqa: TID252 - as plugins write it
+from .. import words  # noqa: TID252 - plugins write this
 
 DEPTH = len(words.WORD)
 
 
 class Counted(BaseModel):
-    """How many."""
+    """A number."""
 
     number: int = DEPTH

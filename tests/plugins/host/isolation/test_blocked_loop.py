@@ -1,4 +1,4 @@
-"""What holds the event loop up is named, once; what merely waits is not."""
+"""Code that blocks the event loop is named in the log, once. Code that only waits is not."""
 
 import threading
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ async def test_a_handler_that_awaits_is_not_named(world: World, lines: list[str]
     assert lines == []
 
 
-async def test_what_no_plugin_was_asked_for_is_shown_by_its_stack(lines: list[str]) -> None:
+async def test_blocking_code_outside_plugins_is_shown_by_its_stack(lines: list[str]) -> None:
     with watch_event_loop(0.1):
         await anyio.sleep(0)
         noticed.wait(30)
@@ -78,7 +78,7 @@ async def test_what_no_plugin_was_asked_for_is_shown_by_its_stack(lines: list[st
     assert f"{__file__}:" in lines[0]
 
 
-async def test_the_watch_ends_without_leaving_a_thread() -> None:
+async def test_the_watch_leaves_no_thread() -> None:
     before = threading.active_count()
     with watch_event_loop(0.1):
         assert threading.active_count() == before + 2

@@ -1,4 +1,4 @@
-"""A plugin that does wrong wherever it is asked harms nobody else, and is named."""
+"""A plugin that fails in a hook is named in the log and does not disturb other plugins."""
 
 import asyncio
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def lines() -> Iterator[list[str]]:
         "raise type('Odd', (BaseException,), {'__str__': lambda self: 1 / 0})()",
     ],
 )
-async def test_a_plugin_that_fails_in_every_hook_harms_no_other(
+async def test_a_plugin_that_fails_in_every_hook_does_not_disturb_others(
     world: World, lines: list[str], body: str
 ) -> None:
     world.write("a.py", plugin_source("a", "f", more=EVERY_HOOK.format(body=body)))
@@ -100,7 +100,7 @@ async def test_a_plugin_that_fails_in_every_hook_harms_no_other(
         assert len(lines) >= 8
 
 
-async def test_an_init_that_blocks_is_broken_off(world: World, lines: list[str]) -> None:
+async def test_an_init_that_blocks_is_interrupted(world: World, lines: list[str]) -> None:
     more = "\n@plugin.mount_init_method()\nasync def init():\n    while True:\n        pass\n"
     world.write("a.py", plugin_source("a", "f", more=more))
     world.write("b.py", plugin_source("b", "g"))
@@ -119,7 +119,7 @@ async def test_an_init_that_blocks_is_broken_off(world: World, lines: list[str])
 async def test_a_hook_whose_coroutine_is_closed_ends(
     world: World, lines: list[str], again: bool
 ) -> None:
-    """As at the end of a loop: what is not finished is closed, and must not be gone on with."""
+    """At the end of an event loop unfinished coroutines are closed. The hook must then end."""
     ended = []
 
     async def method() -> None:

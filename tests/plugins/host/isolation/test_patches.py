@@ -1,4 +1,4 @@
-"""A plugin that puts its own functions into others' modules is named, and nobody else is."""
+"""A plugin that replaces functions of other modules is named as a problem; no other plugin is."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ class Client(httpx.AsyncClient):
 
 @pytest.fixture(autouse=True)
 def as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the plugins here replace is put back."""
+    """Restore what the plugins of these tests replace."""
     monkeypatch.setattr(httpx.AsyncClient, "get", httpx.AsyncClient.get)
     monkeypatch.setattr(
         nekro_core.plugins.host.tool_calls,
@@ -67,7 +67,7 @@ async def test_a_plugin_that_patches_others_is_named_when_it_is_loaded_later(wor
     async with world.bot() as registry:
         world.write("a.py", later)
         assert "it replaces httpx.AsyncClient.get for" in told(await registry.enable("ann.a"))[0]
-        # It is nothing new then.
+        # The patch is already there when the plugin is loaded again.
         assert (await registry.enable("ann.a")).problems == ()
 
 

@@ -1,4 +1,4 @@
-"""A plugin that holds the loop up is broken off; its tasks are its own, and end with it."""
+"""A plugin that blocks the event loop is interrupted. Its tasks end when it is unloaded."""
 
 import asyncio
 import contextvars
@@ -58,10 +58,10 @@ async def called(registry: PluginRegistry, world: World, name: str) -> object:
     return await call_tool(tool, world.ctx())
 
 
-async def test_a_regular_expression_gone_wild_is_broken_off_though_nobody_else_can_run(
+async def test_a_regular_expression_that_holds_pythons_lock_is_interrupted(
     world: World, lines: list[str]
 ) -> None:
-    """It holds Python's lock: the thread that looks stands still as well."""
+    """The regular expression holds Python's lock, so the thread that watches the loop must wait."""
     body = 'import re\n    re.search(r"(a+)+$", "a" * 60 + "!")'
     world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
     with watch_event_loop(0.1, 0.3):
@@ -79,7 +79,7 @@ async def test_a_regular_expression_gone_wild_is_broken_off_though_nobody_else_c
 
 
 @pytest.mark.parametrize("body", [LOOPS, SWALLOWS, WAITS, LISTENS, IN_A_TASK])
-async def test_a_plugin_that_blocks_is_broken_off(
+async def test_a_plugin_that_blocks_is_interrupted(
     world: World, lines: list[str], body: str
 ) -> None:
     world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
@@ -97,7 +97,7 @@ async def test_a_plugin_that_blocks_is_broken_off(
 async def test_a_plugin_that_blocks_while_it_logs_is_interrupted(
     world: World, lines: list[str]
 ) -> None:
-    """The signal's handler runs while this thread holds the lock of loguru's sink."""
+    """The signal arrives while this thread holds the lock of loguru's sink."""
 
     def blocks(message: Any) -> None:
         while message.record["message"] == "block here":
@@ -117,7 +117,7 @@ async def test_a_plugin_that_blocks_while_it_logs_is_interrupted(
     assert [line for line in lines if line.startswith("plugin local/a is ")]
 
 
-async def test_the_bots_own_code_is_never_broken_off(world: World, lines: list[str]) -> None:
+async def test_the_bots_own_code_is_never_interrupted(world: World, lines: list[str]) -> None:
     async def slow(_ctx: AgentCtx) -> str:
         """Ours, however slow."""
         time.sleep(0.8)
@@ -128,7 +128,7 @@ async def test_the_bots_own_code_is_never_broken_off(world: World, lines: list[s
     assert not [line for line in lines if "broken off" in line]
 
 
-def test_a_blocking_plugin_is_broken_off_on_uvloop_too(world: World) -> None:
+def test_a_blocking_plugin_is_interrupted_on_uvloop(world: World) -> None:
     world.write("a.py", plugin_source("a", more=BLOCKS.format(body=LOOPS)))
     seen: list[object] = []
 
@@ -138,13 +138,13 @@ def test_a_blocking_plugin_is_broken_off_on_uvloop_too(world: World) -> None:
                 seen.append(await called(registry, world, "block"))
                 seen.append(await called(registry, world, "block"))
 
-    # In a context of its own: that of the tests says that a loop runs already.
+    # A new context is needed: the tests' context says that an event loop is running.
     contextvars.Context().run(lambda: anyio.run(bot, backend_options={"use_uvloop": True}))
     assert [type(each) for each in seen] == [ToolCallFailed, ToolCallFailed]
     assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
 
 
-async def test_elsewhere_than_in_the_main_thread_it_only_tells() -> None:
+async def test_outside_the_main_thread_nothing_is_interrupted() -> None:
     def other() -> None:
         async def watch() -> None:
             with watch_event_loop(0.1, 0.1):
@@ -195,16 +195,16 @@ def running() -> list[str]:
     )
 
 
-async def test_a_plugins_tasks_end_with_it_and_the_bots_do_not(world: World) -> None:
+async def test_unloading_a_plugin_ends_its_tasks_and_no_others(world: World) -> None:
     world.write("a.py", plugin_source("a", more=TASKS))
     async with anyio.create_task_group() as group:
 
         async def send(*args: object, **more: object) -> tuple[()]:
-            # The bot begins something of its own, asked by a plugin.
+            # A call of the plugin makes the bot start a task. The task belongs to the bot.
             group.start_soon(anyio.sleep_forever, name="the bot's")
             return ()
 
-        world.outgoing.send = send  # type: ignore[assignment,method-assign]  # a peer of the test
+        world.outgoing.send = send  # type: ignore[assignment,method-assign]  # a fake
         async with world.bot() as registry:
             assert isinstance(await called(registry, world, "start"), ToolReturn)
             with anyio.fail_after(30):
@@ -236,7 +236,7 @@ async def init():
 """
 
 
-async def test_a_task_that_does_not_end_is_named_and_keeps_nobody(
+async def test_a_task_that_ignores_cancellation_is_named_and_not_waited_for(
     world: World, lines: list[str]
 ) -> None:
     world.write("a.py", plugin_source("a", more=STUBBORN))

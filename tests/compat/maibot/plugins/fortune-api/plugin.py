@@ -1,4 +1,4 @@
-"""APIs for other plugins: public, private, and one that comes and goes."""
+"""APIs for other plugins: a public one, a private one, and one that is added at run time."""
 
 from maibot_sdk import API, MaiBotPlugin
 

@@ -1,4 +1,4 @@
-"""Asks another plugin, the stored chats and its own raw configuration."""
+"""Calls another plugin's API, and reads the stored chats and its own unparsed configuration."""
 
 from maibot_sdk import MaiBotPlugin, Tool
 

@@ -1,4 +1,4 @@
-"""A pipeline of hooks: what comes in, what the model is asked and says, what goes out."""
+"""Hooks at each stage: received messages, model requests, model replies and sent messages."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A game of commands: state per chat, a table of scores, replies with mentions."""
+"""A game played with commands: a state per chat, a table of scores, replies with mentions."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Pictures: content items for the model, an older action, a helper module of its own."""
+"""Makes pictures: content items for the model, an action of the older kind, and a helper module."""
 
 from base64 import b64encode
 

@@ -1,4 +1,4 @@
-"""Speak: a core tool, configuration with a form, a voice as base64."""
+"""Sends a voice: a core tool, a configuration with a form, and a sound as base64."""
 
 import base64
 import io

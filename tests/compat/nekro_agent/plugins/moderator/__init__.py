@@ -1,4 +1,4 @@
-"""Moderation on OneBot: NoneBot's own objects, matchers of the older way, files in a package."""
+"""Moderation on OneBot, with NoneBot's objects and matchers, as a package of several files."""
 
 from .plugin import plugin
 from . import commands, methods  # noqa

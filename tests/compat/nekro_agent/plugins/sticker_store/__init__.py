@@ -1,4 +1,4 @@
-"""Stickers: kept as files, found by the meaning of their descriptions."""
+"""Stickers are stored as files and found by the meaning of their descriptions."""
 
 from . import commands, methods  # noqa: F401
 from .base import plugin
