@@ -1,11 +1,15 @@
 """Re-exports everything that an adapter needs.
 
 An adapter is a package with a manifest, ``adapter.toml``: docs/adapters.md describes both. The
-package has ``create``, an `AdapterFactory`; or, if it shows a page to the operator,
-``create_page``, an `OperatorPageFactory`; or ``factories``, a function that takes `Host.settings`
-and returns several `AdapterFactory` by name. It may have ``SERVER_OPTIONS``, keyword arguments that
-the adapter needs the web server to be run with. `AdapterTasks` begins and ends its tasks. To keep
-data over a restart, it writes files below `Host.data_dir` with `write_whole`.
+package defines one of these names:
+
+- ``create``, an `AdapterFactory`
+- ``create_page``, an `OperatorPageFactory`, if the adapter shows a page to the operator
+- ``factories``, a function that takes `Host.settings` and returns `AdapterFactory` by name
+
+The package may also define ``SERVER_OPTIONS``, keyword arguments for the web server. An adapter
+starts and ends its tasks with `AdapterTasks`. Data that must survive a restart goes into files
+below `Host.data_dir`, written with `write_whole`.
 """
 
 from pathlib import Path
@@ -47,10 +51,11 @@ from nekro_core.tools.offer import ToolAnswer
 
 
 class AdapterFactory(Protocol):
-    """Makes an adapter, once, before the web server runs: routes are added here, not in ``start``.
+    """Makes an adapter. The bot calls it once, before the web server runs, so add routes here and
+    not in ``start``.
 
-    ``driver`` is NoneBot's. If it serves ASGI, ``driver.server_app`` is the FastAPI application.
-    Raises `RuntimeError` with a remedy if the adapter cannot run safely.
+    If NoneBot's ``driver`` serves ASGI, ``driver.server_app`` is the FastAPI application. Raises
+    `RuntimeError` with a remedy if the adapter cannot run safely.
     """
 
     def __call__(self, host: Host, driver: Driver) -> Adapter:
@@ -66,7 +71,7 @@ class AdapterFactory(Protocol):
 
 
 class OperatorPageFactory(Protocol):
-    """Makes an adapter that shows a page to the operator; else the same as `AdapterFactory`."""
+    """Makes an adapter that shows a page to the operator. Otherwise as `AdapterFactory`."""
 
     def __call__(self, host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
         """Make the adapter.
@@ -74,7 +79,7 @@ class OperatorPageFactory(Protocol):
         Args:
             host: The bot, as the adapter sees it.
             driver: NoneBot's driver.
-            operator: What the page may show, and what it may do.
+            operator: Gives the data that the page may show, and does what the operator asks for.
 
         Returns:
             The adapter, not yet started.
@@ -83,16 +88,16 @@ class OperatorPageFactory(Protocol):
 
 class AdapterEraser(Protocol):
     """Erases a person from an adapter's files below the data folder. The manifest names it, as
-    ``eraser = "module:function"``. It is called even if the adapter does not run, so its module
-    must be importable without the adapter's extra."""
+    ``eraser = "module:function"``. The bot calls it even if the adapter does not run, so its module
+    must be importable without the adapter's optional dependencies."""
 
     async def __call__(self, data_dir: Path, person: Person, traces: PersonTraces, /) -> int:
         """Forget the person. May be called again for the same person.
 
         Args:
             data_dir: The data folder.
-            person: Who is to be forgotten, on which platform; other platforms' people too.
-            traces: What the bot knows of them, such as their private chats.
+            person: The person to forget, and their platform. It may be another adapter's platform.
+            traces: Where the bot found the person, for example their private chats.
 
         Returns:
             How many things were deleted or changed; 0 or more.
@@ -167,7 +172,7 @@ __all__ = [
     "write_whole",
 ]
 
-if TYPE_CHECKING:  # the old names, for type checkers
+if TYPE_CHECKING:  # the deprecated names, for type checkers
     Shown = PlatformMessage
     Confirming = SupportsConfirmation
     Editing = SupportsEditing
