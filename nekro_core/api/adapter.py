@@ -62,7 +62,7 @@ class AdapterFactory(Protocol):
         """Make the adapter.
 
         Args:
-            host: The bot, as the adapter sees it.
+            host: The bot's interface for adapters.
             driver: NoneBot's driver.
 
         Returns:
@@ -71,13 +71,14 @@ class AdapterFactory(Protocol):
 
 
 class OperatorPageFactory(Protocol):
-    """Makes an adapter that shows a page to the operator. Otherwise as `AdapterFactory`."""
+    """Makes an adapter that shows a page to the operator. Apart from that, it is as
+    `AdapterFactory`."""
 
     def __call__(self, host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
         """Make the adapter.
 
         Args:
-            host: The bot, as the adapter sees it.
+            host: The bot's interface for adapters.
             driver: NoneBot's driver.
             operator: Gives the data that the page may show, and does what the operator asks for.
 
@@ -109,14 +110,14 @@ class AdapterEraser(Protocol):
 
 @runtime_checkable
 class Page(Protocol):
-    """An adapter with a page for browsers. The operator sees its address at the start."""
+    """An adapter with a page for browsers. The bot shows the page's address when it starts."""
 
     @property
     def access_token(self) -> str:
-        """The token of its HTTP API."""
+        """The token of the page's HTTP API."""
 
     def login_link(self, address: str) -> str:
-        """Make a link that logs a browser in, once.
+        """Make a link that logs a browser in. The link works once.
 
         Args:
             address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.

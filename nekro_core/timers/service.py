@@ -108,7 +108,7 @@ class TimerService:
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
-            raise TimerRefused(f"the time {due:.0f} is over: it is {now:.0f} (seconds since 1970)")
+            raise TimerRefused(f"the time {due:.0f} is past: it is {now:.0f} now (seconds since 1970)")
         if due > now + _FUTURE_S:
             raise TimerRefused(f"the time {due:g} is over a hundred years away")
         old = [each for each in self.of_chat(chat_key) if temporary and each.kind == TEMPORARY]
@@ -239,7 +239,7 @@ class TimerService:
         text = self._checked(text)
         most = self._settings.per_chat
         if sum(row.chat_key == chat_key for row in self._rows.all()) - freed >= most:
-            raise TimerRefused(f"{chat_key} has {most} timers: delete one before the next")
+            raise TimerRefused(f"{chat_key} has {most} timers: delete one before you set another")
         if len(self._rows) - freed >= self._settings.in_all:
             raise TimerRefused(f"there are {len(self._rows)} timers: no more can be set")
         return TimerRow(

@@ -41,11 +41,12 @@ class PluginBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginOwner:
-    """Identifies a plugin by the place of its files. It lasts as long as the bot, over reloads.
+    """A plugin, identified by the place of its files. This object exists as long as the bot, even
+    if the plugin is reloaded.
 
-    ``item`` is ``local/weather``. Tasks that were started during a plugin's call hold this object
-    until they end. So it must not refer to a plugin object or its modules: they could not be freed
-    after a reload.
+    ``item`` is the place, for example ``local/weather``. Tasks that were started during a plugin's
+    call hold this object until they end. So it must not refer to a plugin object or its modules:
+    they could not be freed after a reload.
     """
 
     item: str
@@ -81,7 +82,7 @@ example in a NoneBot matcher or a library's callback. `serving` adds an entry an
 
 @contextmanager
 def serving(binding: PluginBinding) -> Iterator[None]:
-    """Enter this for the time in which the bot runs."""
+    """Register a bot as running while the block is open."""
     _serving.append(binding)
     try:
         yield
@@ -90,7 +91,7 @@ def serving(binding: PluginBinding) -> Iterator[None]:
 
 
 def effective_binding() -> PluginBinding | None:
-    """Get the bot whose plugin's code runs now, else the bot that was started last."""
+    """Get the bot whose plugin's code runs now; if there is none, the bot that was started last."""
     return current_binding() or (_serving[-1] if _serving else None)
 
 

@@ -34,7 +34,7 @@ class CallFiles:
 
     @classmethod
     def now(cls, given: Any = (), *, by_code: bool = False) -> Self:
-        """Make the value for a call that begins now."""
+        """Make the object for a call that begins now."""
         return cls(given, time.time(), by_code)
 
 

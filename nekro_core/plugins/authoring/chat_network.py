@@ -1,8 +1,8 @@
 """Fetches URLs for plugins under the network rules of a chat.
 
-If the arguments that the chat's code passed contain the host's name, the code chose the host. Then
-the rules of the chat's boxes decide whether it may be reached. Otherwise the plugin chose the host,
-and it must be on the public internet. Fetches with a plugin's own HTTP client are not checked.
+Code in the chat's box may pass the name of a host to a tool. A fetch from this host is allowed only
+if the rules of the chat's boxes allow the host. Any other host was chosen by the plugin, and must
+be on the public internet. Fetches with a plugin's own HTTP client are not checked.
 """
 
 import html
@@ -49,7 +49,7 @@ _asked: ContextVar[_Asked | None] = ContextVar("nekro_fetching_for", default=Non
 
 @contextmanager
 def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
-    """Check fetches in the block as fetches of this call, even after its tool has ended."""
+    """Treat fetches in the block as fetches of this call, even after its tool has ended."""
     token = _asked.set(_Asked(chat, call))
     try:
         yield

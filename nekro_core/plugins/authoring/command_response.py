@@ -38,7 +38,7 @@ class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Content = str | I18nDict | Sequence[CommandOutputSegment]
-"""One text, a text for each language, or pieces."""
+"""One text, a dict of texts by BCP 47 language tag, or pieces."""
 
 
 class CommandStatus(StrEnum):
@@ -68,7 +68,7 @@ class CommandResponse(msgspec.Struct, frozen=True, kw_only=True):
         status: The state of the command.
         message: The text, or a dict of texts by BCP 47 language tag.
         output_segments: The pieces, if the answer is more than a text.
-        data: A value for the program that called the command.
+        data: A value for a program that calls the command.
         question: The question, if the command waits for the person's reply.
     """
 
@@ -87,8 +87,8 @@ class CmdCtl:
         """Make an answer that is neither success nor failure, for example a progress report.
 
         Args:
-            content: A text, a dict of texts by BCP 47 tag, or pieces.
-            data: A value for the program that called the command.
+            content: A text, a dict of texts by BCP 47 tag, or `CommandOutputSegment` pieces.
+            data: A value for a program that calls the command.
 
         Returns:
             The answer.
@@ -103,8 +103,8 @@ class CmdCtl:
         """Make an answer that says that the command succeeded.
 
         Args:
-            content: A text, a dict of texts by BCP 47 tag, or pieces.
-            data: A value for the program that called the command.
+            content: A text, a dict of texts by BCP 47 tag, or `CommandOutputSegment` pieces.
+            data: A value for a program that calls the command.
 
         Returns:
             The answer.
@@ -119,8 +119,8 @@ class CmdCtl:
         """Make an answer that says that the command failed, and why.
 
         Args:
-            content: A text, a dict of texts by BCP 47 tag, or pieces.
-            data: A value for the program that called the command.
+            content: A text, a dict of texts by BCP 47 tag, or `CommandOutputSegment` pieces.
+            data: A value for a program that calls the command.
 
         Returns:
             The answer.
@@ -144,7 +144,7 @@ class CmdCtl:
         dropped.
 
         Args:
-            message: The question: a text, a dict of texts by BCP 47 tag, or pieces.
+            message: The question, in the forms of ``content`` of the other methods.
             callback_cmd: The command that gets the message as its arguments.
             options: Choices, shown with numbers. If the person replies with a number, that option
                 is chosen.

@@ -125,7 +125,7 @@ def mount_command(
         name: What people type after the prefix.
         description: What the command does; empty for the first line of the function's docstring.
         aliases: Other names for it.
-        permission: The permission that a person needs to run it; None for no permission.
+        permission: The permission that a person needs to run it; None if everybody may.
         usage: A text that explains how to use it; written by the author.
         category: The heading under which lists show it.
         tags: Words for searches.
@@ -171,7 +171,7 @@ class CommandGroup:
     Args:
         plugin: The plugin that the commands are mounted on.
         family: The group's name and description.
-        permission: The permission for commands that name none; None for no permission.
+        permission: The permission for commands that name none; None if everybody may run them.
         category: The category for commands that name none.
         tags: Tags that every command of the group has.
     """
@@ -255,7 +255,7 @@ def mount_command_group(
         plugin: The plugin. You call this as a method, so do not pass it.
         name: What people type after the prefix.
         description: What the group is for.
-        permission: The permission for commands that name none; None for no permission.
+        permission: The permission for commands that name none; None if everybody may run them.
         category: The category for commands that name none.
         tags: Tags that every command of the group has.
 

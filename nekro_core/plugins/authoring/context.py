@@ -1,4 +1,5 @@
-"""`AgentCtx`: tells a handler who asks in which chat, and lets it act there."""
+"""`AgentCtx`, the context of a handler's call: who asks in which chat, and methods that act
+there."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -54,8 +55,8 @@ _MAX_RECORDS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCtx:
-    """The context of a handler's call: who asks in which chat, and methods that act in the chat.
-    The bot makes one for each run. The model cannot set any of its fields.
+    """The context of a handler's call. The bot makes one for each run. The model cannot set any of
+    its fields.
 
     Attributes:
         services: The parts of the bot that the context's methods use.
@@ -105,7 +106,7 @@ class AgentCtx:
 
     @property
     def channel_type(self) -> str:
-        """``group``, ``private`` or ``channel``."""
+        """The chat's kind: ``group``, ``private`` or ``channel``."""
         return self.chat.kind.value
 
     @property
@@ -126,7 +127,8 @@ class AgentCtx:
             webhook_request: The HTTP request, in a webhook's call.
 
         Returns:
-            The context. If a tool call runs now, the context may write to the same chats as it.
+            The context. If a tool call runs now, the context may write to the same chats as the
+            call.
 
         Raises:
             ChatKeyError: The text is not a chat key.
@@ -412,7 +414,7 @@ class AgentCtx:
         """
         copies = self.services.pictures
         if copies is None:
-            raise ToolFailure("pictures cannot be looked at here")
+            raise ToolFailure("this bot cannot convert pictures")
         try:
             made = await copies.picture_to_show(picture, longer_side=longer_side)
         except MediaError as error:
@@ -427,7 +429,7 @@ class AgentCtx:
         *,
         chat_key: ChatKey | str | None = None,
     ) -> None:
-        """Add a system line to a chat's record.
+        """Add a system line to a chat's history.
 
         Args:
             message: The text of the line.

@@ -18,7 +18,7 @@ def current_services() -> Services:
     binding = effective_binding()
     if binding is None or binding.services is None:
         raise NoCurrentBot(
-            "this works inside a running bot alone: in a plugin's tools, hooks, commands and tasks"
+            "this works only inside a running bot: in a plugin's tools, hooks, commands and tasks"
         )
     return binding.services
 

@@ -144,7 +144,7 @@ class Mounting:
         Returns:
             A decorator that gives the function back.
         """
-        del name, description  # accepted for existing plugins; lists show those of the function
+        del name, description  # accepted for existing plugins; lists show the function's own name
 
         def mount(function: Function) -> Function:
             self.prompt_inject_method = function
@@ -297,7 +297,7 @@ def _second_annotation(function: Callable[..., Any]) -> Any:
     annotation = parameters[1].annotation if len(parameters) > 1 else None
     if not isinstance(annotation, str):
         return annotation
-    # A text: written in quotation marks, or under ``from __future__ import annotations``.
+    # A text: the annotation is in quotation marks or under ``from __future__ import annotations``.
     first, *rest = annotation.strip("'\"").split(".")
     named = getattr(inspect.unwrap(function), "__globals__", {}).get(first)
     for each in rest:

@@ -26,8 +26,7 @@ class UndoStack:
 
     def add(self, what: str, undo: Undo) -> Callable[[], None]:
         """Add the undo step of a change that was just made. ``what`` names the change in the log.
-        The returned function removes the step again; call it if you have undone the change
-        yourself."""
+        The returned function removes the step; call it after undoing the change in another way."""
         step = object()
         self._undo[step] = (what, undo)
 

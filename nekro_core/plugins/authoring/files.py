@@ -262,7 +262,7 @@ class BoxFileSystem:
             await self._pushed(path, mirror.box_path(path))
 
     async def _pushed(self, path: Path, inside: str) -> str:
-        """Copy a file of the mirror into the box."""
+        """Copy a file of the chat's folders on the host into the box."""
         if self._box is None:
             return inside
         size = (await anyio.Path(path).stat()).st_size

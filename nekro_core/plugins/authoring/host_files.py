@@ -105,12 +105,13 @@ SHARED = "/app/shared"
 UPLOADS = "/app/uploads"
 
 _KEPT_BACK = ("config.yaml", "config.json", ".env")
-"""Files of a plugin that may contain keys of other services, so no text may name them."""
+"""Files of a plugin that `HostFiles.own_file` never returns, since they may contain keys of other
+services."""
 _KEPT_BACK_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 _CLOCK_S = 0.01
-"""Seconds by which a new file's time may be too early: the kernel takes it from its last timer
-tick."""
+"""The time of a new file may be too early by this many seconds, because the kernel takes it from
+its last timer tick."""
 
 
 class HostFiles:
@@ -133,8 +134,8 @@ class HostFiles:
 
     def host_path(self, path: str) -> tuple[Path, str]:
         """Map a path of the box to the path of its copy on the host, and to the path in the box
-        that the copy is read from. The second is empty for received files, which are on the host
-        already. Raises `ValueError` for a path outside of the box's folders."""
+        that the copy is read from. The second path is empty for received files, which are already
+        on the host. Raises `ValueError` for a path outside of the box's folders."""
         text = PurePosixPath(path.strip())
         root, parts = HOME, list(text.parts)
         if text.is_absolute():

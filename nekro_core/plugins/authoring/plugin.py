@@ -33,7 +33,7 @@ class PluginStore:
     belongs to no particular one.
 
     Args:
-        keeper: The database access that stores the texts.
+        keeper: Stores the texts in the database.
         plugin: The plugin's key.
     """
 
@@ -131,7 +131,7 @@ class NekroPlugin(Mounting, Configured):
         ValueError: ``author`` or ``module_name`` is not valid in a key.
     """
 
-    def __init__(  # noqa: PLR0917 - existing plugins may give them by position
+    def __init__(  # noqa: PLR0917 - existing plugins may pass them by position
         self,
         name: str,
         module_name: str,
@@ -158,7 +158,7 @@ class NekroPlugin(Mounting, Configured):
                     f"{field} {value!r}: expected letters, digits and '_', no digit first"
                 )
         if keyword.iskeyword(module_name):
-            raise ValueError(f"module_name {module_name!r} is a word of Python: take another")
+            raise ValueError(f"module_name {module_name!r} is a Python keyword: choose another name")
         self.name = name
         self.module_name = module_name
         self.description = description

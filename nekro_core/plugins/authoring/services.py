@@ -78,7 +78,7 @@ class UsageMeter(Protocol):
         """Get the reason why the turn may make no further request; empty if it may."""
 
     def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """Count a request that is no step of the turn."""
+        """Count a request to a model that is not a step of the turn."""
 
 
 class BoxFiles(Protocol):

@@ -186,7 +186,7 @@ class AsyncTaskHandle:
         yield from ()
         return self
 
-    async def wait(self, key: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as plugins write it
+    async def wait(self, key: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - existing plugins pass it
         """Wait for the value that `notify` sets for a key.
 
         Args:
@@ -262,7 +262,7 @@ class AsyncTaskHandle:
             RuntimeError: `task.start` did not make this handle, so it belongs to no bot.
         """
         if self._journal is None:
-            raise RuntimeError("this handle was made by hand: it belongs to no bot")
+            raise RuntimeError("task.start did not make this handle, so it belongs to no bot")
         await self._journal.note(ChatKey.parse(self.chat_key), message, trigger=trigger)
 
 

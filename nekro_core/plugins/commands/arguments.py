@@ -27,14 +27,14 @@ class ArgInfo(msgspec.Struct, frozen=True, kw_only=True):
     prompt_hint: str = ""
 
 
-def Arg(  # noqa: N802 - the name that plugins write; it stands where a default stands
+def Arg(  # noqa: N802 - existing plugins use this name
     description: str = "",
     *,
     default: Any = REQUIRED,
     positional: bool = False,
     greedy: bool = False,
     choices: Sequence[Any] | None = None,
-    range: tuple[float, float] | None = None,  # noqa: A002 - as plugins write it
+    range: tuple[float, float] | None = None,  # noqa: A002 - existing plugins use this name
     prompt_hint: str | None = None,
 ) -> Any:
     """Describe an argument. Use it as the default of a parameter or inside ``Annotated``.
@@ -49,7 +49,7 @@ def Arg(  # noqa: N802 - the name that plugins write; it stands where a default 
         positional: Whether values without a name go to this argument first.
         greedy: Whether the argument takes the rest of the line as typed.
         choices: The values that are accepted; None for any.
-        range: The least and the greatest number; None for any.
+        range: The least and the greatest number, or length of a text; None for any.
         prompt_hint: The text that asks the person for the argument if it is missing.
 
     Returns:

@@ -47,11 +47,11 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
         return self.command.name.replace(".", " ")
 
     def names(self) -> set[str]:
-        """Get the name and the aliases, folded."""
+        """Get the name and the aliases, normalized by `folded`."""
         return {folded(name) for name in (self.command.name, *self.command.aliases)}
 
     def setting_names(self) -> set[str]:
-        """Get the names under which the settings may list the command, folded."""
+        """Get the names under which the settings may list the command, normalized by `folded`."""
         name = folded(self.command.name)
         return {name, f"{folded(self.module)}:{name}", f"{folded(self.owner)}:{name}"}
 
@@ -71,8 +71,8 @@ class CommandRegistry:
         self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
 
     def add_builtin(self, command: Command) -> Callable[[], None]:
-        """Add one of the bot's own commands. If a plugin's command has the same name, the bot's
-        command is found. The returned function removes the command."""
+        """Add one of the bot's own commands. If a plugin has a command of the same name, the bot's
+        command runs. The returned function removes the command."""
         return self._add(RegisteredCommand(command, signature_of(command.handler)))
 
     def put(self, plugin: NekroPlugin, command: Command) -> None:

@@ -68,7 +68,7 @@ language, so the newest ten records may not be enough."""
 
 
 class ContextFactory(Protocol):
-    """`PluginRegistry.context_for`."""
+    """The type of `PluginRegistry.context_for`."""
 
     def __call__(
         self, chat_key: ChatKey, *, user_id: str, user_name: str, message_id: str
@@ -77,7 +77,8 @@ class ContextFactory(Protocol):
 
 
 class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that a person typed. If ``wait`` is set, the person's reply to that question."""
+    """A command that a person typed, or, if ``wait`` is set, the person's reply to that
+    question."""
 
     entry: RegisteredCommand
     record: Record
@@ -163,7 +164,7 @@ class CommandRunner:
     async def _work(
         self, call: CommandCall, context: CommandExecutionContext, arguments: Mapping[str, Any]
     ) -> bool:
-        """Run the handler and send its answers. Returns True, also after a failure."""
+        """Run the handler and send its answers. Returns True, even after a failure."""
         name = call.entry.spoken
         try:
             answered = call.entry.command.handler(context, **arguments)
@@ -280,7 +281,7 @@ class CommandRunner:
         try:
             await context.ctx.send((Text(text),))
         except ToolFailure as error:
-            logger.warning("{} could not be told {!r}: {}", context.chat_key, text, error)
+            logger.warning("{}: {!r} could not be sent: {}", context.chat_key, text, error)
 
 
 def usage_of(entry: RegisteredCommand, prefix: str, lang: str) -> str:

@@ -73,7 +73,7 @@ def help_command(
             shown = name[:40]
             return CmdCtl.failed(say("command.help.unknown", context.lang, name=shown))
         family = book.family(name)
-        # The message must not begin with a command: another bot in the group would run it.
+        # The message must not begin with a command: another bot in the group could run it.
         title = family.description if family and family.description else ""
         head = [title or say("command.help.one", context.lang)]
         return CmdCtl.message("\n".join([*head, *(one(entry, context) for entry in found)]))

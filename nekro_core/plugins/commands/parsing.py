@@ -1,4 +1,4 @@
-"""Reads a command's name and its handler's arguments from what a person typed.
+"""Reads a command's name and its handler's arguments from a person's text.
 
 A line is split into words as in a shell. Unlike in a shell, every line is valid: an unclosed quote
 is a plain character.
@@ -157,7 +157,7 @@ def read_arguments(
     named: list[Word] = []
     for word in split_words(line):
         parameter = known.get(folded(word.name)) if word.name else None
-        # A person who types this name must not set the question's context.
+        # A person must not set the question's context by typing this name.
         own = folded(word.name) == _OF_A_QUESTION
         if own or (parameter is None and not (word.name and signature.open)):
             loose.append(word)

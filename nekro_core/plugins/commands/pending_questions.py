@@ -25,7 +25,7 @@ _Key = tuple[ChatKey, str]
 
 
 class QuestionStore(Protocol):
-    """Where questions are stored (`nekro_core.store.Store.waiting`)."""
+    """Stores questions (`nekro_core.store.Store.waiting`)."""
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
         """Store a row. It replaces the row with the same key."""
@@ -114,8 +114,8 @@ class PendingQuestions:
         if len(self._open) >= MAX_PENDING:
             raise TooManyQuestions(f"{MAX_PENDING} commands wait for an answer already")
         self._open[key] = wait
-        # If the task is cancelled before its first step, its ``finally`` does not run. This undo
-        # step does the same.
+        # If the task is cancelled before its first step, its ``finally`` does not run. Then this
+        # undo step drops the question.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
 
         async def watch() -> None:
@@ -202,10 +202,10 @@ class PendingQuestions:
             }
             text = json.dumps(data)
         except (TypeError, ValueError, RecursionError) as error:
-            logger.info("{}: a restart would forget its question: {}", wait.entry.owner, error)
+            logger.info("{}: its question is not stored, so a restart would lose it: {}", wait.entry.owner, error)
             return None
         if json.loads(text)["context"] != known:
-            logger.info("{}: a restart would forget its question: no JSON", wait.entry.owner)
+            logger.info("{}: its question is not stored, so a restart would lose it: no JSON", wait.entry.owner)
             return None
         now = self._wall()
         return WaitingRow(

@@ -42,7 +42,7 @@ async def restore_questions(
         try:
             await _restore(row, waits, book, context_for)
         except (LookupError, ValueError, TypeError, TooManyQuestions) as error:
-            logger.warning("nobody waits any more for {}: {}", row.data, error)
+            logger.warning("the open question {} is dropped: {}", row.data, error)
             await waits.forget_row(row)
     return answers
 
@@ -80,8 +80,7 @@ async def _restore(
 
 
 _ROUNDS_WAITING = 8
-"""At most this number times ``at_once`` commands may wait in a chat. Further commands are
-dropped."""
+"""A chat may have this number times ``at_once`` waiting commands. Further commands are dropped."""
 
 CommandJob = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[CommandJob], object]
@@ -161,9 +160,9 @@ class CommandRouter:
         return True
 
     async def restore(self) -> set[int]:
-        """Restore the open questions of an earlier process. Returns the numbers of the records that
-        were answers its commands were processing; the agent must not answer these records. Call
-        this once, after the plugins were loaded. Raises `StoreUnavailable`."""
+        """Restore the open questions of an earlier process. Returns the numbers of the records
+        whose answers its commands were still processing; the agent must not answer these records.
+        Call this once, after the plugins were loaded. Raises `StoreUnavailable`."""
         return await restore_questions(self._waits, self.book, self._context_for)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
@@ -182,7 +181,7 @@ class CommandRouter:
 
     def _typed(self, record: Record) -> tuple[list[RegisteredCommand], str] | None:
         """Get the command of a record and the text after its name. If the record names only a
-        group, all commands of the group. None if the record is not a command."""
+        group, the result has all commands of the group. None if the record is not a command."""
         prefixes = self._settings.prefixes
         first = next((part.text for part in record.segments if isinstance(part, Text)), "")
         if not first.lstrip().startswith(prefixes):
@@ -213,7 +212,7 @@ class CommandRouter:
         try:
             await self._waits.at_work(call.wait, call.record.seq)
         except StoreError as error:
-            logger.error("{}: an answer is not written down: {}", call.record.chat_key, error)
+            logger.error("{}: the answer to a question cannot be stored: {}", call.record.chat_key, error)
         await self._caller.run(call)
         self._waits.done(call.record.seq)
 
@@ -222,7 +221,7 @@ class CommandRouter:
         logged and not raised."""
         chat, at_once = call.record.chat_key, self._settings.at_once
         if self._at_work.callers(chat) >= at_once * (1 + _ROUNDS_WAITING):
-            logger.warning("{}: {} is dropped: too many wait", chat, call.entry.long_name)
+            logger.warning("{}: {} is dropped: too many commands wait", chat, call.entry.long_name)
             return
         try:
             async with self._at_work.of(chat):

@@ -103,7 +103,7 @@ def _fetch_behind(shelf: PackageFolder, owner: PluginOwner, need: "PluginRequire
     def fetch() -> None:
         try:
             shelf.ensure(owner.item, [need], more=True)
-            logger.info("plugin {}: {} is there", owner.item, need.requirement)
+            logger.info("plugin {}: {} is installed", owner.item, need.requirement)
         except PackagesRefused as error:
             logger.error("plugin {}: {}", owner.item, error)
 

@@ -58,7 +58,8 @@ class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
 def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
     """Write the note. Move the files inside the block. Raises `MoveInProgress` and `OSError`.
 
-    The note is also deleted after an exception; then the caller must move the files back.
+    The note is also deleted if the block raises an exception; then the caller must move the files
+    back.
     """
     with _locked(data_dir):
         _write(data_dir / NOTE_NAME, plan)
@@ -85,7 +86,7 @@ def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
         return None
     what = "is the new one" if plan.came else "is as it was"
     what = "is gone" if is_lost(data_dir, plan) else what
-    logger.warning("a command that changed the plugin {} was ended midway: it {}", plan.item, what)
+    logger.warning("a command that changed the plugin {} was interrupted: the plugin {}", plan.item, what)
     return plan
 
 

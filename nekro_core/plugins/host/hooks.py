@@ -166,7 +166,7 @@ class HookedJournal:
     ) -> None:
         """See `nekro_core.plugins.authoring.services.Journal`."""
         signal = MsgSignal.CONTINUE
-        # No hook for a line that a hook adds: that could go on for ever.
+        # Do not call hooks for a line that a hook adds: this could be an endless loop.
         if not _within.get():
             with _asking():
                 signal = await self._ask(chat_key, text, run_id)

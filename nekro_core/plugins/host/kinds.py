@@ -51,9 +51,9 @@ class PluginKind(Protocol):
         """Get the plugins of this kind in a folder, sorted. Reads only names of files."""
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
-        """Load a plugin and return a `NekroPlugin` for it. Put `Tool` objects into
-        `NekroPlugin.offered_tools`, and work that must run at its start into the init method.
-        Raises `LoadFailed`; steps that undo what was done before the error are in ``effects``."""
+        """Load a plugin and return a `NekroPlugin` for it. Tools that are `Tool` objects belong in
+        `NekroPlugin.offered_tools`, and work at the start of the plugin in its init method. Raises
+        `LoadFailed`; steps that undo what was done before the error are in ``effects``."""
 
 
 Registrar = Callable[[NekroPlugin, Any], None]

@@ -24,8 +24,8 @@ class PluginLifecycle:
         self._settings = settings
 
     async def imported(self, entry: PluginEntry) -> NekroPlugin:
-        """Import the plugin and return its object. Raises `LoadFailed`; then `undo` undoes what was
-        done before the error."""
+        """Import the plugin and return its object. If this raises `LoadFailed`, call `undo` to undo
+        what was done before the error."""
         limit_s = self._settings.import_s
         if entry.kind is None:
             return await load_plugin(entry.item, entry.owner, limit_s)

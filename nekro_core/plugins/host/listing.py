@@ -25,8 +25,8 @@ class PluginInfo:
     """One plugin in the list.
 
     ``item`` says where the plugin was found: ``builtin/chat`` or ``local/weather``. The other
-    fields are known after the plugin was loaded once. ``addresses`` are its HTTP addresses. Only
-    the operator may see them, because a webhook's address contains its secret.
+    fields are empty until the plugin has been loaded once. ``addresses`` are its HTTP addresses.
+    Only the operator may see them, because a webhook's address contains its secret.
     """
 
     item: str

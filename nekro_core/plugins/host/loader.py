@@ -1,4 +1,5 @@
-"""Imports a plugin's module by path within a time limit, and removes it completely after use."""
+"""Imports a plugin's module by path within a time limit, and removes it completely when the plugin
+is unloaded."""
 
 import asyncio
 import contextvars
@@ -54,7 +55,7 @@ class DiscoveredPlugin:
     name: str
     path: Path
     in_folder: bool = False
-    """True if the module is a package even though its file is not ``__init__.py``."""
+    """Whether the module is a package although its file is not called ``__init__.py``."""
 
     @property
     def folder(self) -> Path | None:
@@ -100,8 +101,8 @@ def discover_plugins(source: str, folder: Path) -> list[DiscoveredPlugin]:
 async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> NekroPlugin:
     """Import a plugin's module and return its ``plugin``.
 
-    The import runs in a thread, so an import that hangs does not block the bot. Raises
-    `LoadFailed`; then the owner's undo steps undo what was done before the error.
+    The import runs in a thread, so an import that hangs does not block the bot. If this raises
+    `LoadFailed`, the owner's undo steps undo what was done before the error.
     """
     module = await import_plugin_module(item, owner, limit_s)
     plugin = getattr(module, "plugin", None)
@@ -164,8 +165,9 @@ def _error(message: str, where: str, remedy: str) -> PluginProblem:
 
 
 class _FreshLoader(SourceFileLoader):
-    """Does not use Python's bytecode cache for a file that was edited just now, because the cache
-    compares whole seconds and would miss a second edit. It also writes no cache for such a file."""
+    """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
+    times in whole seconds, so it would miss a second edit. It also writes no cache for such a
+    file."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -214,7 +216,7 @@ def _namespace(item: DiscoveredPlugin) -> str:
     folder = (item.folder or item.path).parent
     if item.builtin:
         return namespace(f"{NAMESPACE}.plugins", folder)
-    # Two bots in one process have two folders, so the names of their modules must differ.
+    # The plugins of two bots in one process must have different module names.
     digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]
     return namespace(f"{LOCAL_NAMESPACE}{digest}", folder)
 

@@ -189,7 +189,7 @@ class PluginRegistry(ActivePlugins):
         return entry.info
 
     async def reload(self, plugin: str) -> None:
-        """Load a plugin again from its files if it is on."""
+        """Reload a plugin from its files if it is on."""
         async with self._lock:
             self._find()
             entry = self._entries.get(plugin)
@@ -304,7 +304,7 @@ class PluginRegistry(ActivePlugins):
                 plugin.problems.append(error.problem)
                 self._describe_all()
         except Exception as error:  # noqa: BLE001 - it may run plugin code
-            logger.exception("plugin {}: {} is not put in force", plugin.key, type(value).__name__)
+            logger.exception("plugin {}: {} has no effect", plugin.key, type(value).__name__)
             text = f"{type(value).__name__} is not in force: {type(error).__name__}: {error}"
             plugin.problems.append(PluginProblem(severity=ProblemSeverity.ERROR, message=text))
             self._describe_all()

@@ -9,8 +9,8 @@ from loguru import logger
 from nekro_core.plugins.host.builtin import items_in
 
 _TOGETHER_MS = 200
-"""Changes within this time count as one, because an editor writes a file in several steps and a
-person may save several files."""
+"""Changes within this time cause one reload: an editor writes a file in several steps, and a person
+may save several files."""
 _NOT_LOADED = frozenset({"tests", "test", "docs"})
 """Folders of a plugin whose files do not run in the bot, so a change does not reload the plugin."""
 

@@ -53,7 +53,7 @@ async def call_tool(
         if is_cancellation(error):
             raise
         return _broken(tool, error)
-    logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
+    logger.warning("{} ({}) took longer than {} s", tool.name, tool.where, tool.timeout_s)
     return ToolCallFailed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
 
 

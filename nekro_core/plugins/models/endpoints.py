@@ -83,7 +83,7 @@ class PluginModels:
             return self._make(LLMSettings(**given))
         except ValidationError as error:
             said = "; ".join(f"{fault['loc'][-1:]}: {fault['msg']}" for fault in error.errors())
-            raise RequestRejected(f"this is no endpoint of a model: {said}") from None
+            raise RequestRejected(f"these values are not valid for an endpoint of a model: {said}") from None
 
     def _mine(self, settings: LLMSettings) -> tuple[str, str, str]:
         return settings.base_url, settings.model, settings.api_key.get_secret_value()
@@ -94,4 +94,4 @@ async def _close(model: ChatModel) -> None:
         try:
             await model.aclose()
         except OSError as error:
-            logger.debug("an endpoint's connections do not close: {}", error)
+            logger.debug("an endpoint's connections cannot be closed: {}", error)

@@ -38,7 +38,7 @@ class UsageLedger:
         """Raise `QuotaExceeded` if the turn of the current call may make no further request."""
         call = current_call()
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
-            raise QuotaExceeded(f"no more may be asked of a model in this turn: {why}")
+            raise QuotaExceeded(f"this turn may make no further request to a model: {why}")
 
     def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
         """Count a request. ``started`` is the time from `now` at which the request began."""

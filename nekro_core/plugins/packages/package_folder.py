@@ -242,7 +242,7 @@ class PackageFolder:
         try:
             return self._note()
         except PackagesRefused as error:
-            logger.error("plugins find no packages: {}", error)
+            logger.error("the bot runs without plugins' packages: {}", error)
             return _Note()
 
     def _write(self, note: _Note) -> None:

@@ -88,7 +88,7 @@ async def report_interrupted(store: Store, inbox: TaskNoteWriter) -> int:
     rows = await store.waiting.all(TASK)
     for row in rows:
         known = json.loads(row.data)
-        logger.warning("{}: task {} was cut off by a restart", row.plugin, known)
+        logger.warning("{}: task {} was interrupted by a restart", row.plugin, known)
         forgotten = store.waiting.forgotten(row.kind, row.name)
         await inbox.note(
             ChatKey.parse(row.chat_key),

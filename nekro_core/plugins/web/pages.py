@@ -56,8 +56,8 @@ class PluginPages:
             return
         application, visits = found
         root = f"{scope.get('root_path', '')}/{key}"
-        # Remove the values of the bot's router. With them, the plugin's `url_for` would search the
-        # bot's routes.
+        # Remove the values of the bot's router. With them, the plugin's ``url_for`` would search
+        # the bot's routes.
         inner = {name: value for name, value in scope.items() if name not in _THE_BOTS}
         inner |= {"root_path": root, "app_root_path": root}
         if scope["path"] == root:

@@ -171,7 +171,7 @@ async def _body(receive: Receive) -> bytes:
         except HTTPException as error:  # the body is too large
             raise UnreadableRequest(error.status_code, error.detail) from None
         if message["type"] == "http.disconnect":
-            raise UnreadableRequest(400, "the sender went away")
+            raise UnreadableRequest(400, "the sender closed the connection")
         parts.append(message.get("body", b""))
         if not message.get("more_body"):
             return b"".join(parts)

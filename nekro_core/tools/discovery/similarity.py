@@ -52,11 +52,11 @@ class SentenceVectors:
             )
         except WorkerLost as lost:
             self._losses += 1
-            logger.warning("tool_search goes by words alone: {}", lost)
+            logger.warning("tool_search uses words only: {}", lost)
             return ()
         if missing := answer.get("missing"):
             self._losses = _MOST_LOSSES
-            logger.warning("tool_search goes by words alone from now on: {}", missing)
+            logger.warning("tool_search uses words only from now on: {}", missing)
             return ()
         return array("f", data)
 

@@ -86,7 +86,7 @@ class McpConnection:
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
                 wait_s = self._settings.retry_s  # The connection lasted.
             logger.warning(
-                "MCP server {}: {}; it is tried again in {:g} s",
+                "MCP server {}: {}; the next attempt is in {:g} s",
                 self._server.name, self._reason, wait_s,
             )  # fmt: skip
             self._say(McpServerPhase.WAITING)
@@ -99,7 +99,7 @@ class McpConnection:
         if client is None:
             raise ToolFailure(
                 f"the MCP server {self._server.name!r} is not connected ({self._told}); "
-                "it is tried again all the time"
+                "the bot keeps trying to connect"
             )
         self._calls += 1
         try:
@@ -117,7 +117,7 @@ class McpConnection:
         finally:
             self._calls -= 1
         if not isinstance(result, types.CallToolResult):
-            raise ToolFailure("the server answered with something that is no result")
+            raise ToolFailure("the server's answer is not the result of a call")
         return outcome_of_result(result, self._server)
 
     def _unknown(self) -> ToolFailure:
@@ -173,7 +173,7 @@ class McpConnection:
         most = self._settings.most_tools
         if len(found) > most or cursor is not None:
             logger.error(
-                "MCP server {}: it has more than {} tools, the first are taken",
+                "MCP server {}: it has more than {} tools, only the first are used",
                 self._server.name, most,
             )  # fmt: skip
         timeout_s = self._server.timeout_s or self._settings.call_s
@@ -220,7 +220,7 @@ class McpConnection:
         self._news.set()
 
     def _ping_soon(self) -> None:
-        """Let `_watch` ping the server soon, to check that it still answers."""
+        """Make `_watch` ping the server at once, to check that it still answers."""
         self._doubted = True
         self._news.set()
 

@@ -44,7 +44,7 @@ def outcome_of_result(
     words, media = _read(result.content)
     text = server.without_secrets("\n".join(words))
     if result.is_error:
-        raise ToolFailure(text[:_MAX_FAULT] or "the server reports an error and says nothing of it")
+        raise ToolFailure(text[:_MAX_FAULT] or "the server reports an error without a text")
     if len(text) > _MAX_CHARS:
         raise ToolFailure(f"the result is {len(text)} characters long, over {_MAX_CHARS}")
     if media:

@@ -109,7 +109,7 @@ class _Watch:
         self._log: SimpleQueue[tuple[str, str, tuple[object, ...]] | None] = SimpleQueue()
         """Lines for the logging thread. The code that blocks may hold a lock of the log, so neither
         the signal handler nor the watchdog thread may wait for it. `SimpleQueue.put` is safe in a
-        signal handler, whatever the handler interrupted."""
+        signal handler, whatever code the signal interrupted."""
 
     def beat(self) -> None:
         """Store the time as the heartbeat. Runs in the loop."""
@@ -185,7 +185,7 @@ class _Watch:
         raise LoopBlocked(f"it blocked the event loop for {seconds:.1f} s and was broken off")
 
     def _send(self, beaten: float) -> None:
-        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented, the only way)
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented)
         if _SIGNAL is not None and plugin_of_frame(frame):
             self._sent_for = beaten
             signal.pthread_kill(self._thread_id, _SIGNAL)

@@ -7,7 +7,7 @@ from types import FrameType
 from nekro_core.plugins.host.builtin import NAMESPACE
 
 LOCAL_NAMESPACE = "nekro_local_"
-"""How package names of installed plugins begin (see `nekro_core.plugins.host.loader`)."""
+"""The prefix of package names of installed plugins (see `nekro_core.plugins.host.loader`)."""
 _BUILTIN = f"{NAMESPACE}.plugins."
 _OWN = "nekro_core."
 _DEEPEST = 200
@@ -36,8 +36,9 @@ def frames_outward(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def plugin_of_frame(frame: FrameType | None) -> str:
-    """Get the plugin of the nearest frame, from this one outward, that is not a library's. Empty if
-    that frame is the bot's, because the bot's own work for a plugin belongs to the bot."""
+    """Get the plugin whose code runs in this frame, or called the library that runs in it. Empty if
+    the bot's own code called the library, because the bot's own work for a plugin belongs to the
+    bot."""
     for depth, each in enumerate(frames_outward(frame)):
         module = each.f_globals.get("__name__") or ""
         if plugin := plugin_of_module(module):

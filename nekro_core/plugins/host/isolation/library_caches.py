@@ -7,12 +7,13 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 _MEMORIES = ("fastapi.dependencies.models", "fastapi._compat.v2")
-"""Modules with functions that cache their arguments: up to 4,096 functions of routes."""
+"""Modules whose functions cache their arguments. The arguments are functions of routes, up to
+4,096."""
 
 
 def forget_types(gone: Callable[[str], bool]) -> None:
     """Remove the classes of unloaded modules from caches of libraries, which would keep them for
-    ever. ``gone`` returns whether the module of this name is unloaded."""
+    ever. ``gone`` returns whether the module of a given name is unloaded."""
     # typing caches the newest 128 objects of each kind, such as List[Place]. Clearing is safe: they
     # are made again when needed.
     for clean in getattr(typing, "_cleanups", ()):
