@@ -202,10 +202,10 @@ class PendingQuestions:
             }
             text = json.dumps(data)
         except (TypeError, ValueError, RecursionError) as error:
-            logger.info("{}: its question is not stored, so a restart would lose it: {}", wait.entry.owner, error)
+            logger.info("{}: a restart would lose its question: {}", wait.entry.owner, error)
             return None
         if json.loads(text)["context"] != known:
-            logger.info("{}: its question is not stored, so a restart would lose it: no JSON", wait.entry.owner)
+            logger.info("{}: a restart would lose its question: not JSON", wait.entry.owner)
             return None
         now = self._wall()
         return WaitingRow(

@@ -212,7 +212,7 @@ class CommandRouter:
         try:
             await self._waits.at_work(call.wait, call.record.seq)
         except StoreError as error:
-            logger.error("{}: the answer to a question cannot be stored: {}", call.record.chat_key, error)
+            logger.error("{}: an answer cannot be stored: {}", call.record.chat_key, error)
         await self._caller.run(call)
         self._waits.done(call.record.seq)
 

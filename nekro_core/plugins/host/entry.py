@@ -85,7 +85,7 @@ class PluginEntry:
     ) -> ToolDescription:
         if (known := self.described.get(method)) is not None:
             return known
-        if len(self.described) >= 2 * settings.most_tools:  # It returns new ones at each call.
+        if len(self.described) >= 2 * settings.most_tools:  # The hook makes new ones at each call.
             self.described.clear()
         described = describe(
             method.func,

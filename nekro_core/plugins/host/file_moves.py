@@ -86,7 +86,7 @@ def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
         return None
     what = "is the new one" if plan.came else "is as it was"
     what = "is gone" if is_lost(data_dir, plan) else what
-    logger.warning("a command that changed the plugin {} was interrupted: the plugin {}", plan.item, what)
+    logger.warning("a command that changed the plugin {} was killed: now it {}", plan.item, what)
     return plan
 
 

@@ -51,8 +51,8 @@ class PluginKind(Protocol):
         """Get the plugins of this kind in a folder, sorted. Reads only names of files."""
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
-        """Load a plugin and return a `NekroPlugin` for it. Tools that are `Tool` objects belong in
-        `NekroPlugin.offered_tools`, and work at the start of the plugin in its init method. Raises
+        """Load a plugin and return a `NekroPlugin` for it. Put the plugin's tools into
+        `NekroPlugin.offered_tools`, and set an init method that starts the plugin. Raises
         `LoadFailed`; steps that undo what was done before the error are in ``effects``."""
 
 

@@ -58,7 +58,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            raise httpx2.ReadError("the answer is compressed, although the request does not allow it")
+            raise httpx2.ReadError("the answer is compressed, against the request's header")
         events = "text/event-stream" in response.headers.get("content-type", "")
         kind = _Lines if events else _Whole
         response.headers.pop("content-length", None)
