@@ -31,8 +31,8 @@ _NAMED = {
 _FIELDS = "minute, hour, day of month, month, day of week"
 _LONGEST = 200
 _HORIZON_S = 10 * 366 * 86_400.0
-"""Seconds of ten years. If a schedule has no due time within them, it never has one: even 29
-February comes within eight years."""
+"""Seconds of ten years. A schedule without a due time within ten years is refused, because it has
+none at all: even 29 February comes within eight years."""
 
 
 class BadSchedule(NekroError, ValueError):

@@ -108,7 +108,7 @@ class TimerService:
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
-            raise TimerRefused(f"the time {due:.0f} is past: it is {now:.0f} (seconds since 1970)")
+            raise TimerRefused(f"the time {due:.0f} is over: it is {now:.0f} (seconds since 1970)")
         if due > now + _FUTURE_S:
             raise TimerRefused(f"the time {due:g} is over a hundred years away")
         old = [each for each in self.of_chat(chat_key) if temporary and each.kind == TEMPORARY]

@@ -319,8 +319,8 @@ class BoxFileSystem:
             raise ToolFailure(f"{path!r}: {error}") from None
 
     def _on_the_host(self, path: str) -> Path | None:
-        """Get the copy on the host of a file of the box. Only received files have one; if there is
-        no box, all files do."""
+        """Get the host's copy of a file of the box. Only received files have a copy; if there is no
+        box, all files have."""
         received = path.startswith(f"{UPLOADS}/")
         if not received and (self._box is not None or not path.startswith(_BOX_STARTS)):
             return None

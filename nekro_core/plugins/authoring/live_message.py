@@ -86,7 +86,7 @@ class LiveMessage:
                 return
             self._message_id, self._receipts = receipts[0].message_id, receipts
         self._shown = segments
-        # If the value changes during the wait, only the newest value is shown after it.
+        # If the value changes during this wait, only the newest value is shown after the wait.
         await anyio.sleep(self._every_s or 0)
 
     async def _show_for_good(self, segments: Sequence[Segment]) -> tuple[Receipt, ...]:

@@ -158,7 +158,7 @@ class NekroPlugin(Mounting, Configured):
                     f"{field} {value!r}: expected letters, digits and '_', no digit first"
                 )
         if keyword.iskeyword(module_name):
-            raise ValueError(f"module_name {module_name!r} is a Python keyword: choose another")
+            raise ValueError(f"module_name {module_name!r} is a word of Python: take another")
         self.name = name
         self.module_name = module_name
         self.description = description

@@ -83,7 +83,7 @@ class PluginModels:
             return self._make(LLMSettings(**given))
         except ValidationError as error:
             said = "; ".join(f"{fault['loc'][-1:]}: {fault['msg']}" for fault in error.errors())
-            raise RequestRejected(f"the values are not valid for an endpoint: {said}") from None
+            raise RequestRejected(f"this is no endpoint of a model: {said}") from None
 
     def _mine(self, settings: LLMSettings) -> tuple[str, str, str]:
         return settings.base_url, settings.model, settings.api_key.get_secret_value()

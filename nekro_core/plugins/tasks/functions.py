@@ -149,4 +149,4 @@ def _services() -> Services:
 
 
 task = TaskFunctions()
-"""The functions for plugins. The object has no state: each call finds the bot."""
+"""The functions for plugins. The object has no state; each call finds the present bot."""
