@@ -109,8 +109,8 @@ CollectMethod = Callable[[AgentCtx], Awaitable[Collected]]
 
 
 class Mounting:
-    """The decorators of `NekroPlugin` that mount hooks. For a hook with "One function", a second
-    mounted function replaces the first.
+    """The decorators of `NekroPlugin` that mount hooks. A plugin may mount several functions with
+    `on_enabled` and `on_disabled`. With each other decorator, a second function replaces the first.
 
     Every hook has a time limit. A hook that fails or exceeds it counts as a hook that returned None
     (`nekro_core.plugins.host.hooks`).
@@ -135,7 +135,7 @@ class Mounting:
     def mount_prompt_inject_method(
         self, name: str, description: str = ""
     ) -> Callable[[Function], Function]:
-        """Mount ``async (ctx) -> str``: returns a text that is added to every prompt. One function.
+        """Mount ``async (ctx) -> str``: returns a text that is added to every prompt.
 
         Args:
             name: Has no effect; existing plugins pass it.
@@ -153,8 +153,7 @@ class Mounting:
         return mount
 
     def mount_init_method(self) -> Callable[[Function], Function]:
-        """Mount ``async ()``: runs when the plugin is enabled, before its tools are offered. One
-        function.
+        """Mount ``async ()``: runs when the plugin is enabled, before its tools are offered.
 
         Returns:
             A decorator that gives the function back.
@@ -167,7 +166,7 @@ class Mounting:
         return mount
 
     def mount_cleanup_method(self) -> Callable[[Function], Function]:
-        """Mount ``async ()``: runs when the plugin is disabled and when the bot ends. One function.
+        """Mount ``async ()``: runs when the plugin is disabled and when the bot ends.
 
         Returns:
             A decorator that gives the function back.
@@ -180,8 +179,7 @@ class Mounting:
         return mount
 
     def on_enabled(self) -> Callable[[Function], Function]:
-        """Mount ``async ()``: runs when the plugin is enabled, after the init method. Any number of
-        functions.
+        """Mount ``async ()``: runs when the plugin is enabled, after the init method.
 
         Returns:
             A decorator that gives the function back.
@@ -194,8 +192,7 @@ class Mounting:
         return mount
 
     def on_disabled(self) -> Callable[[Function], Function]:
-        """Mount ``async ()``: runs when the plugin is disabled, before the cleanup method. Any
-        number of functions.
+        """Mount ``async ()``: runs when the plugin is disabled, before the cleanup method.
 
         Returns:
             A decorator that gives the function back.
@@ -209,7 +206,7 @@ class Mounting:
 
     def mount_on_user_message(self) -> Callable[[Function], Function]:
         """Mount ``async (ctx, message: ChatMessage) -> MsgSignal | None``: runs before the trigger
-        decides whether a message is answered. One function.
+        decides whether a message is answered.
 
         If the parameter is annotated with `nekro_core.api.chat.ChatMessage`, the hook gets that
         class. Otherwise it gets a `nekro_core.api.message.ChatMessage`.
@@ -229,7 +226,7 @@ class Mounting:
         """Mount ``async (ctx, text) -> MsgSignal | None``: runs before a system line is added to a
         chat's history. ``BLOCK_ALL`` drops the line, ``BLOCK_TRIGGER`` stops the agent from
         answering it, ``FORCE_TRIGGER`` makes the agent answer it. The hook does not run for lines
-        that a hook adds. One function.
+        that a hook adds.
 
         Returns:
             A decorator that gives the function back.
@@ -243,7 +240,7 @@ class Mounting:
 
     def mount_on_channel_reset(self) -> Callable[[Function], Function]:
         """Mount ``async (ctx)``: runs when the chat's conversation is reset. It should delete the
-        plugin's data about the old conversation. One function.
+        plugin's data about the old conversation.
 
         Returns:
             A decorator that gives the function back.
@@ -259,7 +256,6 @@ class Mounting:
         """Mount ``async (ctx, adapter_key, user_id) -> int | None``: runs when a person must be
         erased. It should delete the person's data from the plugin's files and return how many
         things it deleted. The bot itself erases the person from ``plugin.store`` and the vectors.
-        One function.
 
         Returns:
             A decorator that gives the function back.
@@ -275,7 +271,7 @@ class Mounting:
         """Mount ``async (ctx) -> list``: chooses the functions that the plugin offers to the AI in
         this chat, instead of all mounted ones. The list contains mounted functions, or a
         `SandboxMethod` for a function that is not mounted. If the hook fails or exceeds its time
-        limit, the plugin offers nothing. One function.
+        limit, the plugin offers nothing.
 
         Returns:
             A decorator that gives the function back.
