@@ -1,11 +1,15 @@
 """Re-exports everything that an adapter needs.
 
 An adapter is a package with a manifest, ``adapter.toml``: docs/adapters.md describes both. The
-package has ``create``, an `AdapterFactory`; or, if it shows a page to the operator,
-``create_page``, an `OperatorPageFactory`; or ``factories``, a function that takes `Host.settings`
-and returns several `AdapterFactory` by name. It may have ``SERVER_OPTIONS``, keyword arguments that
-the adapter needs the web server to be run with. `AdapterTasks` begins and ends its tasks. To keep
-data over a restart, it writes files below `Host.data_dir` with `write_whole`.
+package defines one of these names:
+
+- ``create``, an `AdapterFactory`
+- ``create_page``, an `OperatorPageFactory`, if the adapter shows a page to the operator
+- ``factories``, a function that takes `Host.settings` and returns `AdapterFactory` by name
+
+The package may also define ``SERVER_OPTIONS``, keyword arguments for the web server. An adapter
+starts and ends its tasks with `AdapterTasks`. Data that must survive a restart goes into files
+below `Host.data_dir`, written with `write_whole`.
 """
 
 from pathlib import Path
@@ -52,17 +56,18 @@ from nekro_core.tools.offer import ToolAnswer
 
 
 class AdapterFactory(Protocol):
-    """Makes an adapter, once, before the web server runs: routes are added here, not in ``start``.
+    """Makes an adapter. The bot calls it once, before the web server runs, so add routes here and
+    not in ``start``.
 
-    ``driver`` is NoneBot's. If it serves ASGI, ``driver.server_app`` is the FastAPI application.
-    Raises `RuntimeError` with a remedy if the adapter cannot run safely.
+    If NoneBot's ``driver`` serves ASGI, ``driver.server_app`` is the FastAPI application. Raises
+    `RuntimeError` with a remedy if the adapter cannot run safely.
     """
 
     def __call__(self, host: Host, driver: Driver) -> Adapter:
         """Make the adapter.
 
         Args:
-            host: The bot, as the adapter sees it.
+            host: The bot's interface for adapters.
             driver: NoneBot's driver.
 
         Returns:
@@ -71,15 +76,16 @@ class AdapterFactory(Protocol):
 
 
 class OperatorPageFactory(Protocol):
-    """Makes an adapter that shows a page to the operator; else the same as `AdapterFactory`."""
+    """Makes an adapter that shows a page to the operator. Apart from that, it is as
+    `AdapterFactory`."""
 
     def __call__(self, host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
         """Make the adapter.
 
         Args:
-            host: The bot, as the adapter sees it.
+            host: The bot's interface for adapters.
             driver: NoneBot's driver.
-            operator: What the page may show, and what it may do.
+            operator: Gives the data that the page may show, and does what the operator asks for.
 
         Returns:
             The adapter, not yet started.
@@ -88,16 +94,16 @@ class OperatorPageFactory(Protocol):
 
 class AdapterEraser(Protocol):
     """Erases a person from an adapter's files below the data folder. The manifest names it, as
-    ``eraser = "module:function"``. It is called even if the adapter does not run, so its module
-    must be importable without the adapter's extra."""
+    ``eraser = "module:function"``. The bot calls it even if the adapter does not run, so its module
+    must be importable without the adapter's optional dependencies."""
 
     async def __call__(self, data_dir: Path, person: Person, traces: PersonTraces, /) -> int:
         """Forget the person. May be called again for the same person.
 
         Args:
             data_dir: The data folder.
-            person: Who is to be forgotten, on which platform; other platforms' people too.
-            traces: What the bot knows of them, such as their private chats.
+            person: The person to forget, and their platform. It may be another adapter's platform.
+            traces: Where the bot found the person, for example their private chats.
 
         Returns:
             How many things were deleted or changed; 0 or more.
@@ -109,14 +115,14 @@ class AdapterEraser(Protocol):
 
 @runtime_checkable
 class Page(Protocol):
-    """An adapter with a page for browsers. The operator sees its address at the start."""
+    """An adapter with a page for browsers. The bot shows the page's address when it starts."""
 
     @property
     def access_token(self) -> str:
-        """The token of its HTTP API."""
+        """The token of the page's HTTP API."""
 
     def login_link(self, address: str) -> str:
-        """Make a link that logs a browser in, once.
+        """Make a link that logs a browser in. The link works once.
 
         Args:
             address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
@@ -175,7 +181,7 @@ __all__ = [
     "write_whole",
 ]
 
-if TYPE_CHECKING:  # the old names, for type checkers
+if TYPE_CHECKING:  # the deprecated names, for type checkers
     Shown = PlatformMessage
     Confirming = SupportsConfirmation
     Editing = SupportsEditing

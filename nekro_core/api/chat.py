@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from nekro_core.chat import *  # noqa: F403 - the room's own guarded __all__ is what is meant
+from nekro_core.chat import *  # noqa: F403 - its __all__ lists the public names
 from nekro_core.chat import CONVERSATION_RESET
 from nekro_core.system.deprecated import old_names
 

@@ -1,4 +1,4 @@
-"""Re-exports the types for text, pictures and sound that a model can get."""
+"""Re-exports the types for text, pictures and sound in requests to a model."""
 
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 

@@ -1,4 +1,4 @@
-"""Re-exports what a plugin is written with."""
+"""Re-exports what a plugin's code needs: the plugin object, the context, the declarations."""
 
 from nekro_core.plugins.authoring.command_response import (
     CmdCtl,

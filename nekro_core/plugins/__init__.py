@@ -1,1 +1,1 @@
-"""The plugin object, its context, what loads it and what it may reach."""
+"""Plugins: what their authors use, how the bot loads and runs them, and what they may access."""

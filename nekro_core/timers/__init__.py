@@ -1,4 +1,5 @@
-"""Timers that wake a chat's agent once or repeatedly. They are stored and survive a restart."""
+"""Timers that wake a chat's agent once or repeatedly. They are stored, so they survive a
+restart."""
 
 from nekro_core.timers.schedule import BadSchedule, Schedule, parsed_cron, parsed_zone, zone_of
 from nekro_core.timers.service import TimerRefused, TimerService

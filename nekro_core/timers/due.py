@@ -1,4 +1,5 @@
-"""Computes what becomes of a due timer. Pure: takes a row and the time, returns a row or a text."""
+"""Computes the next state of a due timer and its text for the agent. The functions have no side
+effects: they take a row and the time, and return a row or a text."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +13,7 @@ ONCE, TEMPORARY, RECURRING = "once", "temporary", "recurring"
 ACTIVE, PAUSED, OVER = "active", "paused", "over"
 
 _LATE_S = 60.0
-"""Seconds. A smaller delay is not mentioned: the machine was only busy."""
+"""Seconds. A smaller delay is not mentioned in the text: it means that the machine was busy."""
 _DAY_S = 86_400.0
 _COUNTED = 100
 
@@ -23,8 +24,9 @@ def schedule_of(row: TimerRow) -> Schedule:
 
 
 def after_firing(row: TimerRow, now: float) -> TimerRow:
-    """Return the row after its due time was reported: over, or with its next time. Times that
-    passed while the bot was away are skipped, since `due_text` reports them together."""
+    """Return the row for the time after its due time was reported: ended, or with the next due
+    time. Times that passed while the bot was not running are skipped, since `due_text` reports them
+    together."""
     if row.kind != RECURRING:
         return replace(row, state=OVER, told_due=row.due, due=0.0)
     following = schedule_of(row).next_after(max(now, row.due))
@@ -34,11 +36,11 @@ def after_firing(row: TimerRow, now: float) -> TimerRow:
 
 
 def rescheduled(row: TimerRow, now: float) -> TimerRow:
-    """Return the row with its next time computed anew.
+    """Return the row with a newly computed next due time.
 
-    Time zone rules, holidays and the clock may have changed since the last computation. A time that
-    was reported is not due again when the clock is put back by up to a day. If it is put back
-    further, the clock was wrong before, and the reported time does not count.
+    Time zone rules, holidays and the clock may have changed since the last computation. If the
+    clock was set back by up to a day, a time that was already reported is not due again. If it was
+    set back further, the clock was wrong before, and the reported time is ignored.
     """
     if row.kind != RECURRING or row.state != ACTIVE or row.due <= now:
         return row
@@ -50,7 +52,7 @@ def rescheduled(row: TimerRow, now: float) -> TimerRow:
 
 
 def due_text(row: TimerRow, now: float) -> str:
-    """Return the line for the agent. It says if the timer is late."""
+    """Return the line for the agent. If the timer is late, the line says so."""
     if row.kind == RECURRING:
         name = f' "{row.title}"' if row.title else ""
         said = [f"The recurring timer{name} ({row.timer_id}) is due: {row.text}"]

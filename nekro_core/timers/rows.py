@@ -1,4 +1,4 @@
-"""Holds the timers in memory and in the store, with a queue in the order of their due times."""
+"""Holds the timers in memory and in the store, and a queue of them by due time."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -10,15 +10,16 @@ from nekro_core.timers.due import ACTIVE, OVER
 
 
 class TimerRows:
-    """The rows of the store, also held in memory. A change is visible at once, and stored when the
-    call returns. A change that cannot be stored (`StoreError`) is undone."""
+    """The timers' rows, in memory and in the store. A change is visible at once, and is stored when
+    the call returns. If it cannot be stored (`StoreError`), it is undone."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: dict[str, TimerRow] = {}
         self._queue: list[tuple[float, str]] = []
         self.news = anyio.Event()
-        """Set when an active row is put. The scheduler makes a new event before each wait."""
+        """Set when an active row is added or changed. The scheduler makes a new event before each
+        wait."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -30,15 +31,15 @@ class TimerRows:
                 self.put(row)
 
     def get(self, timer_id: str) -> TimerRow | None:
-        """Return a timer that is not over."""
+        """Return a timer that has not ended; None if there is none."""
         return self._rows.get(timer_id)
 
     def all(self) -> list[TimerRow]:
-        """Return the timers that are not over, in the order of their creation."""
+        """Return the timers that have not ended, in the order of their creation."""
         return [*self._rows.values()]
 
     def put(self, row: TimerRow) -> SqlStatement:
-        """Put a row into memory only. Return the statement that stores it."""
+        """Put a row into memory only. Return the SQL statement that stores it."""
         if row.state == OVER:
             self._rows.pop(row.timer_id, None)
         else:
@@ -75,19 +76,19 @@ class TimerRows:
             raise
 
     def take_back(self, row: TimerRow, before: TimerRow) -> None:
-        """Undo a change that could not be stored, unless the row was changed again since."""
+        """Undo a change that could not be stored, unless the row has been changed again."""
         now = self._rows.get(row.timer_id)
         if now is row or (now is None and row.state == OVER):
             self.put(before)
 
     def next_due(self) -> float | None:
-        """Return the time to wait for. If its timer was changed or deleted, the time is too early,
-        never too late."""
+        """Return the next due time in the queue. If its timer was changed or deleted, this may be
+        earlier than the real next due time, never later."""
         return self._queue[0][0] if self._queue else None
 
     def pop_due(self, now: float, most: int) -> list[TimerRow]:
-        """Take at most ``most`` due rows from the queue, the earliest first. A row is returned
-        once, until it is put again."""
+        """Take at most ``most`` due rows from the queue, the earliest first. A row is returned only
+        once, unless it is put again."""
         found: dict[str, TimerRow] = {}
         while self._queue and len(found) < most:
             due, timer_id = self._queue[0]

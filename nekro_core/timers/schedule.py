@@ -1,9 +1,9 @@
-"""The schedule of a recurring timer: a cron expression, a time zone and the days on which it holds.
+"""The schedule of a recurring timer: a cron expression, a time zone and a kind of days.
 
 Expressions have the five fields of cron(5), or are one of ``@hourly``, ``@daily``, ``@midnight``,
 ``@weekly``, ``@monthly``, ``@yearly``, ``@annually``. Changes to and from daylight saving time are
 handled as in Debian's cron (`cronsim`): a time of day that is skipped is due right after the gap,
-and one that happens twice is due once.
+and a time of day that occurs twice is due once.
 """
 
 import os
@@ -31,16 +31,19 @@ _NAMED = {
 _FIELDS = "minute, hour, day of month, month, day of week"
 _LONGEST = 200
 _HORIZON_S = 10 * 366 * 86_400.0
-"""A schedule without a time within ten years has none: 29 February comes within eight."""
+"""Seconds of ten years. A schedule without a due time within ten years is refused, because it has
+none at all: even 29 February comes within eight years."""
 
 
 class BadSchedule(NekroError, ValueError):
-    """An invalid expression, zone or mode. The message says what was expected."""
+    """The cron expression, the zone or the workday mode is invalid. The message says what was
+    expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When a timer is due. `parse` makes a checked one. An empty zone means the machine's."""
+    """Says when a timer is due. `parse` makes a checked schedule. An empty zone means the
+    machine's."""
 
     cron: str
     timezone: str = ""
@@ -48,8 +51,8 @@ class Schedule:
 
     @classmethod
     def parse(cls, cron: str, timezone: str = "", workdays: str = "none") -> "Schedule":
-        """Check and build a schedule. Raises `BadSchedule`, also for a valid schedule that has no
-        time within ten years."""
+        """Check and build a schedule. Raises `BadSchedule`, even for a valid schedule if it has no
+        due time within ten years."""
         schedule = cls(parsed_cron(cron), parsed_zone(timezone), _parsed_mode(workdays))
         if schedule.next_after(datetime.now(UTC).timestamp()) is None:
             raise BadSchedule(
@@ -58,11 +61,11 @@ class Schedule:
         return schedule
 
     def next_after(self, moment: float) -> float | None:
-        """Return the first time after ``moment`` (both seconds since 1970), or None."""
+        """Return the first due time after ``moment``, or None. Both are seconds since 1970."""
         return next(self.times_after(moment), None)
 
     def times_after(self, moment: float) -> Iterator[float]:
-        """Yield all times within ten years after ``moment``, in order."""
+        """Yield all due times within ten years after ``moment``, in order."""
         zone = zone_of(self.timezone)
         try:
             times = CronSim(self.cron, datetime.fromtimestamp(moment, zone))
@@ -71,11 +74,13 @@ class Schedule:
                 if due > moment + _HORIZON_S:
                     return
                 if not includes_day(self.workdays, found.date()):
-                    # Skip to the next day: going on by minutes would take thousands of steps.
+                    # Skip to the next day. Without this, a cron expression for every minute would
+                    # take thousands of steps.
                     evening = datetime.combine(found.date(), time(23, 59, 59), zone)
                     times = CronSim(self.cron, evening)
                 elif due > moment:
-                    # A search that starts in a repeated hour may find a time of its first pass.
+                    # If the search starts in an hour that occurs twice, `CronSim` may find a time
+                    # in the first one, which is past.
                     yield due
         except (OverflowError, OSError, ValueError):
             return  # the clock is beyond the range of datetime

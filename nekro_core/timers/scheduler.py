@@ -1,10 +1,10 @@
-"""Waits for timers, and reports those that are due.
+"""Waits for due times, and reports due timers to their chats.
 
-A due timer becomes a system line in its chat, which the chat's agent answers. The line and the
-timer's changed row are written in one transaction, and the line has a unique key made of timer and
-due time. So each due time is reported exactly once, before or after a restart, whenever the process
-dies. If the agent has not answered a line before the restart, it answers after it, as it does with
-people's messages.
+A due timer adds a system line to its chat, and the chat's agent answers the line. The line and the
+timer's changed row are written in one transaction, and the line has a unique key made of the
+timer's id and the due time. So each due time is reported exactly once, even if the process dies at
+any moment. If the agent has not answered a line before a restart, it answers after the restart, as
+with people's messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,10 @@ from nekro_core.timers.due import RECURRING, after_firing, due_text, rescheduled
 from nekro_core.timers.rows import TimerRows
 
 _AT_ONCE = 64
-"""Timers that are reported at the same time: they share a commit."""
+"""The most timers that are reported at the same time. They share a database commit."""
 _STORE_PAUSE_S = 1.0
-"""Pause before the next try when the store cannot write: a disk stays full for minutes."""
+"""Seconds before the next attempt when the store cannot write. A full disk usually stays full for
+minutes."""
 
 
 class TimerNoteWriter(Protocol):
@@ -37,12 +38,12 @@ class TimerNoteWriter(Protocol):
         unique_id: str,
         beside: Callable[[int], Sequence[SqlStatement]],
     ) -> object:
-        """See `Inbox.note`. Raises `StoreUnavailable`: nothing was written."""
+        """See `Inbox.note`. If it raises `StoreUnavailable`, nothing was written."""
 
 
 class TimerScheduler:
-    """Reports all timers. ``wall`` returns seconds since 1970. A change of that clock is noticed
-    within ``look_s`` seconds."""
+    """Reports all due timers. ``wall`` returns seconds since 1970. If that clock is changed, this
+    is noticed within ``look_s`` seconds."""
 
     def __init__(
         self,
@@ -74,7 +75,8 @@ class TimerScheduler:
                 await self._rows.news.wait()
 
     async def mend(self) -> None:
-        """Compute the next times anew, at the start and after the clock was put back."""
+        """Compute all next due times again. Called at the start and after the clock was set
+        back."""
         now = self._wall()
         for row in self._rows.all():
             right = rescheduled(row, now)
@@ -82,7 +84,8 @@ class TimerScheduler:
                 await self._rows.keep(right)
 
     async def _look(self) -> float | None:
-        """Report the timers that are due now. Return how long to wait; None if none is waiting."""
+        """Report the timers that are due now. Return how many seconds to wait for the next one;
+        None if there is none."""
         now = self._wall()
         if now < self._seen:
             await self.mend()
@@ -106,14 +109,15 @@ class TimerScheduler:
         following = self._rows.next_due()
         if following is None:
             return None
-        # Waits use the monotonic clock, due times the wall clock, which may be set at any moment.
+        # Do not wait longer than ``look_s``: the wait uses the monotonic clock, but due times use
+        # the wall clock, which may be changed at any moment.
         return min(max(following - self._wall(), 0.0), self._look_s)
 
     async def tell(self, row: TimerRow, now: float) -> None:
-        """Write the line of a due row together with the changed row. Raises `StoreUnavailable`;
-        then neither was written."""
+        """Write the line of a due row together with the changed row. If this raises
+        `StoreUnavailable`, neither was written."""
         if self._rows.get(row.timer_id) is not row:
-            return  # changed or forgotten a moment ago
+            return  # changed or deleted a moment ago
         told = after_firing(row, now)
 
         def beside(seq: int) -> tuple[SqlStatement, ...]:

@@ -1,4 +1,4 @@
-"""The interface of timers for other rooms: set, list, change and delete them."""
+"""The interface of timers for other rooms: sets, lists, changes and deletes timers."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -27,9 +27,10 @@ from nekro_core.timers.scheduler import TimerNoteWriter, TimerScheduler
 from nekro_core.timers.settings import TimerSettings
 
 _FUTURE_S = 100 * 366 * 86_400.0
-"""`datetime` cannot represent times far beyond; one such time would break the list of its chat."""
+"""`datetime` cannot represent times much later. Listing a chat's timers would fail if one had such
+a time."""
 _PAST_S = 60.0
-"""A time further in the past is taken for a mistake and refused."""
+"""A time that is further in the past is refused as a mistake."""
 _TITLE_CHARS = 200
 
 
@@ -38,7 +39,7 @@ class TimerRefused(NekroError, ValueError):
 
 
 class TimerService:
-    """Sets and changes timers. Made by `open`; no timer is reported before `start`.
+    """Sets and changes timers. Made by `open`. No due timer is reported before `start` is called.
 
     A change is in force at once, and stored when the call returns. If it cannot be stored,
     `StoreError` is raised and the change is undone. `clear` and `reword` store one row after
@@ -60,7 +61,7 @@ class TimerService:
         self._wall = wall
         self._begun = anyio.Event()
         self.timezone = timezone
-        """The zone of a recurring timer that names none; empty means the machine's."""
+        """The zone of a recurring timer whose schedule names none; empty means the machine's."""
 
     @classmethod
     @asynccontextmanager
@@ -94,16 +95,16 @@ class TimerService:
         return self._wall()
 
     def start(self) -> None:
-        """Begin to report due timers."""
+        """Start to report due timers."""
         self._begun.set()
 
-    # ---- once
+    # ---- one-time timers
 
     async def set_once(
         self, chat_key: ChatKey, due: float, text: str, *, temporary: bool = False
     ) -> TimerRow:
-        """Wake a chat's agent at a time (seconds since 1970; 0 is now). A chat has one temporary
-        timer; a new one replaces it. Raises `TimerRefused`."""
+        """Wake a chat's agent at ``due`` (seconds since 1970; 0 is now). A chat has at most one
+        temporary timer: a new one replaces it. Raises `TimerRefused`."""
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
@@ -124,7 +125,8 @@ class TimerService:
         return sorted(found, key=lambda row: row.due)
 
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
-        """Delete a chat's one-time timers: all, the temporary one, or the others."""
+        """Delete a chat's one-time timers: all (None), the temporary one (True) or the others
+        (False)."""
         found = [
             row
             for row in self.of_chat(chat_key)
@@ -135,7 +137,7 @@ class TimerService:
         return len(found)
 
     async def forget(self, chat_key: ChatKey, timer_id: str) -> bool:
-        """Delete one timer of a chat, of any kind. False if the chat has no timer of the id."""
+        """Delete one timer of a chat, of any kind. False if the chat has no timer with this id."""
         row = self._rows.get(timer_id)
         if row is None or row.chat_key != chat_key:
             return False
@@ -143,7 +145,8 @@ class TimerService:
         return True
 
     async def reword(self, made: Callable[[str], str]) -> int:
-        """Replace text and title of every timer by ``made(...)``. Return how many changed."""
+        """Replace the text and title of every timer by the result of ``made``. Return how many
+        timers changed."""
         changed = 0
         for row in self._rows.all():
             after = replace(row, text=made(row.text), title=made(row.title))
@@ -152,12 +155,12 @@ class TimerService:
                 changed += 1
         return changed
 
-    # ---- recurring
+    # ---- recurring timers
 
     async def create(
         self, chat_key: ChatKey, schedule: Schedule, text: str, *, title: str = ""
     ) -> TimerRow:
-        """Wake a chat's agent whenever the schedule says so. Raises `TimerRefused`."""
+        """Wake a chat's agent at each time of the schedule. Raises `TimerRefused`."""
         row = self._new(chat_key, RECURRING, text, title=title)
         row = self._scheduled(row, schedule)
         await self._rows.keep(row)
@@ -171,7 +174,7 @@ class TimerService:
         text: str | None = None,
         title: str | None = None,
     ) -> TimerRow:
-        """Change a recurring timer; None leaves a part as it is. Raises `TimerRefused`."""
+        """Change a recurring timer. A part that is None does not change. Raises `TimerRefused`."""
         row = self._recurring(timer_id)
         if text is not None:
             row = replace(row, text=self._checked(text))
@@ -197,7 +200,7 @@ class TimerService:
         return row
 
     async def run_now(self, timer_id: str) -> TimerRow:
-        """Report a recurring timer now, in addition to its times. Raises `TimerRefused`."""
+        """Report a recurring timer now. Its due times do not change. Raises `TimerRefused`."""
         row = self._recurring(timer_id)
         reported = row
 
@@ -220,14 +223,14 @@ class TimerService:
         return self._rows.get(timer_id) or row
 
     async def delete(self, timer_id: str) -> bool:
-        """Delete a recurring timer. False if there is none of the id."""
+        """Delete a recurring timer. False if there is none with this id."""
         row = self.get(timer_id)
         if row is not None:
             await self._rows.forget(row)
         return row is not None
 
     def get(self, timer_id: str) -> TimerRow | None:
-        """Return a recurring timer, or None."""
+        """Return a recurring timer; None if there is none with this id."""
         row = self._rows.get(timer_id)
         return row if row is not None and row.kind == RECURRING else None
 
@@ -245,7 +248,7 @@ class TimerService:
         text = self._checked(text)
         most = self._settings.per_chat
         if sum(row.chat_key == chat_key for row in self._rows.all()) - freed >= most:
-            raise TimerRefused(f"{chat_key} has {most} timers: delete one before the next")
+            raise TimerRefused(f"{chat_key} has {most} timers: delete one before you set another")
         if len(self._rows) - freed >= self._settings.in_all:
             raise TimerRefused(f"there are {len(self._rows)} timers: no more can be set")
         return TimerRow(

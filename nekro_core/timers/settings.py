@@ -9,11 +9,11 @@ class TimerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     per_chat: int = Field(default=100, ge=1, le=10_000)
-    """Timers that one chat may have, with paused ones. The model sets them, and might set too
-    many."""
+    """The most timers of one chat, including paused ones. There is a limit because the model sets
+    timers, and might set too many."""
     in_all: int = Field(default=20_000, ge=1)
-    """Timers of all chats. They are kept in memory, at about 1 kB each."""
+    """The most timers of all chats together. They are held in memory, at about 1 kB each."""
     text_chars: int = Field(default=4000, ge=100)
-    """Characters of a timer's text."""
+    """The most characters of a timer's text."""
     look_s: float = Field(default=1.0, gt=0, le=60)
-    """Seconds within which a change of the system clock is noticed, while there are timers."""
+    """Seconds within which a change of the system clock is noticed if there are timers."""

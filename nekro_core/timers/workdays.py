@@ -10,9 +10,9 @@ from loguru import logger
 
 
 class WorkdayMode(StrEnum):
-    """The days on which a timer is due: every day; Monday to Friday; Saturday and Sunday; workdays
-    of mainland China; or its days off. China's public holidays count as days off, and the weekend
-    days that are worked in exchange count as workdays."""
+    """The days on which a timer may be due: every day; Monday to Friday; Saturday and Sunday;
+    workdays in mainland China; days off there. China's public holidays are days off. The weekend
+    days on which people work in exchange are workdays."""
 
     NONE = "none"
     MON_FRI = "mon_fri"
@@ -24,8 +24,8 @@ class WorkdayMode(StrEnum):
 def includes_day(mode: WorkdayMode, day: date) -> bool:
     """Whether the mode includes this day.
 
-    China's holidays are announced each autumn for the next year. For a year that the installed
-    ``chinesecalendar`` does not know yet, Monday to Friday count as workdays.
+    China's holidays are announced each autumn for the next year. In a year whose holidays are not
+    in the installed ``chinesecalendar``, Monday to Friday count as workdays.
     """
     match mode:
         case WorkdayMode.NONE:
@@ -41,7 +41,7 @@ def includes_day(mode: WorkdayMode, day: date) -> bool:
 
 
 def _is_worked_in_china(day: date) -> bool:
-    # Imported when first needed: it has tables of twenty years that most bots never use.
+    # Imported at first use: it has tables for twenty years, which most bots never need.
     calendar: Any = importlib.import_module("chinese_calendar")
     try:
         return bool(calendar.is_workday(day))

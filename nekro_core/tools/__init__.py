@@ -1,2 +1,2 @@
-"""Turns a function into a tool that a model can call, and a model's call into a call of the
-function."""
+"""Makes a tool that a model can call from a Python function, and calls the function when the model
+calls the tool."""

@@ -18,13 +18,13 @@ _MAX_DETAIL = 300
 
 
 class ArgumentError(NekroError, ValueError):
-    """A call does not fit the signature. The text names the argument, its value, what was expected,
-    and the signature."""
+    """The arguments of a call do not match the signature. The text names the argument, its value,
+    what was expected, and the signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundArguments:
-    """The arguments that the handler gets after its context."""
+    """The arguments for the handler, without the context."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +33,8 @@ class BoundArguments:
 def bind_arguments(
     tool: Tool, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> BoundArguments:
-    """Bind values to parameters as Python does, and convert each. Raises `ArgumentError`."""
+    """Assign values to parameters as Python does, and convert each value. Raises
+    `ArgumentError`."""
     try:
         return _bound(tool.parameters, args, kwargs or {})
     except ArgumentError as error:
@@ -68,7 +69,7 @@ def _bound(
     missing = [name for name in missing if name not in by_name]
     if missing:
         raise ArgumentError(f"missing {', '.join(map(repr, missing))}")
-    # A model may name a positional-only parameter, since the stub does not mark it as one.
+    # Accept a positional-only parameter by name: the model cannot see the difference in the stub.
     for parameter in places[len(positional) :]:
         if parameter.name not in by_name:
             break

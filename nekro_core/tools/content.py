@@ -1,4 +1,4 @@
-"""Reads and checks the content parts in OpenAI's style (text, pictures, sound) for a model.
+"""Reads and checks content parts for a model (text, pictures, sound) in OpenAI's format.
 
 Source: the ``content`` array of the Chat Completions API (``text``, ``image_url``,
 ``input_audio``).
@@ -15,8 +15,8 @@ from nekro_core.system.errors import NekroError
 
 MAX_PARTS = 32
 MAX_MEDIUM_BYTES = 20 * 1024 * 1024
-"""The most bytes that one decoded picture or sound may have. The large providers accept that much
-in one request."""
+"""The most bytes of one decoded picture or sound. The large providers accept this size in one
+request."""
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?P<rest>[^,]*),", re.ASCII)
 _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
@@ -28,16 +28,16 @@ _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
 
 
 class ContentError(NekroError, ValueError):
-    """A part that models do not accept. The message says which part it is, what was given and what
-    was expected."""
+    """Models do not accept a part. The message says which part, what it contains and what was
+    expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
-    """Words.
+    """A text.
 
     Attributes:
-        text: The words.
+        text: The text.
     """
 
     text: str
@@ -45,12 +45,12 @@ class TextContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageContent:
-    """A picture: its bytes and their type, or an ``http(s)`` address.
+    """A picture: its bytes and their type, or an ``http(s)`` URL.
 
     Attributes:
-        data: The bytes, at most 20 MiB (`MAX_MEDIUM_BYTES`); empty where there is an address.
+        data: The bytes, at most 20 MiB (`MAX_MEDIUM_BYTES`); empty if there is a URL.
         mime: The type of the bytes: ``image/png``, ``image/jpeg``, ``image/gif`` or ``image/webp``.
-        url: The address; empty where there are bytes.
+        url: The URL; empty if there are bytes.
     """
 
     data: bytes = b""
@@ -75,7 +75,8 @@ Content = TextContent | ImageContent | AudioContent
 
 
 def contents(value: Any) -> tuple[Content, ...]:
-    """Read parts: a list of them, one alone, or a message object that holds them as ``content``.
+    """Read parts from a list of parts, from a single part, or from a message object that has them
+    as ``content``.
 
     Raises `ContentError`.
     """

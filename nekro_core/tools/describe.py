@@ -1,7 +1,7 @@
-"""Builds a `Tool` from a function's signature, types and docstring, once when it is loaded.
+"""Builds a `Tool` from a function's signature, types and docstring, when the plugin is loaded.
 
-A function that cannot be a tool is refused. One that could be documented better is accepted with a
-warning. Both messages say file, line and what to write.
+A function that cannot be a tool is refused. A function that could be documented better is accepted
+with a warning. Both messages name the file and the line, and say what to write.
 """
 
 import inspect
@@ -34,7 +34,8 @@ _MAX_KEYS = 12
 
 @dataclass(frozen=True, slots=True)
 class ToolDescription:
-    """A tool with the problems for its author. There is no tool if the function was refused."""
+    """A tool, and the problems that its author should correct. ``tool`` is None if the function was
+    refused."""
 
     tool: Tool | None
     problems: tuple[PluginProblem, ...] = ()
@@ -53,8 +54,8 @@ def describe(
     needs_chat: bool = True,
     for_small_models: bool = True,
 ) -> ToolDescription:
-    """Read a handler ``async def function(_ctx: AgentCtx, ...)``. Does not raise for a faulty
-    one."""
+    """Describe a handler ``async def function(_ctx: AgentCtx, ...)``. A faulty handler raises
+    nothing; its faults are among the problems."""
     where = place_of(function)
     python_name = _python_name(function)
     refusal = _refusal(function, python_name, where)
@@ -100,7 +101,7 @@ def describe(
 
 
 def place_of(function: object) -> str:
-    """``file:line`` of a function's definition, or the closest known place."""
+    """Get ``file:line`` of a function's definition, or its module if the line is not known."""
     plain = inspect.unwrap(function) if callable(function) else function
     code = getattr(plain, "__code__", None)
     if code is None:
@@ -109,7 +110,8 @@ def place_of(function: object) -> str:
 
 
 def _python_name(function: object) -> str:
-    """The name of a function, of what a partial calls, or of a callable object's class."""
+    """Get the name of a function, of the function in a `functools.partial`, or of a callable
+    object's class."""
     inner = getattr(function, "func", function)
     return getattr(function, "__name__", "") or getattr(inner, "__name__", type(inner).__name__)
 
@@ -147,7 +149,7 @@ def _is_context(parameter: inspect.Parameter) -> bool:
 def _annotations(
     function: Handler, name: str, where: str
 ) -> tuple[dict[str, Any], list[PluginProblem]]:
-    """The types by parameter; one that cannot be resolved is left out with a warning."""
+    """Get the types by parameter. A type that cannot be resolved is left out, with a warning."""
     plain = inspect.unwrap(function)
     try:
         return typing.get_type_hints(plain, include_extras=True), []
@@ -197,13 +199,13 @@ def _parameter(
 def _optional(annotation: Any) -> Any:
     try:
         return annotation | None
-    except TypeError:  # not a type: reported where it cannot be checked
+    except TypeError:  # not a type: `converter` reports it
         return annotation
 
 
 def _keys(schema: dict[str, Any]) -> str:
-    """The keys of a dict that stands for a class of the plugin, since a box cannot import the
-    class."""
+    """Describe the keys of the dict that the model's code passes for a class of the plugin. Code in
+    a box cannot import the class."""
     if "properties" not in schema:
         return ""
     keys = list(schema["properties"].items())
@@ -266,7 +268,8 @@ def _missing(
 
 
 def _host_path(name: str, parameter: str, where: str) -> PluginProblem:
-    """The problem of a `Path` parameter: a context would take the path as a file of the host."""
+    """Make the problem of a `Path` parameter. The context's methods take a `Path` as a file of the
+    host, so the model must not pass one."""
     return PluginProblem(
         severity=ProblemSeverity.ERROR,
         message=f"{name}: {parameter!r} would be a path of the host, written by the model",

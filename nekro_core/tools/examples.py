@@ -1,7 +1,7 @@
 """Reads worked examples from a docstring's ``Example:`` section.
 
-The convention: a line ``# User: what a person says``, then the code that answers it, up to the next
-such line. Code before the first such line is an example for readers only.
+A worked example begins with a line ``# User: what a person says``. The code that answers follows,
+up to the next such line. Code before the first such line is an example for readers only.
 """
 
 import ast
@@ -15,21 +15,21 @@ _FENCE = re.compile(r"\A```\w*\n(?P<code>.*?)\n?```\s*\Z", re.DOTALL)
 
 
 def example_code(section: str) -> str:
-    """The code of an ``Example:`` section without its fence."""
+    """Get the code of an ``Example:`` section without its fence (the lines of backquotes)."""
     text = textwrap.dedent(section.expandtabs()).strip("\n")
     fenced = _FENCE.match(text.strip())
     return fenced["code"] if fenced else text.rstrip()
 
 
 def first_examples(code: str, most: int) -> str:
-    """The section's code without the worked examples after the first ``most``."""
+    """Get the section's code with only the first ``most`` worked examples."""
     lines = code.splitlines()
     begins = [number for number, line in enumerate(lines) if _SAYS.match(line.strip())]
     return "\n".join(lines[: begins[most]]).rstrip() if len(begins) > most else code
 
 
 def worked_examples(code: str) -> tuple[Example, ...]:
-    """The worked examples in a section's code. One whose code is empty or does not parse is left
+    """Get the worked examples in a section's code. An example with empty or invalid code is left
     out."""
     found: list[Example] = []
     says, lines = "", list[str]()
@@ -45,7 +45,8 @@ def worked_examples(code: str) -> tuple[Example, ...]:
 
 
 def script_language(text: str) -> str:
-    """``ja`` for a text with kana, ``zh`` for one with other Chinese characters, else ``en``."""
+    """Get ``ja`` for a text with kana, ``zh`` for one with Chinese characters and no kana, else
+    ``en``."""
     if any("\u3041" <= character <= "\u30ff" for character in text):
         return "ja"
     if any("\u4e00" <= character <= "\u9fff" for character in text):

@@ -1,4 +1,4 @@
-"""Gives tools the names that the model's code uses, and resolves conflicts."""
+"""Gives tools the names that the model's code uses, and resolves name conflicts."""
 
 import builtins
 import difflib
@@ -17,10 +17,10 @@ _TAKEN_BY_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 
 @dataclass(frozen=True, slots=True)
 class NameConflict:
-    """Several tools claim one bare name. ``winner`` is the dotted name of the tool that gets it, or
-    empty.
+    """Several tools claim the same bare name. ``winner`` is the dotted name of the tool that gets
+    it; empty if none does.
 
-    ``claims`` are the dotted names of all tools that claim it, ``owners`` their plugins' keys.
+    ``claims`` are the dotted names of all these tools, ``owners`` the keys of their plugins.
     ``message`` describes the conflict and a remedy.
     """
 
@@ -33,20 +33,21 @@ class NameConflict:
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """A tool with the names it is bound to in a box; the first is the one shown to the model."""
+    """A tool, and the names under which code in a box can call it. The model sees the first
+    name."""
 
     tool: Tool
     names: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """The name shown to the model."""
+        """The name that the model sees."""
         return self.names[0]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSet:
-    """The tools that one chat's code may call, by name. Hidden tools are not among them."""
+    """The tools that one chat's code may call, by name. It does not include hidden tools."""
 
     named: tuple[NamedTool, ...]
     clashes: tuple[NameConflict, ...] = ()
@@ -63,29 +64,28 @@ class ToolSet:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools alone, in the order of their plugins."""
+        """The tools without their names, in the order of their plugins."""
         return tuple(each.tool for each in self.named)
 
     def once(self, make: Callable[["ToolSet"], _Made]) -> _Made:
-        """Return what a function makes of this set. The result is cached, since the set lives for
-        many turns."""
+        """Call a function with this set, and cache its result. The set is used for many turns."""
         if make not in self._made:
             self._made[make] = make(self)
         made: _Made = self._made[make]
         return made
 
     def resolve(self, name: str) -> Tool | None:
-        """The tool that is bound to a name, bare or dotted."""
+        """Get the tool with a bare or dotted name; None if there is none."""
         found = self._by_name.get(name)
         return found.tool if found else None
 
     def name_of(self, tool: Tool) -> str:
-        """The name of a tool that the model sees. Raises `KeyError` for a tool that is not in the
+        """Get the name of a tool that the model sees. Raises `KeyError` if the tool is not in the
         set."""
         return next((each.name for each in self.named if each.tool is tool), "") or _stranger(tool)
 
     def similar_names(self, name: str) -> list[str]:
-        """Names like this one, best first, for an error message."""
+        """Get names that are similar to this one, best first, for an error message."""
         return difflib.get_close_matches(name, self._by_name, 3, 0.5)
 
 
@@ -94,12 +94,12 @@ def tool_set(
 ) -> ToolSet:
     """Give every tool its names.
 
-    ``module.python_name`` always works. The bare ``name`` (where it is an identifier) and the bare
-    Python name work unless another tool gets them. An installed plugin wins over a built-in one
-    (whose keys are ``builtin``). Of two installed ones the earlier in ``order`` wins (plugin keys,
-    as the operator ranks them); if neither is listed, neither gets the name. Within one plugin
-    ``name`` wins over a Python name, and a later definition over an earlier one, as in Python.
-    Python's own names (``print``, ``for``) are never given to tools.
+    ``module.python_name`` always works. The bare ``name``, if it is an identifier, and the bare
+    Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
+    plugins; an installed plugin wins over these. ``order`` has plugin keys as the operator ranked
+    them: of two installed plugins, the earlier one wins. If neither is listed, neither gets the
+    name. Within one plugin, ``name`` wins over a Python name, and a later definition over an
+    earlier one. Python's own names (``print``, ``for``) are never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
@@ -116,17 +116,17 @@ def tool_set(
         if len(rivals) > 1:
             clashes.append(_clash(name, rivals, winner))
     named = [NamedTool(tool, _names(tool, owners, offered)) for tool in offered]
-    # A function with a plugin's name is bound first: the plugin's other tools become its
-    # attributes.
+    # A tool with the same name as a plugin must come first, because that plugin's other tools
+    # become attributes of this tool.
     modules = {tool.module for tool in offered}
     named.sort(key=lambda each: not modules.intersection(each.names))
     return ToolSet(tuple(named), tuple(clashes))
 
 
 def short_name_candidates(tool: Tool) -> tuple[str, ...]:
-    """The bare names that a tool may get, best first, if no other tool claims them. A tool whose
-    author names it ``module.python_name`` gets none: ``glob`` alone would look like Python's
-    module."""
+    """Get the bare names that a tool may have, best first, if no other tool claims them. A tool
+    whose ``name`` is ``module.python_name`` gets none: ``glob`` without its module would look like
+    Python's ``glob``."""
     if tool.name == dotted_name(tool):
         return ()
     wanted = dict.fromkeys((tool.name, tool.python_name))
@@ -134,17 +134,18 @@ def short_name_candidates(tool: Tool) -> tuple[str, ...]:
 
 
 def is_free_name(name: str) -> bool:
-    """Whether a tool can have a name without hiding one of Python's."""
+    """Whether a tool can have a name without hiding a name of Python."""
     return name.isidentifier() and name not in _TAKEN_BY_PYTHON and not name.startswith("__")
 
 
 def dotted_name(tool: Tool) -> str:
-    """The name that always works."""
+    """Get the name with the module, which always works."""
     return f"{tool.module}.{tool.python_name}"
 
 
 def _latest(tools: Iterable[Tool]) -> list[Tool]:
-    """One tool for each plugin and function name: a second definition replaces the first."""
+    """Get one tool for each plugin and function name. A later definition replaces an earlier
+    one."""
     return list({(tool.owner, tool.python_name): tool for tool in tools}.values())
 
 
@@ -183,7 +184,7 @@ def _names(tool: Tool, owners: dict[str, Tool], offered: Sequence[Tool]) -> tupl
     bare = [name for name in short_name_candidates(tool) if owners.get(name) is tool]
     dotted = dotted_name(tool)
     twins = [each for each in offered if dotted_name(each) == dotted]
-    # Two plugins may have the same name: only the whole key tells their tools apart.
+    # Two plugins may have the same module name. Then only the plugin's key makes the name unique.
     if len(twins) > 1:
         dotted = f"{tool.owner}.{tool.python_name}"
     return (*bare, dotted)

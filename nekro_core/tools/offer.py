@@ -1,4 +1,4 @@
-"""The values for tools that external programs may call, and for the results of such calls."""
+"""Values that describe tools for external programs, and the results of their calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from nekro_core.tools.content import Content
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """One tool. ``schema`` is the JSON Schema of its arguments, an object."""
+    """One tool. ``schema`` is the JSON Schema of its arguments, of the type ``object``."""
 
     name: str
     description: str
@@ -22,7 +22,7 @@ class ToolAnswer:
 
     Attributes:
         content: Texts, pictures and sounds, in order.
-        is_error: Whether the call could not do what was asked.
+        is_error: Whether the call failed.
     """
 
     content: tuple[Content, ...]

@@ -1,5 +1,5 @@
-"""Checks the value that a handler returned against its tool's kind, and makes the call's
-outcome."""
+"""Makes the outcome of a call from the value that the handler returned. The tool's kind decides
+which values are allowed."""
 
 import inspect
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from nekro_core.tools.tool import Tool, ToolKind
 
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
-    """A ``TOOL`` succeeded: the calling code gets the value, and the turn goes on. ``text`` is for
-    a model that calls natively, where it differs from the value as text. ``ends`` says that the
-    tool has answered the chat, so such a model need not be asked again."""
+    """A ``TOOL`` succeeded. The calling code gets the value and continues. A model that calls
+    natively gets ``text``; if that is empty, the value as text. ``ends`` says that the tool has
+    already answered the chat, so that such a model is not asked again."""
 
     value: Any
     text: str = ""
@@ -24,8 +24,8 @@ class ToolReturn:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturnMedia:
-    """A ``TOOL`` succeeded and returned media: the calling code gets the text, with an index of the
-    media, and goes on. The model sees the media in the next step."""
+    """A ``TOOL`` succeeded and returned media. The calling code gets the text with an index of the
+    media, and continues. The model sees the media in the next step."""
 
     text: str
     media: tuple[ResultMedia, ...]
@@ -33,29 +33,30 @@ class ToolReturnMedia:
 
 @dataclass(frozen=True, slots=True)
 class BehaviorReturn:
-    """A ``BEHAVIOR`` succeeded: the code gets the text, and it is added to the chat's history."""
+    """A ``BEHAVIOR`` succeeded. The code gets the text, and the text is added to the chat's
+    history."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An ``AGENT`` succeeded: the run ends, and the text begins a new step."""
+    """An ``AGENT`` succeeded. The run ends, and a new step begins with the text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RichObservation:
-    """A ``MULTIMODAL_AGENT`` succeeded: the run ends, and the parts begin a new step."""
+    """A ``MULTIMODAL_AGENT`` succeeded. The run ends, and a new step begins with the parts."""
 
     parts: tuple[Content, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallFailed:
-    """The call failed. The code gets a ``ToolError`` with this message, and the log of the call has
-    it. It contains no text of the host that the plugin did not mean to show."""
+    """The call failed. The code gets a ``ToolError`` with this message, which is also in the call's
+    log. The message has no text about the host, except text that the plugin chose to show."""
 
     message: str
 
@@ -68,13 +69,13 @@ Outcome = (
 class ToolFailure(NekroError):
     """Raised by a handler to tell the calling code why it cannot do what was asked.
 
-    Its message reaches the model as it stands. Other exceptions are reported only by their type,
-    since their text may contain paths and keys of the host (see `public_error_text`).
+    The model gets the unchanged message. Of other exceptions it gets only the type, since their
+    text may contain paths and keys of the host (see `public_error_text`).
     """
 
 
 class InvalidValue(NekroError, ValueError):
-    """The bot's own error for a value that a tool passed on. Its text may be shown to the model."""
+    """The bot refuses a value that a tool passed to it. The model may see the text."""
 
 
 _OURS = __name__.partition(".")[0]
@@ -82,20 +83,21 @@ _OF_VALUES = (ValueError, LookupError, ArithmeticError)
 
 
 def public_error_text(error: BaseException) -> str:
-    """The text of a tool's exception that the code in a box, or a model, may read; else empty.
+    """Get the text of a tool's exception if code in a box or a model may read it; else an empty
+    text.
 
-    It returns the text of a `ToolFailure`, and of errors that the bot's own checks of values raise
-    (`InvalidValue`, `ChatKeyError`), which is written for the caller. All other texts are withheld,
-    even of Python's value errors: ``tokens[name]`` raises a `KeyError` with the key in its text,
-    and ``int(key)`` a `ValueError` with the value.
+    It returns the text of a `ToolFailure` and of errors from the bot's own checks of values
+    (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It returns no
+    other texts, not even those of Python's own errors: ``tokens[name]`` raises a `KeyError` with
+    the key in its text, and ``int(key)`` a `ValueError` with the value.
     """
     ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
     return str(error) if ours or isinstance(error, ToolFailure) else ""
 
 
 def outcome_of(tool: Tool, value: Any) -> Outcome:
-    """Make the outcome of a handler's return value, by its tool's kind; `ToolCallFailed` for a
-    value that the kind does not allow."""
+    """Make the outcome of a handler's return value. If the tool's kind does not allow the value,
+    the outcome is `ToolCallFailed`."""
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         if inspect.iscoroutine(value):
             value.close()
@@ -105,7 +107,7 @@ def outcome_of(tool: Tool, value: Any) -> Outcome:
         )
     match tool.kind:
         case ToolKind.TOOL:
-            # A handler that wraps a tool of another host returns its outcome itself.
+            # A handler that wraps a tool of an MCP server or of another bot may return an outcome.
             return value if isinstance(value, ToolReturn | ToolReturnMedia) else ToolReturn(value)
         case ToolKind.BEHAVIOR | ToolKind.AGENT if not isinstance(value, str):
             return ToolCallFailed(

@@ -1,11 +1,11 @@
-"""The value for a fault of a plugin, with a message for its operator and its author."""
+"""The value that describes a problem of a plugin to its author and the operator."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class ProblemSeverity(StrEnum):
-    """Whether something fails, or works but could be better."""
+    """An error (something does not work) or a warning (something works but should be improved)."""
 
     ERROR = "error"
     WARNING = "warning"

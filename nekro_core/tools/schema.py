@@ -1,5 +1,5 @@
-"""Turns types into JSON Schema, converters and text, and a tool into a function of the Chat
-Completions API."""
+"""Turns types into JSON Schema, converters and text, and a tool into the schema of a function in
+the Chat Completions API."""
 
 import types
 import typing
@@ -14,24 +14,24 @@ from pydantic.warnings import ArbitraryTypeWarning
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.tool import Tool
 
-# A model that writes an id or a number without quotes means its text.
+# If a text is expected and the model writes a number, such as an id without quotes, accept it.
 _LENIENT = ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
 _PATH_FORMATS = ("path", "file-path", "directory-path")
 """Pydantic's formats of `Path`, `FilePath` and `DirectoryPath`."""
 
 
 class UnsupportedType(NekroError, TypeError):
-    """Arguments cannot be converted to an annotation."""
+    """There is no conversion of arguments to an annotation."""
 
 
 def converter(annotation: Any) -> Callable[[Any], Any]:
-    """Make a function that converts a box's value to the type. Raises `UnsupportedType`."""
+    """Make a function that converts a value from a box to the type. Raises `UnsupportedType`."""
     return _adapter(annotation).validate_python
 
 
 def type_schema(annotation: Any) -> dict[str, Any]:
-    """The JSON Schema of a type. A type without one gets the empty schema, which allows
-    anything."""
+    """Get the JSON Schema of a type. A type that has none gets the empty schema, which allows any
+    value."""
     try:
         return _adapter(annotation).json_schema()
     except (PydanticInvalidForJsonSchema, UnsupportedType):
@@ -48,7 +48,8 @@ def names_host_path(schema: Any) -> bool:
 
 
 def function_schema(tool: Tool, name: str = "") -> dict[str, Any]:
-    """The tool as a function of the Chat Completions API, which has no variadic parameters."""
+    """Make the schema of a tool as a function of the Chat Completions API. Variadic parameters are
+    left out, because the API has none."""
     parameters = [each for each in tool.parameters if not each.variadic]
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {}
@@ -77,7 +78,7 @@ def function_schema(tool: Tool, name: str = "") -> dict[str, Any]:
 
 
 def type_text(annotation: Any) -> str:
-    """A type as an author would write it: ``list[str]``, ``str | None``, ``Literal['a']``."""
+    """Write a type as an author would: ``list[str]``, ``str | None``, ``Literal['a']``."""
     if annotation is Any:
         return "Any"
     if annotation is None or annotation is types.NoneType:
@@ -107,7 +108,8 @@ def _argument_text(argument: Any) -> str:
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     with warnings.catch_warnings():
-        # Pydantic accepts a non-type with a warning, and then never checks values against it.
+        # Pydantic accepts an annotation that is not a type with a warning, and then checks no
+        # values.
         warnings.simplefilter("error", ArbitraryTypeWarning)
         try:
             return _lenient_adapter(annotation)
@@ -127,7 +129,7 @@ def _lenient_adapter(annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(annotation, config=_LENIENT)
     except PydanticUserError as error:
-        # A model, a dataclass and a TypedDict have their own configuration.
+        # Models, dataclasses and TypedDicts have their own configuration, so none may be passed.
         if error.code != "type-adapter-config-unused":
             raise
         return TypeAdapter(annotation)

@@ -9,11 +9,11 @@ from nekro_core.tools.tool import Parameter, Tool
 
 _INDENT = "    "
 _EXAMPLES = 2
-"""Most worked examples in a stub's docstring; a small model gets the others separately."""
+"""The most worked examples in a stub's docstring. A small model gets the others separately."""
 
 
 def signature_text(tool: Tool, name: str = "") -> str:
-    """``name(text: str, speed: float = 1.0) -> str``."""
+    """Write the signature with the name: ``name(text: str, speed: float = 1.0) -> str``."""
     shown = name or (tool.name if tool.name.isidentifier() else tool.python_name)
     return f"{shown}{parameters_text(tool)}"
 
@@ -25,17 +25,18 @@ def parameters_text(tool: Tool) -> str:
 
 
 def stub(tool: Tool, name: str = "") -> str:
-    """The tool as a Python function whose body is its documentation.
+    """Write the tool as a Python function whose body is only a docstring.
 
-    ``name`` is the name that the tool is bound to, where it differs from its own. The text always
-    parses.
+    ``name`` is the name in the model's code; empty for the tool's own name. The text is always
+    valid Python.
     """
     signature = signature_text(tool, name.rpartition(".")[2])
     return f"def {signature}:\n{_INDENT}{_quoted(doc(tool))}"
 
 
 def doc(tool: Tool) -> str:
-    """Summary, details, arguments, result, errors and example, in Google style."""
+    """Write the docstring: summary, details, arguments, result, errors and example, in Google
+    style."""
     sections = [tool.summary or tool.description or tool.name, tool.details]
     described = [each for each in tool.parameters if each.description]
     sections.append(_section("Args", (_described(each) for each in described)))
@@ -67,7 +68,7 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def default_text(value: object) -> str:
-    """A default as Python source; ``...`` for a value without a literal."""
+    """Write a default as Python source; ``...`` if the value cannot be written as a literal."""
     plain = value.value if isinstance(value, Enum) else value
     text = repr(plain)
     try:

@@ -1,4 +1,4 @@
-"""The description of a tool. Its stub, its schema and its validation are made from it."""
+"""The values that describe a tool. The tool's stub, schema and validation are made from them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 
 class ToolKind(StrEnum):
-    """What a call does to the turn (docs/plugins.md: "Four kinds")."""
+    """The effect of a call on the turn (docs/plugins.md: "Four kinds")."""
 
     TOOL = "tool"
     AGENT = "agent"
@@ -17,7 +17,7 @@ class ToolKind(StrEnum):
 
     @property
     def ends_run(self) -> bool:
-        """Whether a call ends the run and opens a new step."""
+        """Whether a call ends the run, so that a new step begins."""
         match self:
             case ToolKind.TOOL | ToolKind.BEHAVIOR:
                 return False
@@ -28,7 +28,7 @@ class ToolKind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Whether the model is told of a tool: at once, when it searches, or never."""
+    """When the model sees a tool: at once, after it searches for the tool, or never."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"
@@ -41,17 +41,17 @@ class _Required:
 
 
 REQUIRED: Any = _Required()
-"""`Parameter.default` of a parameter that has none."""
+"""The `Parameter.default` of a parameter without a default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter as the model sees it; the context parameter is never among them.
+    """One parameter that the model sees. The context parameter is not one of them.
 
-    ``annotation`` is the live type that arguments are converted to (`Any` where the author gave
-    none), ``type_text`` how it is written in the stub, ``schema`` its JSON Schema. ``convert``
-    makes a value of that type from what came, or raises `pydantic.ValidationError`. A
-    ``variadic`` parameter is ``*args``, or ``**kwargs`` where it is ``keyword_only`` too.
+    ``annotation`` is the Python type that arguments are converted to (`Any` if the author wrote
+    none), ``type_text`` its text in the stub, ``schema`` its JSON Schema. ``convert`` converts an
+    argument to that type, or raises `pydantic.ValidationError`. A ``variadic`` parameter is
+    ``*args``, or ``**kwargs`` if it is also ``keyword_only``.
     """
 
     name: str
@@ -66,15 +66,15 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether a call without it is an error."""
+        """Whether a call without this parameter is an error."""
         return self.default is REQUIRED and not self.variadic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A worked example from a tool's documentation: what a person says, and the code that answers.
+    """A worked example from a tool's docstring: a person's sentence, and the code that answers it.
 
-    ``language`` is ``en``, ``zh`` or ``ja``, told from the script of ``says``.
+    ``language`` is ``en``, ``zh`` or ``ja``, according to the script of ``says``.
     """
 
     says: str
@@ -86,14 +86,16 @@ class Example:
 class Tool:
     """One function that the AI may call.
 
-    ``name`` is what the author calls it, ``python_name`` its function's own name, ``module`` the
-    plugin's short name (the tool is always reachable as ``module.python_name``), ``owner`` the
-    plugin's key. ``handler`` takes the context first, then the parameters. ``where`` is
-    ``file:line`` for messages to its author. ``timeout_s`` bounds one call. One that does without
-    ``needs_chat`` is also offered where there is no chat, one that is not ``for_small_models`` is
-    not offered to a model that cannot work with what a call gives back. ``adapters`` are those
-    in whose chats it is offered; none means all. ``sleep_brief`` says what its plugin is for,
-    where the plugin sleeps until one of its tools is searched for.
+    ``name`` is the name that the author gave to the tool, ``python_name`` the name of its function,
+    ``module`` the plugin's short name, ``owner`` the plugin's key. Code can always call the tool as
+    ``module.python_name``. ``handler`` takes the context first, then the parameters. ``where`` is
+    ``file:line``, for messages to the author. ``timeout_s`` is the time limit of one call.
+
+    If ``needs_chat`` is False, the tool is also offered to callers without a chat. If
+    ``for_small_models`` is False, it is not offered to small models, which cannot use the results
+    of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats.
+    ``sleep_brief`` is set if the plugin sleeps until the model searches for one of its tools; it
+    says what the plugin is for.
     """
 
     name: str

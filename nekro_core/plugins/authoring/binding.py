@@ -1,9 +1,9 @@
 """Ties a plugin object to the bot that loads it.
 
-A plugin's module makes its object while it is imported, and may read its configuration on the next
-line. So the loader names the bot in a context variable while it imports the module, and everything
-that calls into a plugin does the same during the call. Two bots in one process do not see each
-other's plugins. Tasks that a plugin starts inherit the variable.
+A plugin's module creates the `NekroPlugin` object while it is imported, and may read the plugin's
+configuration on the next line. So the loader sets a context variable that names the bot while it
+imports the module. The bot's code sets the same variable around each call into a plugin. Tasks that
+a plugin starts inherit it. So two bots in one process do not see each other's plugins.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,11 +23,11 @@ def _nothing(*_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginBinding:
-    """One bot, as a plugin object needs it.
+    """The parts of one bot that a plugin object uses.
 
     ``changed`` is called when an enabled plugin registers another tool. ``put`` is called with the
-    plugin and a value that it declares while it is enabled. ``services`` is what functions without
-    a context work with. ``make_context`` makes contexts from `AgentCtx`'s fields; None stands for
+    plugin and a value that it declares while it is enabled. Functions that get no context use
+    ``services``. ``make_context`` makes contexts from `AgentCtx`'s fields; None stands for
     `AgentCtx` itself.
     """
 
@@ -41,10 +41,12 @@ class PluginBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginOwner:
-    """One place of a plugin's files, for the life of a bot. It outlives reloads of the plugin.
+    """A plugin, identified by the place of its files. This object exists as long as the bot, even
+    if the plugin is reloaded.
 
-    ``item`` is ``local/weather``. Tasks of the bot that began in a plugin's call carry this object
-    for as long as they live, so nothing in it leads to a plugin object or its modules.
+    ``item`` is the place, for example ``local/weather``. Tasks that were started during a plugin's
+    call hold this object until they end. So it must not refer to a plugin object or its modules:
+    they could not be freed after a reload.
     """
 
     item: str
@@ -58,7 +60,7 @@ _acting: ContextVar[PluginOwner | None] = ContextVar("nekro_plugin_owner", defau
 
 @contextmanager
 def acting(owner: PluginOwner | None) -> Iterator[None]:
-    """Enter this around a plugin's code. None says that no plugin's code runs."""
+    """Enter this around a plugin's code; with None, around code that belongs to no plugin."""
     token = _acting.set(owner)
     try:
         yield
@@ -68,19 +70,19 @@ def acting(owner: PluginOwner | None) -> Iterator[None]:
 
 @contextmanager
 def loading(binding: PluginBinding, item: str = "local/by_hand") -> Iterator[None]:
-    """Make plugin objects in here belong to this bot."""
+    """Make plugin objects that are created in the block belong to this bot."""
     with acting(PluginOwner(item=item, binding=binding, tasks=OwnedTasks(item))):
         yield
 
 
 _serving: list[PluginBinding] = []
-"""The bots of this process, for code of a plugin that no bot has called: a matcher of NoneBot's, a
-callback of a library. An entry is there while its `serving` is open."""
+"""The running bots of this process. Used when a plugin's code runs without a call by a bot, for
+example in a NoneBot matcher or a library's callback. `serving` adds an entry and removes it."""
 
 
 @contextmanager
 def serving(binding: PluginBinding) -> Iterator[None]:
-    """Enter this while the bot runs."""
+    """Register a bot as running while the block is open."""
     _serving.append(binding)
     try:
         yield
@@ -89,16 +91,16 @@ def serving(binding: PluginBinding) -> Iterator[None]:
 
 
 def effective_binding() -> PluginBinding | None:
-    """Get the bot whose plugin's code runs now, else the bot that was started last."""
+    """Get the bot whose plugin's code runs now; if there is none, the bot that was started last."""
     return current_binding() or (_serving[-1] if _serving else None)
 
 
 def current_owner() -> PluginOwner | None:
-    """Get the owner of the plugin's code that runs now; None where none runs."""
+    """Get the owner of the plugin whose code runs now; None if no plugin's code runs."""
     return _acting.get()
 
 
 def current_binding() -> PluginBinding | None:
-    """Get the bot whose plugin's code runs now; None where none runs."""
+    """Get the bot whose plugin's code runs now; None if no plugin's code runs."""
     owner = _acting.get()
     return owner.binding if owner else None

@@ -1,4 +1,4 @@
-"""One call of a plugin: what the caller gave it, and which call runs now."""
+"""One call of a plugin: what the caller passed to it, and which call runs now."""
 
 import math
 import time
@@ -14,16 +14,16 @@ from nekro_core.chat import ChatKey
 
 @dataclass(slots=True, eq=False)
 class CallFiles:
-    """What the file functions must know of one call of a plugin.
+    """The facts about one call of a plugin that the file functions use.
 
     Attributes:
-        given: What the model wrote, or the person who typed a command.
-        began: When the call began, in seconds since 1970, as files are dated. Without a call it is
-            infinite, so that no file counts as made during the call.
-        by_code: Whether the chat's code calls. A host that it names is reached as its boxes reach
-            it.
-        shared_used: Whether the plugin asked for the chat's shared folder.
-        handed_in: Files of that folder that the box has already.
+        given: The arguments that the model wrote, or the text of a person's command.
+        began: When the call began, in seconds since 1970, to compare with files' times. Without a
+            call it is infinite, so that no file counts as made during the call.
+        by_code: Whether code in the chat's box makes the call. A host that this code names is
+            reached only if the box's network rules allow it.
+        shared_used: Whether the plugin used the path of the chat's shared folder.
+        handed_in: Files of the shared folder that are already in the box.
     """
 
     given: Any = ()
@@ -34,12 +34,12 @@ class CallFiles:
 
     @classmethod
     def now(cls, given: Any = (), *, by_code: bool = False) -> Self:
-        """Make the value for a call that begins now."""
+        """Make the object for a call that begins now."""
         return cls(given, time.time(), by_code)
 
 
 class RunningCall(Protocol):
-    """What this package's lower modules read of the context of a call (`AgentCtx`)."""
+    """The fields of `AgentCtx` that modules below `context.py` read."""
 
     @property
     def chat(self) -> ChatKey:
@@ -47,11 +47,11 @@ class RunningCall(Protocol):
 
     @property
     def asked_in(self) -> ChatKey | None:
-        """The chat whose run made the context, where a run did."""
+        """The chat whose run made the context; None if no run did."""
 
     @property
     def files(self) -> CallFiles:
-        """What the call has to do with files."""
+        """The facts that the file functions use."""
 
 
 _running: ContextVar[RunningCall | None] = ContextVar("nekro_running_call", default=None)
@@ -59,7 +59,7 @@ _running: ContextVar[RunningCall | None] = ContextVar("nekro_running_call", defa
 
 @contextmanager
 def call_scope(call: RunningCall | None) -> Iterator[None]:
-    """Enter this around a tool's handler: functions without a context then find its call."""
+    """Enter this around a tool's handler, so that functions that get no context find the call."""
     token = _running.set(call)
     try:
         yield
@@ -68,12 +68,12 @@ def call_scope(call: RunningCall | None) -> Iterator[None]:
 
 
 def running_call() -> RunningCall | None:
-    """Get the context of the tool that runs; None where none does."""
+    """Get the context of the tool that runs now; None if no tool runs."""
     return _running.get()
 
 
 def texts_of(call: CallFiles) -> Iterator[str]:
-    """Yield every text that was given to a call."""
+    """Yield every text among the arguments of a call."""
     return _texts(call.given)
 
 

@@ -1,8 +1,8 @@
-"""Fetches for plugins, with the network rules of a chat.
+"""Fetches URLs for plugins under the network rules of a chat.
 
-If the text that the chat's code wrote contains a host, the code chose it: the host is reached as
-the chat's boxes reach it, or not at all. The plugin chose any other host, and it must be on the
-public internet. What a plugin fetches with its own HTTP client is not checked here.
+Code in the chat's box may pass the name of a host to a tool. A fetch from this host is allowed only
+if the rules of the chat's boxes allow the host. Any other host was chosen by the plugin, and must
+be on the public internet. Fetches with a plugin's own HTTP client are not checked.
 """
 
 import html
@@ -35,7 +35,7 @@ from nekro_core.plugins.authoring.call import CallFiles, running_call, texts_of
 from nekro_core.sandbox.egress.rules import EgressRules
 
 Spend = Callable[[int], None]
-"""Counts bytes of a chat's traffic. Raises `TrafficBudgetExceeded`."""
+"""Adds a number of bytes to a chat's traffic. Raises `TrafficBudgetExceeded`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ _asked: ContextVar[_Asked | None] = ContextVar("nekro_fetching_for", default=Non
 
 @contextmanager
 def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
-    """Make fetches in the block count as those of this call, also after its tool has ended."""
+    """Treat fetches in the block as fetches of this call, even after its tool has ended."""
     token = _asked.set(_Asked(chat, call))
     try:
         yield
@@ -58,7 +58,7 @@ def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
 
 
 def _who_asks() -> Iterator[_Asked]:
-    """Yield the tool that runs, and the call that `fetch_scope` names."""
+    """Yield the call of the tool that runs now, then the call that `fetch_scope` set."""
     if ctx := running_call():
         yield _Asked(ctx.asked_in or ctx.chat, ctx.files)
     if asked := _asked.get():
@@ -67,14 +67,14 @@ def _who_asks() -> Iterator[_Asked]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatNetwork:
-    """The network rules of chats, and the counters of their traffic."""
+    """Holds the network rules of chats and the counters of their traffic."""
 
     rules: Callable[[ChatKey], EgressRules]
     spend: Callable[[ChatKey], Spend]
 
     def reach(self, url: str, chat: ChatKey | None = None) -> ChatFetchPolicy:
-        """Get the rules for a fetch that begins at this address, for the call that runs now. If
-        none runs, they are those of ``chat``."""
+        """Get the rules for a fetch that begins at this URL. They are those of the chat of the call
+        that runs now; if no call runs, those of ``chat``."""
         asks = [*_who_asks()]
         home = asks[0].chat if asks else chat
         if home is None:
@@ -89,7 +89,7 @@ class ChatNetwork:
 
 
 def host_named_by_code(url: str) -> bool:
-    """Whether the code of the current call wrote the host of a URL."""
+    """Whether code in the chat's box passed the host of a URL to the current call."""
     return _is_said(_hosts_of(url), _said_by_code(_who_asks()))
 
 
@@ -102,8 +102,9 @@ def _is_said(names: Sequence[str], said: Sequence[str]) -> bool:
 
 
 class _Fold(dict[int, str]):
-    """Folds a text character by character. Normalizing a whole text takes quadratic time on a run
-    of combining marks: 100,000 of them held all chats up for 16 s."""
+    """Caches the folded form of each character. Texts are folded one character at a time because
+    `unicodedata.normalize` takes quadratic time on many combining marks in a row: 100,000 marks
+    blocked all chats for 16 s."""
 
     def __missing__(self, code: int) -> str:
         apart = unicodedata.normalize("NFKD", chr(code)).casefold()
@@ -115,42 +116,42 @@ class _Fold(dict[int, str]):
 
 
 def _is_left_out(character: str) -> bool:
-    """Whether a character is a mark or invisible. A name may be read with or without them."""
+    """Whether a character is a combining mark or invisible. Programs may ignore it in a name."""
     return unicodedata.category(character) in ("Mn", "Me", "Cf")
 
 
 _MOST_FOLDED = 20_000
 _FOLD = _Fold()
 _WRITTEN_OUT = 3
-"""How often a text may be escaped within itself."""
+"""How many layers of escaping are decoded."""
 
 
 def _folded(text: str) -> str:
-    """Fold a text as loosely as any reader of addresses may, so that its host is still
-    recognized."""
+    """Bring a text to one common form, so that all spellings that a program may read as the same
+    host become equal."""
     for _ in range(_WRITTEN_OUT):
         before = text
         text = unquote(text) if "%" in text else text
         text = html.unescape(text) if "&" in text else text
         if text == before:
             break
-    if text.isascii():  # As nearly all are, and it may be many megabytes.
+    if text.isascii():  # Fast path: most texts are ASCII, and some have many megabytes.
         return text.lower()
     return text.translate(_FOLD)
 
 
 def _hosts_of(url: str) -> list[str]:
-    """The ways in which a URL's host may be written: as in the URL, decoded, and as sent."""
+    """List the spellings of a URL's host: as in the URL, decoded, and as sent."""
     try:
         read = httpx.URL(url)
         written = urlsplit(url).netloc.rpartition("@")[2]
         return [name for name in (written, read.host, read.raw_host.decode()) if name]
     except (httpx.InvalidURL, ValueError):
-        return [""]  # The fetch will fail with an error, and nothing is reached.
+        return [""]  # Treated as named by the code; the fetch of such a URL fails anyway.
 
 
 class PluginMediaKeeper:
-    """Keeps media for plugins in the bot's media store, with the chat's network rules."""
+    """Stores media for plugins in the bot's media store, under the chat's network rules."""
 
     def __init__(self, store: MediaStore, network: ChatNetwork) -> None:
         self._store = store
@@ -171,7 +172,7 @@ class PluginMediaKeeper:
 
 
 class PluginFetcher:
-    """Fetches URLs for plugins with the chat's network rules. Implements `UrlFetcher`."""
+    """Fetches URLs for plugins under the chat's network rules. Implements `UrlFetcher`."""
 
     def __init__(self, fetcher: Fetcher, network: ChatNetwork) -> None:
         self._fetcher = fetcher
@@ -186,7 +187,7 @@ class PluginFetcher:
 async def with_fetched(
     segments: Sequence[Segment], keep: Callable[[Media], Awaitable[Media]]
 ) -> tuple[Segment, ...]:
-    """Replace each medium that has only an address with what ``keep`` returns for it."""
+    """Replace each medium that has only a URL with what ``keep`` returns for it."""
     return tuple([await _fetched(segment, keep) for segment in segments])
 
 

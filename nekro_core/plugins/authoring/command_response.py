@@ -1,4 +1,4 @@
-"""What a command answers."""
+"""The answers of a command, and `CmdCtl`, which makes them."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -10,7 +10,7 @@ from nekro_core.chat.catalogue.languages import I18nDict
 
 
 class CommandOutputType(StrEnum):
-    """What one piece of an answer is."""
+    """The type of one piece of an answer."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -22,8 +22,8 @@ class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         type: Whether it is a text, a picture or a file.
-        text: The words.
-        file_path: A file of the plugin on the host. Never make it from what a person wrote.
+        text: The text of the piece.
+        file_path: A file of the plugin on the host. Never build this path from a person's text.
         file_name: What people see.
         mime_type: The media type.
         web_url: The address that is fetched if there is no ``file_path``.
@@ -38,11 +38,11 @@ class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Content = str | I18nDict | Sequence[CommandOutputSegment]
-"""A text, a text in several languages, or pieces."""
+"""One text, a dict of texts by BCP 47 language tag, or pieces."""
 
 
 class CommandStatus(StrEnum):
-    """What became of a command."""
+    """The state of a command after this answer."""
 
     MESSAGE = "message"
     SUCCESS = "success"
@@ -51,8 +51,8 @@ class CommandStatus(StrEnum):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A question of a command. The person's next message goes to ``callback_cmd``. If none comes in
-    ``timeout`` seconds, ``on_timeout_message`` is sent to the chat."""
+    """A question that a command asks. The person's next message is passed to ``callback_cmd``. If
+    the person sends none in ``timeout`` seconds, ``on_timeout_message`` is sent to the chat."""
 
     callback_cmd: str
     options: tuple[str, ...] = ()
@@ -62,14 +62,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer; made by `CmdCtl`.
+    """One answer of a command; made by `CmdCtl`.
 
     Attributes:
-        status: What became of the command.
-        message: The text, or one by BCP 47 tag.
-        output_segments: The pieces, if it is not only a text.
-        data: For a program that called the command.
-        question: The question, if it waits for an answer.
+        status: The state of the command.
+        message: The text, or a dict of texts by BCP 47 language tag.
+        output_segments: The pieces, if the answer is more than a text.
+        data: A value for a program that calls the command.
+        question: The question, if the command waits for the person's reply.
     """
 
     status: CommandStatus = CommandStatus.MESSAGE
@@ -80,53 +80,53 @@ class CommandResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CmdCtl:
-    """Makes answers. A command returns one, or as an async generator yields several."""
+    """Makes answers. A command returns one answer; an async generator yields several."""
 
     @staticmethod
     def message(content: Content, *, data: Any = None) -> CommandResponse:
-        """Say something, for example during the work.
+        """Make an answer that is neither success nor failure, for example a progress report.
 
         Args:
-            content: A text, a text by BCP 47 tag, or pieces.
-            data: For whoever called the command by program.
+            content: A text, a dict of texts by BCP 47 tag, or `CommandOutputSegment` pieces.
+            data: A value for a program that calls the command.
 
         Returns:
             The answer.
 
         Raises:
-            TypeError: A piece is no `CommandOutputSegment`.
+            TypeError: A piece is not a `CommandOutputSegment`.
         """
         return _response(CommandStatus.MESSAGE, content, data)
 
     @staticmethod
     def success(content: Content, *, data: Any = None) -> CommandResponse:
-        """Say that it is done.
+        """Make an answer that says that the command succeeded.
 
         Args:
-            content: A text, a text by BCP 47 tag, or pieces.
-            data: For whoever called the command by program.
+            content: A text, a dict of texts by BCP 47 tag, or `CommandOutputSegment` pieces.
+            data: A value for a program that calls the command.
 
         Returns:
             The answer.
 
         Raises:
-            TypeError: A piece is no `CommandOutputSegment`.
+            TypeError: A piece is not a `CommandOutputSegment`.
         """
         return _response(CommandStatus.SUCCESS, content, data)
 
     @staticmethod
     def failed(content: Content, *, data: Any = None) -> CommandResponse:
-        """Say that it cannot be done, and why.
+        """Make an answer that says that the command failed, and why.
 
         Args:
-            content: A text, a text by BCP 47 tag, or pieces.
-            data: For whoever called the command by program.
+            content: A text, a dict of texts by BCP 47 tag, or `CommandOutputSegment` pieces.
+            data: A value for a program that calls the command.
 
         Returns:
             The answer.
 
         Raises:
-            TypeError: A piece is no `CommandOutputSegment`.
+            TypeError: A piece is not a `CommandOutputSegment`.
         """
         return _response(CommandStatus.FAILED, content, data)
 
@@ -139,22 +139,25 @@ class CmdCtl:
         on_timeout_message: str | I18nDict = "",
         context_data: Mapping[str, Any] | None = None,
     ) -> CommandResponse:
-        """Ask, and hand the person's next message in this chat to a command of the same plugin.
-        Another command of the person ends the waiting.
+        """Make an answer that asks a question. The person's next message in this chat is passed to
+        another command of the same plugin. If the person runs a command instead, the question is
+        dropped.
 
         Args:
-            message: The question: a text, a text by BCP 47 tag, or pieces.
+            message: The question, in the forms of ``content`` of the other methods.
             callback_cmd: The command that gets the message as its arguments.
-            options: Shown with numbers. A number as answer chooses that option.
+            options: Choices, shown with numbers. If the person replies with a number, that option
+                is chosen.
             timeout: Seconds to wait.
-            on_timeout_message: What the chat is told if no answer comes in time.
-            context_data: ``callback_cmd`` gets the values whose names are those of its parameters.
+            on_timeout_message: The text that is sent to the chat if no reply comes in time.
+            context_data: Values by name. ``callback_cmd`` gets each value whose name is one of its
+                parameters.
 
         Returns:
             The answer.
 
         Raises:
-            TypeError: A piece is no `CommandOutputSegment`.
+            TypeError: A piece is not a `CommandOutputSegment`.
         """
         question = Question(
             callback_cmd=callback_cmd,

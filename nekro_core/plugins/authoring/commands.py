@@ -12,7 +12,7 @@ from nekro_core.plugins.authoring.declarations import SupportsDeclare
 from nekro_core.policy.permissions import CommandPermission
 
 Handler = Callable[..., Awaitable[Any] | Any]
-"""``async (context, **arguments) -> CommandResponse``, or an async generator of them."""
+"""``async (context, **arguments) -> CommandResponse``, or an async generator of such answers."""
 
 
 class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,9 +29,10 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
         is_chat_admin: Whether the person may administer this chat.
         lang: The language of answers, a BCP 47 tag.
         text: The text after the command's name.
-        context_data: What `CmdCtl.wait` was given; only in the command that gets the answer.
-        ctx: The context that acts in the chat; None in a plugin's own test.
-        record: The whole message, pictures included; None in a plugin's own test.
+        context_data: The ``context_data`` of `CmdCtl.wait`; only in the command that gets the reply
+            to its question.
+        ctx: The context for actions in the chat; None in a plugin's own test.
+        record: The stored message, pictures included; None in a plugin's own test.
     """
 
     user_id: str = ""
@@ -60,8 +61,8 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One command, as `NekroPlugin.mount_command` declares it. An ``internal`` one cannot be typed:
-    it gets the answers that another command waits for."""
+    """One command, as `NekroPlugin.mount_command` declares it. People cannot type an ``internal``
+    command: it only receives the replies to another command's question."""
 
     name: str
     handler: Handler
@@ -77,16 +78,16 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     i18n_category: I18nDict | None = None
 
     def description_in(self, lang: str) -> str:
-        """What it does, in a language."""
+        """Get the description in a language."""
         return get_text(self.i18n_description, self.description, lang)
 
     def usage_in(self, lang: str) -> str:
-        """Its author's usage text, in a language; most often empty."""
+        """Get the usage text that the author wrote, in a language; usually empty."""
         return get_text(self.i18n_usage, self.usage, lang)
 
 
 class CommandFamily(msgspec.Struct, frozen=True, kw_only=True):
-    """What several commands ``name.sub`` have in common, as a group declares it."""
+    """The name and description that the commands ``name.sub`` of a group share."""
 
     name: str
     description: str = ""
@@ -110,26 +111,26 @@ def mount_command(
     i18n_usage: I18nDict | None = None,
     i18n_category: I18nDict | None = None,
 ) -> Callable[[Function], Function]:
-    """Let people run an ``async def f(context, ...) -> CommandResponse`` as ``/name``; an async
-    generator may answer several times. The function stays as it is.
+    """Let people run an ``async def f(context, ...) -> CommandResponse`` as ``/name``. An async
+    generator may answer several times. The decorator returns the function unchanged.
 
-    ``context`` is a `CommandExecutionContext`; the other parameters are what people give, see
-    `Arg`. Everybody may run it where there is no ``permission``. ``-`` and ``_`` in names are
-    the same. A name that two plugins have is neither's until the operator ranks them
-    (``NEKRO_PLUGIN__ORDER``); ``module:name`` works always. What is wrong with the function is
-    reported when the plugin has been loaded.
+    ``context`` is a `CommandExecutionContext`; the other parameters get the arguments that people
+    type, see `Arg`. Without ``permission``, everybody may run the command. ``-`` and ``_`` in names
+    are the same. If two plugins use the same name, neither command runs under it until the operator
+    ranks the plugins (``NEKRO_PLUGIN__ORDER``); ``module:name`` always works. Problems with the
+    function are reported after the plugin has been loaded.
 
     Args:
-        plugin: The plugin; given by the call as a method.
-        name: What people type behind the prefix.
-        description: What it does; empty for the function's first line.
+        plugin: The plugin. You call this as a method, so do not pass it.
+        name: What people type after the prefix.
+        description: What the command does; empty for the first line of the function's docstring.
         aliases: Other names for it.
-        permission: What a person must be to run it; None for anybody.
-        usage: How it is used, in its author's words.
-        category: What it is listed under.
-        tags: Words to find it by.
-        internal: Whether nobody can type it: it gets the answers that another command waits
-            for.
+        permission: The permission that a person needs to run it; None if everybody may.
+        usage: A text that explains how to use it; written by the author.
+        category: The heading under which lists show it.
+        tags: Words for searches.
+        internal: True for a command that people cannot type: it only receives the replies to
+            another command's question.
         i18n_description: The description by BCP 47 tag.
         i18n_usage: The usage by BCP 47 tag.
         i18n_category: The category by BCP 47 tag.
@@ -170,8 +171,8 @@ class CommandGroup:
     Args:
         plugin: The plugin that the commands are mounted on.
         family: The group's name and description.
-        permission: What a person must be where a command says nothing; None for anybody.
-        category: The category where a command gives none.
+        permission: The permission for commands that name none; None if everybody may run them.
+        category: The category for commands that name none.
         tags: Tags that every command of the group has.
     """
 
@@ -203,19 +204,20 @@ class CommandGroup:
         internal: bool = False,
         **i18n: I18nDict | None,
     ) -> Callable[[Function], Function]:
-        """As `NekroPlugin.mount_command`, with the group's permission, category and tags where
-        none are given. Aliases are those of ``sub``.
+        """As `NekroPlugin.mount_command`. An omitted permission or category is the group's, and the
+        group's tags are added. ``aliases`` are other names for ``sub``.
 
         Args:
             name: ``sub`` of ``/group sub``.
-            description: What it does; empty for the function's first line.
+            description: What the command does; empty for the first line of the function's
+                docstring.
             aliases: Other names for ``sub``.
-            permission: What a person must be to run it; None for the group's.
-            usage: How it is used, in its author's words.
+            permission: The permission that a person needs to run it; None for the group's.
+            usage: A text that explains how to use it; written by the author.
             category: Its category; empty for the group's.
             tags: Tags besides the group's.
-            internal: Whether nobody can type it: it gets the answers that another command waits
-                for.
+            internal: True for a command that people cannot type: it only receives the replies to
+                another command's question.
             **i18n: ``i18n_description``, ``i18n_usage`` and ``i18n_category``: texts by BCP 47 tag.
 
         Returns:
@@ -246,15 +248,15 @@ def mount_command_group(
     category: str = "plugin",
     tags: Sequence[str] | None = None,
 ) -> CommandGroup:
-    """Commands that belong together: ``@group.command("sub")`` is called ``/name sub``, and
-    ``/name`` alone lists them.
+    """Make a group of commands. A command that ``@group.command("sub")`` declares is called as
+    ``/name sub``; ``/name`` alone lists the group's commands.
 
     Args:
-        plugin: The plugin; given by the call as a method.
-        name: What people type behind the prefix.
+        plugin: The plugin. You call this as a method, so do not pass it.
+        name: What people type after the prefix.
         description: What the group is for.
-        permission: What a person must be where a command says nothing; None for anybody.
-        category: The category where a command gives none.
+        permission: The permission for commands that name none; None if everybody may run them.
+        category: The category for commands that name none.
         tags: Tags that every command of the group has.
 
     Returns:

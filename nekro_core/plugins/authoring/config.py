@@ -20,8 +20,8 @@ FILE_NAME = "config.yaml"
 
 
 class ConfigError(NekroError):
-    """A configuration file cannot be used. The message names the file, the line or key, and what to
-    do. The file is not changed."""
+    """A configuration file cannot be used. The message names the file and the line or key, and says
+    how to correct it. The bot does not change the file."""
 
 
 class ExtraField(BaseModel):
@@ -34,20 +34,20 @@ class ExtraField(BaseModel):
         placeholder: What a form shows in the empty field.
         is_textarea: Whether a form gives it several lines.
         ref_model_groups: Whether the value is the name of a model group.
-        ref_email_accounts_send_enabled: Whether the value is a mail account that can send.
-        model_type: Which kind of model group is meant; empty for any.
+        ref_email_accounts_send_enabled: Whether the value names a mail account that can send.
+        model_type: The kind of model group that the value must name; empty for any.
         required: Whether the field must be filled in.
         overridable: Whether a chat may have a separate value.
         sub_item_name: What a form calls one item of a list.
         load_to_sysenv: Whether the value is in the process's environment while the plugin is
             loaded.
-        load_sysenv_as: The variable's name there; empty for the field's. Given alone, it means
-            ``load_to_sysenv`` too.
+        load_sysenv_as: The environment variable's name; empty for the field's name. A name here
+            also switches ``load_to_sysenv`` on.
         load_to_nonebot_env: Whether the value is in NoneBot's configuration while the plugin is
             loaded.
-        load_nbenv_as: The name there, in lower case; empty for the field's. Given alone, it means
-            ``load_to_nonebot_env`` too.
-        is_need_restart: Whether a change needs a restart of the bot.
+        load_nbenv_as: The name in NoneBot's configuration, in lower case; empty for the field's
+            name. A name here also switches ``load_to_nonebot_env`` on.
+        is_need_restart: Whether a change takes effect only after a restart of the bot.
         ref_presets: Whether the value is the id of a preset.
         ref_presets_no_default: Whether the bot's own preset cannot be chosen.
         ref_presets_multiple: Whether several presets can be chosen.
@@ -96,7 +96,7 @@ class ConfigBase(BaseModel):
         Args:
             file_path: A ``.json`` file is read as JSON, any other as YAML. None, or a file that is
                 missing, gives the defaults.
-            auto_register: Has no effect; existing plugins give it.
+            auto_register: Has no effect; existing plugins pass it.
 
         Returns:
             The configuration.
@@ -105,7 +105,7 @@ class ConfigBase(BaseModel):
             ConfigError: The file cannot be read, or a value in it is wrong; the text names the
                 line or key.
         """
-        del auto_register  # what existing plugins give: here nothing has to be registered
+        del auto_register  # accepted for existing plugins; there is nothing to register here
         if file_path is None:
             return cls()
         path = Path(file_path)
@@ -133,7 +133,7 @@ class ConfigBase(BaseModel):
             text = json.dumps(values, ensure_ascii=False, indent=2)
         else:
             text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=100)
-        # It may contain keys of other services, so only its owner may read it.
+        # The file may contain keys of other services, so only its owner may read it.
         write_whole(path, text.encode())
 
     load_yaml = load_config
@@ -143,7 +143,7 @@ class ConfigBase(BaseModel):
 
     @classmethod
     def set_config_key(cls, key: str) -> None:
-        """Name the configuration, for a list of several.
+        """Set the name that tells this configuration apart in a list.
 
         Args:
             key: The name.
@@ -155,7 +155,7 @@ class ConfigBase(BaseModel):
         """Get the name of the configuration.
 
         Returns:
-            The name that was set, else the class's.
+            The name that was set, else the name of the class.
         """
         return cls._config_key or cls.__name__
 
@@ -167,7 +167,7 @@ class ConfigBase(BaseModel):
             field_name: The field.
 
         Returns:
-            The title; the field's name where it has none.
+            The title; the field's name if it has no title.
         """
         field = cls.model_fields.get(field_name)
         return (field.title if field else None) or field_name
@@ -180,7 +180,7 @@ class ConfigBase(BaseModel):
             field_name: The field.
 
         Returns:
-            The hints; the defaults where the field has none that make an `ExtraField`.
+            The hints; the defaults if the field has no hints or invalid ones.
         """
         field = cls.model_fields.get(field_name)
         extra = field.json_schema_extra if field else None
@@ -193,7 +193,7 @@ class ConfigBase(BaseModel):
 
     @classmethod
     def get_field_placeholder(cls, field_name: str) -> str:
-        """Get what a form shows in an empty field.
+        """Get the text that a form shows in an empty field.
 
         Args:
             field_name: The field.
@@ -204,7 +204,8 @@ class ConfigBase(BaseModel):
         return cls.get_field_extra(field_name).placeholder
 
     def take_over(self, other: "ConfigBase") -> None:
-        """Take the values of another configuration, because plugins keep hold of this object.
+        """Copy the values of another configuration into this object, because plugins keep
+        references to it.
 
         Args:
             other: A configuration of the same class.
@@ -224,7 +225,7 @@ class ConfigBase(BaseModel):
 
 
 def environment_of(config: ConfigBase) -> Iterator[tuple[str, str]]:
-    """Yield the variables that a configuration sets in the process's environment: name, value."""
+    """Yield name and value of each environment variable that a configuration sets."""
     for name in type(config).model_fields:
         extra = config.get_field_extra(name)
         if extra.load_to_sysenv or extra.load_sysenv_as:
@@ -233,7 +234,7 @@ def environment_of(config: ConfigBase) -> Iterator[tuple[str, str]]:
 
 
 def nonebot_values(config: ConfigBase) -> Iterator[tuple[str, Any]]:
-    """Yield the values that a configuration sets in NoneBot's configuration: name, value."""
+    """Yield name and value of each setting that a configuration sets in NoneBot."""
     for name in type(config).model_fields:
         extra = config.get_field_extra(name)
         if extra.load_to_nonebot_env or extra.load_nbenv_as:
@@ -243,8 +244,8 @@ def nonebot_values(config: ConfigBase) -> Iterator[tuple[str, Any]]:
 def put_in_environment(
     variables: dict[str, str], attributes: dict[str, tuple[Any, Any]]
 ) -> Callable[[], None]:
-    """Set environment variables, and attributes, given by name as object and value. The returned
-    function restores the earlier values."""
+    """Set environment variables and attributes. ``attributes`` has, by name, the object and the new
+    value. The returned function restores the earlier values."""
     before = {name: os.environ.get(name) for name in variables}
     had = {name: getattr(target, name, None) for name, (target, _) in attributes.items()}
     os.environ.update(variables)
@@ -292,7 +293,7 @@ Config = TypeVar("Config", bound=ConfigBase)
 
 
 class Configured(ABC):
-    """The part of `NekroPlugin` that has its configuration: one class, one object, one file.
+    """The part of `NekroPlugin` that holds its configuration: one class, one object, one file.
 
     When the operator edits the file, the object stays the same and gets the new values, since
     plugins keep references to it.
@@ -305,8 +306,8 @@ class Configured(ABC):
         self._in_environment: Callable[[], None] | None = None
 
     def mount_config(self) -> Callable[[type[Config]], type[Config]]:
-        """Class decorator that makes a class the plugin's configuration. Its file is read. If there
-        is none, it is written with the defaults.
+        """Class decorator that makes a class the plugin's configuration and reads the configuration
+        file. If there is no file, one is written with the defaults.
 
         Returns:
             A decorator that gives the class back.
@@ -332,17 +333,17 @@ class Configured(ABC):
     @overload
     def get_config(self, config_cls: type[Config]) -> Config: ...
     def get_config(self, config_cls: type[ConfigBase] | None = None) -> Any:
-        """Get the configuration, always the same object. It has the defaults if no bot has loaded
-        the plugin.
+        """Get the configuration. Every call returns the same object. If no bot has loaded the
+        plugin, it has the default values.
 
         Args:
-            config_cls: The class that is expected; None for the mounted one.
+            config_cls: The class of the configuration; None for the mounted class.
 
         Returns:
             The configuration.
 
         Raises:
-            ConfigError: The file is read now, and cannot be used.
+            ConfigError: This call reads the file for the first time, and the file cannot be used.
         """
         wanted = config_cls or self._config_class
         if not isinstance(self._config, wanted):
@@ -366,8 +367,8 @@ class Configured(ABC):
         self._took(config)
 
     def look_at_config(self) -> None:
-        """Take the values of the file if it changed since it was read. A file that cannot be used
-        is logged once and changes nothing."""
+        """Read the file again if it has changed. If it cannot be used, an error is logged once and
+        the values stay as they are."""
         if self._config is None or self._bot() is None:
             return
         path = self._config_path()
@@ -383,8 +384,8 @@ class Configured(ABC):
             self._took(self._config)
 
     def _took(self, config: ConfigBase) -> None:
-        """Put the values into effect: set those that belong into the environment or NoneBot's
-        configuration."""
+        """Set the environment variables and NoneBot settings that the configuration's fields ask
+        for."""
         self._config_stamp = _stamp(self._config_path())
         owner = self._bot()
         if owner is None:
@@ -402,11 +403,11 @@ class Configured(ABC):
 
     @abstractmethod
     def _bot(self) -> PluginOwner | None:
-        """The owner of the plugin; None if no bot has loaded it."""
+        """Get the owner of the plugin; None if no bot has loaded it."""
 
     @abstractmethod
     def _folder(self) -> Path:
-        """The folder of the plugin's files. Raises `NotLoaded`."""
+        """Get the folder of the plugin's files. Raises `NotLoaded`."""
 
     def _config_path(self) -> Path:
         return self._folder() / FILE_NAME
@@ -416,14 +417,15 @@ _GONE = (0, 0)
 
 
 def _nonebot(config: ConfigBase) -> dict[str, tuple[Any, Any]]:
-    """NoneBot's configuration and the value, by name; empty if NoneBot does not run."""
+    """Get, by name, NoneBot's configuration object and the value to set in it. The result is empty
+    if NoneBot does not run."""
     values = dict(nonebot_values(config))
     nonebot = sys.modules.get("nonebot")
     if not values or nonebot is None:
         return {}
     try:
         target = nonebot.get_driver().config
-    except ValueError:  # It is imported but not initialized.
+    except ValueError:  # NoneBot is imported but not initialized.
         return {}
     return {name: (target, value) for name, value in values.items()}
 

@@ -1,4 +1,5 @@
-"""`AgentCtx`: tells a handler who asks in which chat, and lets it act there."""
+"""`AgentCtx`, the context of a handler's call: who asks in which chat, and methods that act
+there."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -47,26 +48,26 @@ from nekro_core.tools.outcome import (
 )
 
 LONGER_SIDE = 1568
-"""Pixels. Providers scale larger pictures down, and sending these costs more."""
+"""Pixels. Model providers scale larger pictures down, so sending more only costs more."""
 
 _MAX_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCtx:
-    """Who asks in which chat, and what a handler can do there. The host makes it for each run. The
-    model chooses nothing in it.
+    """The context of a handler's call. The bot makes one for each run. The model cannot set any of
+    its fields.
 
     Attributes:
-        services: What the host gives to the context; for its own methods.
-        chat: The chat where it happens.
+        services: The parts of the bot that the context's methods use.
+        chat: The chat of the call.
         from_user_id: The platform's id of the person who asked; empty if there is none, as for a
             timer.
         from_user_name: The name of that person; may be empty.
         channel_name: The chat's name; may be empty.
-        run_id: The run whose code calls; may be empty.
+        run_id: The id of the run whose code calls; may be empty.
         owner: The key of the plugin that is called.
-        box: The files of that run's box; None where there is no box.
+        box: The files of that run's box; None if there is no box.
     """
 
     services: Services = field(repr=False, compare=False)
@@ -74,23 +75,23 @@ class AgentCtx:
     from_user_id: str = ""
     from_user_name: str = ""
     message_id: str = ""
-    """The platform's id of the message that asks."""
+    """The platform's id of the message that the agent answers."""
     channel_name: str = ""
     run_id: str = ""
     owner: str = ""
     box: BoxFiles | None = field(default=None, repr=False, compare=False)
     webhook_request: Any = field(default=None, repr=False, compare=False)
-    """The request that a webhook was called with; None elsewhere."""
+    """The HTTP request, in a webhook's call; otherwise None."""
     files: CallFiles = field(default_factory=CallFiles, repr=False, compare=False)
-    """What the file functions know of this call."""
+    """The facts about this call that the file functions use."""
     asked_in: ChatKey | None = None
     """The chat whose run made this context; None if no run did."""
     meter: UsageMeter | None = field(default=None, repr=False, compare=False)
-    """Counts what the turn uses of models; None without a turn."""
+    """Counts the turn's requests to models; None if there is no turn."""
 
     @property
     def chat_key(self) -> str:
-        """The text form of the chat's key."""
+        """The chat key as a text."""
         return str(self.chat)
 
     @property
@@ -100,12 +101,12 @@ class AgentCtx:
 
     @property
     def channel_id(self) -> str:
-        """The chat's kind and the platform's id of it: ``group_30003``."""
+        """The chat's kind and the platform's id of the chat: ``group_30003``."""
         return self.chat_key.partition("-")[2]
 
     @property
     def channel_type(self) -> str:
-        """``group``, ``private`` or ``channel``."""
+        """The chat's kind: ``group``, ``private`` or ``channel``."""
         return self.chat.kind.value
 
     @property
@@ -119,18 +120,19 @@ class AgentCtx:
 
     @classmethod
     async def create_by_chat_key(cls, chat_key: str, *, webhook_request: Any = None) -> "AgentCtx":
-        """Make a context for a chat without a person who asks: for timers, routes and tasks.
+        """Make a context for a chat when no person asks: in timers, routes and tasks.
 
         Args:
             chat_key: The text form of the chat's key.
-            webhook_request: The request, where a webhook is called.
+            webhook_request: The HTTP request, in a webhook's call.
 
         Returns:
-            The context. It has the same limits on other chats as the running call.
+            The context. If a tool call runs now, the context may write to the same chats as the
+            call.
 
         Raises:
-            ChatKeyError: The text is no chat key.
-            RuntimeError: No bot called the code that asks.
+            ChatKeyError: The text is not a chat key.
+            RuntimeError: The calling code was not called by a bot.
         """
         return cls.for_chat(ChatKey.parse(chat_key), webhook_request=webhook_request)
 
@@ -140,13 +142,13 @@ class AgentCtx:
 
         Args:
             chat: The chat's key.
-            webhook_request: The request, where a webhook is called.
+            webhook_request: The HTTP request, in a webhook's call.
 
         Returns:
             The context.
 
         Raises:
-            RuntimeError: No bot called the code that asks.
+            RuntimeError: The calling code was not called by a bot.
         """
         binding = effective_binding()
         if binding is None or binding.services is None:
@@ -161,24 +163,25 @@ class AgentCtx:
             services=binding.services,
             chat=chat,
             webhook_request=webhook_request,
-            # A tool's code may name any chat: it must not write there through another context.
+            # A tool can name any chat. The new context must not let it write to chats that its own
+            # context does not allow.
             owner=calling.owner if calling else "",
             asked_in=calling.asked_in or calling.chat if calling else None,
             files=calling.files if calling else CallFiles.now(),
         )
 
     def called_for(self, owner: str, given: object = (), *, by_code: bool = False) -> "AgentCtx":
-        """Copy the context for one plugin's call.
+        """Copy the context for one call of a plugin.
 
         Args:
             owner: The plugin's key.
-            given: What the model wrote, or the person who typed a command. No text in it may name a
-                path of the host.
-            by_code: Whether the chat's code wrote ``given``. Then hosts in it are reached only if
-                the chat's boxes may reach them.
+            given: The arguments that the model wrote, or the text of a person's command. No text in
+                them is accepted as a path of the host.
+            by_code: Whether code in the chat's box wrote ``given``. If so, hosts that ``given``
+                names are reached only if the box's network rules allow it.
 
         Returns:
-            A copy; this context stays as it is.
+            The copy. This context does not change.
         """
         return replace(self, owner=owner, files=CallFiles.now(given, by_code=by_code))
 
@@ -188,13 +191,13 @@ class AgentCtx:
         """Send segments to a chat.
 
         Args:
-            segments: What to send, in order; it may be split into several platform calls.
-            chat_key: The chat; None for the current one. Another one needs the operator's
+            segments: The segments in order. The bot may split them into several platform calls.
+            chat_key: The chat; None for the current chat. Another chat needs the operator's
                 permission.
 
         Returns:
-            A receipt for each platform call. One that is ``unknown`` or still ``pending`` must not
-            be sent again.
+            A receipt for each platform call. Do not send again what has the state ``unknown`` or
+            ``pending``.
 
         Raises:
             ToolFailure: The platform refused, the message was dropped, or the other chat is not
@@ -218,7 +221,7 @@ class AgentCtx:
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
-        """Send words.
+        """Send a text.
 
         Args:
             content: The text; ``[@id:10001@]`` in it is a mention.
@@ -229,7 +232,7 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and where the text has no words.
+            ToolFailure: As of `send`, or the text is empty.
         """
         if not content.strip():
             raise ToolFailure("the text is empty: there is nothing to send")
@@ -246,8 +249,8 @@ class AgentCtx:
         """Send a picture.
 
         Args:
-            file_path: A box path or URL (``str``), the plugin's own bytes, or its own file on the
-                host (`pathlib.Path`: never made from what the model wrote).
+            file_path: A path in the box or a URL (``str``), bytes, or the plugin's own file on the
+                host (`pathlib.Path`; never build it from the model's text).
             chat_key: As for `send`.
             reply_to: The platform's id of the message that is answered; empty for none.
 
@@ -255,7 +258,7 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and if it is no picture or cannot be read or fetched.
+            ToolFailure: As of `send`, or the source is not a picture or cannot be read or fetched.
         """
         medium = await self.medium(file_path, expect="image")
         return await self.send((*_reply(reply_to), Image(medium)), chat_key=chat_key)
@@ -267,10 +270,10 @@ class AgentCtx:
         name: str = "",
         chat_key: ChatKey | str | None = None,
     ) -> tuple[Receipt, ...]:
-        """Send a file to keep.
+        """Send a file that people can download.
 
         Args:
-            file_path: As for `send_image`, of any type.
+            file_path: As for `send_image`, but a file of any type.
             name: What people see; empty for the last part of ``file_path``.
             chat_key: As for `send`.
 
@@ -278,24 +281,24 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and if the file cannot be read or fetched.
+            ToolFailure: As of `send`, or the file cannot be read or fetched.
         """
         medium = await self.medium(file_path, name=name)
         return await self.send((File(medium),), chat_key=chat_key)
 
     async def send_voice(self, wav: bytes, *, text: str = "") -> tuple[Receipt, ...]:
-        """Send a voice message to the chat that asks. The platform gets the format it wants.
+        """Send a voice message to the current chat, converted to the platform's format.
 
         Args:
             wav: A WAV file of 16-bit PCM, or any sound that can be decoded here (Ogg, MP3, M4A,
                 AMR, SILK).
-            text: What is said in it; may be empty.
+            text: The spoken words; may be empty.
 
         Returns:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, and where it is no sound.
+            ToolFailure: As of `send`, or the bytes are no sound that can be decoded.
         """
         medium = await self.medium(wav, name="voice.wav", expect="audio")
         return await self.send((Voice(medium, text),))
@@ -303,22 +306,22 @@ class AgentCtx:
     async def show(
         self, value: FollowableValue, *, render: Render | None = None
     ) -> tuple[Receipt, ...]:
-        """Post a cell's or a computed value to the current chat, and follow it until it is final.
+        """Show a cell or a computed value in the current chat until it is final.
 
-        If the platform can edit messages, one message changes with the value, as often as the
-        platform allows. Else one message is sent at the end. If this call is cancelled, the message
-        stays as it is.
+        If the platform can edit messages, one message is sent and edited when the value changes, as
+        often as the platform allows. Otherwise one message is sent at the end. If this call is
+        cancelled, the message stays as it is.
 
         Args:
             value: The value to follow.
-            render: Makes a text or segments from the value. A value that is None or an empty
-                result is not shown.
+            render: Makes a text or segments from the value. Nothing is shown while the value is
+                None or the result is empty.
 
         Returns:
-            The receipts of what was sent.
+            The receipts of the sent messages.
 
         Raises:
-            ToolFailure: As of `send`. What the value failed with is raised as it is.
+            ToolFailure: As of `send`. If the value fails, its own error is raised.
         """
         return await LiveMessage(self.chat, self.send, self.services.editor, render).follow(value)
 
@@ -328,16 +331,17 @@ class AgentCtx:
         """Store a copy of a picture, sound or file in the media store.
 
         Args:
-            source: A box path or URL (``str``), bytes, or the plugin's own file (`pathlib.Path`).
+            source: A path in the box or a URL (``str``), bytes, or the plugin's own file
+                (`pathlib.Path`).
             name: What people see; empty for the last part of the path.
-            expect: The type that it must have: ``image``, ``audio``, ``video``; ``file`` accepts
-                any.
+            expect: The required type: ``image``, ``audio`` or ``video``; ``file`` accepts any type.
 
         Returns:
             The copy, with its path on the host.
 
         Raises:
-            ToolFailure: It cannot be read or fetched, or has another type; the text says why.
+            ToolFailure: The source cannot be read or fetched, or has another type. The text says
+                why.
         """
         keeper = self.services.media
         if is_url(source):
@@ -353,14 +357,14 @@ class AgentCtx:
         return medium
 
     async def shown(self, outcome: Outcome) -> Outcome:
-        """Replace pictures in a tool's outcome by copies if the chat's code wrote their addresses.
-        Otherwise the model's provider would fetch these addresses for the code.
+        """Replace each picture in a tool's outcome by a copy if code in the chat's box wrote its
+        URL. Otherwise the model's provider would fetch the URL, which the box itself may not reach.
 
         Args:
             outcome: The tool's outcome.
 
         Returns:
-            The outcome with the copies; an outcome without pictures as it is.
+            The outcome with the copies; an outcome without pictures unchanged.
 
         Raises:
             ToolFailure: A picture cannot be fetched or shown.
@@ -405,11 +409,12 @@ class AgentCtx:
             ``{"type": "image_url", "image_url": {"url": "data:..."}}``.
 
         Raises:
-            ToolFailure: It is no picture that can be shown, or the bot cannot convert pictures.
+            ToolFailure: The bytes are no picture that can be shown, or the bot cannot convert
+                pictures.
         """
         copies = self.services.pictures
         if copies is None:
-            raise ToolFailure("pictures cannot be looked at here")
+            raise ToolFailure("this bot cannot convert pictures")
         try:
             made = await copies.picture_to_show(picture, longer_side=longer_side)
         except MediaError as error:
@@ -424,11 +429,11 @@ class AgentCtx:
         *,
         chat_key: ChatKey | str | None = None,
     ) -> None:
-        """Add a system line to a chat's record.
+        """Add a system line to a chat's history.
 
         Args:
-            message: The line.
-            trigger_agent: Whether the agent answers it.
+            message: The text of the line.
+            trigger_agent: Whether the agent answers the line.
             chat_key: As for `send`.
 
         Raises:
@@ -439,8 +444,8 @@ class AgentCtx:
         )
 
     async def sandbox_tool(self, tool: str, /, **given: Any) -> dict[str, Any]:
-        """Call one of the eight tools on the chat's named boxes (`nekro_core.sandbox.tools`). Other
-        chats cannot reach these boxes by their names.
+        """Call one of the eight tools for the chat's named boxes (`nekro_core.sandbox.tools`). The
+        names are separate for each chat, so a chat cannot use another chat's boxes.
 
         Args:
             tool: The tool's name.
@@ -450,8 +455,7 @@ class AgentCtx:
             The value of the tool's result. A failed command is a result with its ``exit_code``.
 
         Raises:
-            ToolFailure: The tool could not do what was asked (code and reason), or there are no
-                boxes.
+            ToolFailure: The tool failed (the text has code and reason), or the bot has no boxes.
         """
         if self.services.pool_of is None:
             raise ToolFailure("there are no sandboxes here")
@@ -462,10 +466,10 @@ class AgentCtx:
         return value
 
     async def known_person(self, wanted: str) -> Mention:
-        """Find who is meant by a user id or a name.
+        """Find the person with a user id or a name.
 
         Args:
-            wanted: The id or name; looked up in the newest 500 records of the chat.
+            wanted: The id or name; searched in the newest 500 records of the chat.
 
         Returns:
             A mention of the person.
@@ -480,13 +484,13 @@ class AgentCtx:
         """Find a message by its id.
 
         Args:
-            wanted: The platform's id; looked up in the newest 500 records of the chat.
+            wanted: The platform's id; searched in the newest 500 records of the chat.
 
         Returns:
             The message's id.
 
         Raises:
-            ToolFailure: No such message; the text names the newest ones.
+            ToolFailure: There is no such message. The text names the newest messages.
         """
         return find_message(await self.recent_records(_MAX_RECORDS), wanted, self.message_id)
 
@@ -494,7 +498,7 @@ class AgentCtx:
         """Get the newest records of the chat, back to the last reset of its conversation.
 
         Args:
-            limit: How many: 1 to 500. A number outside counts as the nearest bound.
+            limit: How many records, 1 to 500. A smaller number counts as 1, a larger one as 500.
 
         Returns:
             The records, oldest first.
@@ -502,17 +506,19 @@ class AgentCtx:
         return await self.services.journal.newest(self.chat, max(1, min(limit, _MAX_RECORDS)))
 
     def allowed_chat(self, chat_key: ChatKey | str | None) -> ChatKey:
-        """Check that this call may do something in a chat.
+        """Check that this call may act in a chat.
 
         Args:
-            chat_key: The chat or its text form; None for the call's own, which is always allowed.
+            chat_key: The chat key or its text form; None for the call's own chat, which is always
+                allowed.
 
         Returns:
             The chat's key.
 
         Raises:
-            ToolFailure: The text is no chat key, the operator has not allowed the plugin to write
-                there (``NEKRO_PLUGIN__MAY_SEND_ELSEWHERE``), or a webhook names no chat.
+            ToolFailure: The text is not a chat key, the operator has not allowed the plugin to
+                write to that chat (``NEKRO_PLUGIN__MAY_SEND_ELSEWHERE``), or a webhook names no
+                chat.
         """
         if chat_key is None:
             chat_key = self.chat
@@ -521,7 +527,7 @@ class AgentCtx:
         except ChatKeyError as error:
             raise ToolFailure(str(error)) from None
         home = self.asked_in or self.chat
-        if is_no_chat(home):  # The plugin itself speaks, and no chat's model through it.
+        if is_no_chat(home):  # No chat's model is involved: the plugin itself acts.
             if is_no_chat(key):
                 raise ToolFailure("a webhook has no chat: say which one, with chat_key=...")
             return key

@@ -1,4 +1,4 @@
-"""The bot and the call that functions without a context work with."""
+"""Finds the bot and the call for api functions that get no context."""
 
 from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.plugins.authoring.binding import effective_binding
@@ -10,29 +10,29 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class NoCurrentBot(NekroError, RuntimeError):
-    """A function of the api was called where no plugin's code runs for a bot."""
+    """A function of the api was called while no plugin's code ran for a bot."""
 
 
 def current_services() -> Services:
-    """Get the services of the bot whose plugin's code runs. Raises `NoCurrentBot`."""
+    """Get the services of the bot whose plugin's code runs now. Raises `NoCurrentBot`."""
     binding = effective_binding()
     if binding is None or binding.services is None:
         raise NoCurrentBot(
-            "this works inside a running bot alone: in a plugin's tools, hooks, commands and tasks"
+            "this works only inside a running bot: in a plugin's tools, hooks, commands and tasks"
         )
     return binding.services
 
 
 def current_call() -> AgentCtx | None:
-    """Get the context of the tool that runs; None where none runs."""
+    """Get the context of the tool that runs now; None if no tool runs."""
     ctx = running_call()
     return ctx if isinstance(ctx, AgentCtx) else None
 
 
 def allowed_chat(chat_key: ChatKey | str) -> ChatKey:
-    """Check that the caller may act in a chat, and return its key. A tool that the model called may
-    act in its own chat, and in others if the operator allows the plugin to. Raises
-    `ToolFailure`."""
+    """Check that the caller may act in a chat, and return the chat's key. A tool that the model
+    called may act in the chat of the call, and in other chats if the operator allows the plugin to.
+    Raises `ToolFailure`."""
     call = current_call()
     if call is not None:
         return call.allowed_chat(chat_key)

@@ -1,5 +1,5 @@
-"""Declarations of a plugin: hooks, tools that it chooses by the chat, types of tasks and web
-routes; and the signals that a hook returns."""
+"""Declarations of a plugin: hooks, sandbox methods, task types and web routes. Also the signals
+that a message hook returns."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -15,14 +15,14 @@ from nekro_core.tools.tool import ToolKind, Visibility
 
 
 class SupportsDeclare(Protocol):
-    """What a declaration is registered with (`NekroPlugin`)."""
+    """The object that declarations are registered with (`NekroPlugin`)."""
 
     def declare(self, value: object) -> None:
         """See `NekroPlugin.declare`."""
 
 
 SandboxMethodType = ToolKind
-"""The kinds under the name that plugin authors know."""
+"""The tool kinds, under the name that plugin authors use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class SandboxMethod:
     """A function that the AI may call, as its plugin registered it.
 
     Attributes:
-        method_type: What its result does to the turn.
-        name: How the AI calls it, where it is an identifier.
-        description: What the AI is told of it.
+        method_type: What the function's result does to the turn.
+        name: The function's name for the AI, if it is an identifier.
+        description: What the prompt says about the function.
         func: The function.
-        needs_chat: Whether it sends or reads anything of the chat.
-        visibility: Whether the prompt shows it.
+        needs_chat: Whether the function sends to the chat or reads from it.
+        visibility: Whether the prompt shows the function.
     """
 
     method_type: SandboxMethodType
@@ -47,14 +47,14 @@ class SandboxMethod:
 
 
 class MsgSignal(IntEnum):
-    """What a message hook returns. Existing plugins write the numbers."""
+    """What a message hook returns. Existing plugins return the numbers instead."""
 
     FORCE_TRIGGER = -1
-    """The bot answers, whatever its triggers say."""
+    """The bot answers, whatever its trigger decides."""
     CONTINUE = 0
     """The plugin has no opinion."""
     BLOCK_TRIGGER = 1
-    """The message is stored but does not wake the agent."""
+    """The message is stored, and the agent does not answer it."""
     BLOCK_ALL = 2
     """The message is not shown to the model at all."""
 
@@ -63,13 +63,13 @@ class MsgSignal(IntEnum):
         """Read what a hook returned.
 
         Args:
-            answer: A signal, its number as older plugins write it, or None for no opinion.
+            answer: A signal, its number as older plugins return it, or None for no opinion.
 
         Returns:
             The signal.
 
         Raises:
-            ValueError: It is anything else.
+            ValueError: The answer is anything else.
         """
         if answer is None:
             return cls.CONTINUE
@@ -81,14 +81,14 @@ class MsgSignal(IntEnum):
 
     @classmethod
     def merged(cls, signals: Iterable["MsgSignal"]) -> "MsgSignal":
-        """Make one signal out of many.
+        """Combine the signals of several hooks into one.
 
         Args:
-            signals: The answers of several hooks; none is `CONTINUE`.
+            signals: The hooks' signals; may be empty.
 
         Returns:
-            ``BLOCK_ALL`` where there is one, else ``FORCE_TRIGGER``, else ``BLOCK_TRIGGER``, else
-            ``CONTINUE``.
+            The first of these that is among the signals: ``BLOCK_ALL``, ``FORCE_TRIGGER``,
+            ``BLOCK_TRIGGER``; else ``CONTINUE``.
         """
         given = set(signals)
         for signal in (cls.BLOCK_ALL, cls.FORCE_TRIGGER, cls.BLOCK_TRIGGER):
@@ -109,10 +109,10 @@ CollectMethod = Callable[[AgentCtx], Awaitable[Collected]]
 
 
 class Mounting:
-    """The hooks that `NekroPlugin`'s decorators set. For a hook of which there is one, the last
-    function counts.
+    """The decorators of `NekroPlugin` that mount hooks. A plugin may mount several functions with
+    `on_enabled` and `on_disabled`. With each other decorator, a second function replaces the first.
 
-    Every hook has a time limit. A hook that fails or is late counts as one without an answer
+    Every hook has a time limit. A hook that fails or exceeds it counts as a hook that returned None
     (`nekro_core.plugins.host.hooks`).
     """
 
@@ -123,7 +123,8 @@ class Mounting:
         self.on_user_message_method: MessageMethod | None = None
         self.wants_chat_message = False
         """Whether the message hook's second parameter is annotated `nekro_core.chat.ChatMessage`.
-        Any other hook gets the form that plugins of other hosts know, where the bot has one."""
+        Any other hook gets the message in the form that plugins of other bots use, if the bot can
+        make that form."""
         self.on_system_message_method: SystemMethod | None = None
         self.on_channel_reset_method: ResetMethod | None = None
         self.on_user_erase_method: EraseMethod | None = None
@@ -134,16 +135,16 @@ class Mounting:
     def mount_prompt_inject_method(
         self, name: str, description: str = ""
     ) -> Callable[[Function], Function]:
-        """``async (ctx) -> str``: what the plugin adds to every prompt. One.
+        """Mount ``async (ctx) -> str``: returns a text that is added to every prompt.
 
         Args:
-            name: Has no effect; existing plugins give it.
-            description: Has no effect; existing plugins give it.
+            name: Has no effect; existing plugins pass it.
+            description: Has no effect; existing plugins pass it.
 
         Returns:
             A decorator that gives the function back.
         """
-        del name, description  # what existing plugins give; the list shows the function's own
+        del name, description  # accepted for existing plugins; lists show the function's own name
 
         def mount(function: Function) -> Function:
             self.prompt_inject_method = function
@@ -152,7 +153,7 @@ class Mounting:
         return mount
 
     def mount_init_method(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is enabled, before its tools are offered. One.
+        """Mount ``async ()``: runs when the plugin is enabled, before its tools are offered.
 
         Returns:
             A decorator that gives the function back.
@@ -165,7 +166,7 @@ class Mounting:
         return mount
 
     def mount_cleanup_method(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is disabled and when the bot ends. One.
+        """Mount ``async ()``: runs when the plugin is disabled and when the bot ends.
 
         Returns:
             A decorator that gives the function back.
@@ -178,7 +179,7 @@ class Mounting:
         return mount
 
     def on_enabled(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is enabled, after its init method. Any number.
+        """Mount ``async ()``: runs when the plugin is enabled, after the init method.
 
         Returns:
             A decorator that gives the function back.
@@ -191,7 +192,7 @@ class Mounting:
         return mount
 
     def on_disabled(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is disabled, before its cleanup method. Any number.
+        """Mount ``async ()``: runs when the plugin is disabled, before the cleanup method.
 
         Returns:
             A decorator that gives the function back.
@@ -204,11 +205,11 @@ class Mounting:
         return mount
 
     def mount_on_user_message(self) -> Callable[[Function], Function]:
-        """``async (ctx, message: ChatMessage) -> MsgSignal | None``: asked before a message can
-        trigger. One.
+        """Mount ``async (ctx, message: ChatMessage) -> MsgSignal | None``: runs before the trigger
+        decides whether a message is answered.
 
-        The annotation `nekro_core.api.chat.ChatMessage` says that the hook takes that class. A hook
-        without it gets the message in the form of `nekro_core.api.message.ChatMessage`.
+        If the parameter is annotated with `nekro_core.api.chat.ChatMessage`, the hook gets that
+        class. Otherwise it gets a `nekro_core.api.message.ChatMessage`.
 
         Returns:
             A decorator that gives the function back.
@@ -222,9 +223,10 @@ class Mounting:
         return mount
 
     def mount_on_system_message(self) -> Callable[[Function], Function]:
-        """``async (ctx, text) -> MsgSignal | None``: asked before a system line comes into a chat's
-        record. ``BLOCK_ALL`` keeps it out, ``BLOCK_TRIGGER`` lets it wake nobody, ``FORCE_TRIGGER``
-        has the agent answer it. Lines that a hook itself adds are not asked about. One.
+        """Mount ``async (ctx, text) -> MsgSignal | None``: runs before a system line is added to a
+        chat's history. ``BLOCK_ALL`` drops the line, ``BLOCK_TRIGGER`` stops the agent from
+        answering it, ``FORCE_TRIGGER`` makes the agent answer it. The hook does not run for lines
+        that a hook adds.
 
         Returns:
             A decorator that gives the function back.
@@ -237,8 +239,8 @@ class Mounting:
         return mount
 
     def mount_on_channel_reset(self) -> Callable[[Function], Function]:
-        """``async (ctx)``: the chat's conversation is reset; delete what belongs to the old one.
-        One.
+        """Mount ``async (ctx)``: runs when the chat's conversation is reset. It should delete the
+        plugin's data about the old conversation.
 
         Returns:
             A decorator that gives the function back.
@@ -251,9 +253,9 @@ class Mounting:
         return mount
 
     def mount_on_user_erase(self) -> Callable[[Function], Function]:
-        """``async (ctx, adapter_key, user_id) -> int | None``: a person is to be erased. Delete
-        what the plugin's own files have of the person, and return how many things were deleted. The
-        bot itself looks through ``plugin.store`` and the vectors. One.
+        """Mount ``async (ctx, adapter_key, user_id) -> int | None``: runs when a person must be
+        erased. It should delete the person's data from the plugin's files and return how many
+        things it deleted. The bot itself erases the person from ``plugin.store`` and the vectors.
 
         Returns:
             A decorator that gives the function back.
@@ -266,9 +268,10 @@ class Mounting:
         return mount
 
     def mount_collect_methods(self) -> Callable[[Function], Function]:
-        """``async (ctx) -> list``: the functions that the plugin offers in this chat, instead of
-        all mounted ones. The list has functions, or `SandboxMethod` for one that is not mounted. If
-        the hook fails or is late, the plugin offers nothing. One.
+        """Mount ``async (ctx) -> list``: chooses the functions that the plugin offers to the AI in
+        this chat, instead of all mounted ones. The list contains mounted functions, or a
+        `SandboxMethod` for a function that is not mounted. If the hook fails or exceeds its time
+        limit, the plugin offers nothing.
 
         Returns:
             A decorator that gives the function back.
@@ -282,7 +285,7 @@ class Mounting:
 
 
 def _second_annotation(function: Callable[..., Any]) -> Any:
-    """The class that annotates a function's second parameter; None where nothing tells it."""
+    """Get the class that annotates a function's second parameter; None if there is none."""
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
@@ -290,7 +293,7 @@ def _second_annotation(function: Callable[..., Any]) -> Any:
     annotation = parameters[1].annotation if len(parameters) > 1 else None
     if not isinstance(annotation, str):
         return annotation
-    # Written under ``from __future__ import annotations``, or in quotation marks.
+    # A text: the annotation is in quotation marks or under ``from __future__ import annotations``.
     first, *rest = annotation.strip("'\"").split(".")
     named = getattr(inspect.unwrap(function), "__globals__", {}).get(first)
     for each in rest:
@@ -299,11 +302,12 @@ def _second_annotation(function: Callable[..., Any]) -> Any:
 
 
 def mount_async_task(plugin: SupportsDeclare, task_type: str) -> Callable[[Function], Function]:
-    """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
-    `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`.
+    """Mount an async generator ``async def f(handle, ...)`` that yields `TaskCtl`.
+    ``task.start(task_type, ...)`` runs it as a background task; ``handle`` is the task's
+    `AsyncTaskHandle`.
 
     Args:
-        plugin: The plugin; given by the call as a method.
+        plugin: The plugin. You call this as a method, so do not pass it.
         task_type: The name to start it by.
 
     Returns:
@@ -318,12 +322,12 @@ def mount_async_task(plugin: SupportsDeclare, task_type: str) -> Callable[[Funct
 
 
 def mount_router(plugin: SupportsDeclare) -> Callable[[Function], Function]:
-    """``() -> fastapi.APIRouter``: the routes that the plugin answers below ``/plugins/{key}``,
-    behind the page's login. Called once the plugin is enabled. The routes are gone when it is
-    disabled.
+    """Mount ``() -> fastapi.APIRouter``: returns the plugin's routes. They are served below
+    ``/plugins/{key}`` and need the login of the operator's page. The function is called when the
+    plugin is enabled, and the routes are removed when it is disabled.
 
     Args:
-        plugin: The plugin; given by the call as a method.
+        plugin: The plugin. You call this as a method, so do not pass it.
 
     Returns:
         A decorator that gives the function back.
@@ -339,17 +343,18 @@ def mount_router(plugin: SupportsDeclare) -> Callable[[Function], Function]:
 def mount_webhook_method(
     plugin: SupportsDeclare, endpoint: str, name: str = "", description: str = ""
 ) -> Callable[[Function], Function]:
-    """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
+    """Mount ``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
 
-    The bot makes the secret, and it stays the same over restarts; ``nekro plugin list`` shows the
+    The bot makes the secret, which stays the same after a restart; ``nekro plugin list`` shows the
     whole address. ``ctx.webhook_request`` is the `WebhookRequest`. The call belongs to no chat, so
-    each message that is sent must name one. A dict or list that is returned becomes the answer.
+    the function must name the chat of each message that it sends. A returned dict or list becomes
+    the body of the HTTP response.
 
     Args:
-        plugin: The plugin; given by the call as a method.
+        plugin: The plugin. You call this as a method, so do not pass it.
         endpoint: The part of the address that the author chooses.
         name: The name for people; empty for ``endpoint``.
-        description: What it is for.
+        description: The purpose of the webhook.
 
     Returns:
         A decorator that gives the function back.

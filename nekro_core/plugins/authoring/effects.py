@@ -1,4 +1,4 @@
-"""Undoes what a plugin changed in its bot, and ends the tasks that it started."""
+"""Undoes a plugin's changes to its bot, and ends the tasks that the plugin started."""
 
 import asyncio
 import inspect
@@ -12,12 +12,11 @@ from loguru import logger
 from nekro_core.plugins.authoring.faults import is_cancellation
 
 Undo = Callable[[], Awaitable[object] | None]
-"""Undoes one change. If it returns an awaitable, that is awaited."""
+"""A function that undoes one change. An awaitable that it returns is awaited."""
 
 
 class UndoStack:
-    """Undo steps in the order in which they were added. They are undone in reverse, each one
-    once."""
+    """Holds undo steps. They run in reverse order, each of them once."""
 
     def __init__(self) -> None:
         self._undo: dict[object, tuple[str, Undo]] = {}
@@ -26,8 +25,8 @@ class UndoStack:
         return len(self._undo)
 
     def add(self, what: str, undo: Undo) -> Callable[[], None]:
-        """Remember how to undo something that was just done. ``what`` names it in the log. The
-        returned function removes the step, for code that has undone the thing already."""
+        """Add the undo step of a change that was just made. ``what`` names the change in the log.
+        The returned function removes the step; call it after undoing the change in another way."""
         step = object()
         self._undo[step] = (what, undo)
 
@@ -37,8 +36,9 @@ class UndoStack:
         return forget
 
     async def undo(self, limit_s: float = 1.5) -> None:
-        """Undo everything. A step that fails or takes over ``limit_s`` is logged, and the others
-        are undone all the same. Being cancelled does not stop it either."""
+        """Run all undo steps. A step that fails or takes longer than ``limit_s`` seconds is logged,
+        and the next step runs. Cancelling a surrounding `anyio.CancelScope` does not stop this
+        function."""
         while self._undo:
             what, undo = self._undo.pop(next(reversed(self._undo)))
             try:
@@ -68,8 +68,8 @@ class OwnedTasks:
     def start(
         self, function: Callable[..., Awaitable[object]], *args: Any, name: str = ""
     ) -> asyncio.Task[None]:
-        """Run a function in a task of the plugin. What it raises is logged and ends nothing
-        else."""
+        """Run a function in a task of the plugin. An exception is logged and has no other
+        effect."""
         task = asyncio.get_running_loop().create_task(
             self._logged(partial(function, *args), name), name=name or None
         )
@@ -77,14 +77,14 @@ class OwnedTasks:
         return task
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """Own a task that was started elsewhere, until it is done."""
+        """Add a task that other code started. It is removed when it is done."""
         if not task.done() and task not in self._running:
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
     async def end(self, limit_s: float) -> None:
-        """Cancel the running tasks and wait for them. A task that still runs after ``limit_s`` is
-        named in the log."""
+        """Cancel the running tasks and wait for them. A task that still runs after ``limit_s``
+        seconds is named in the log."""
         mine = asyncio.current_task()
         running = {task for task in self._running if task is not mine}
         for task in running:

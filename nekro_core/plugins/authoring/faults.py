@@ -1,16 +1,17 @@
-"""Whether an exception is the fault of the plugin that it comes out of."""
+"""Decides whether an exception from plugin code is the plugin's fault."""
 
 import asyncio
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether the current task is being cancelled, or its coroutine closed: then the exception is
-    not the plugin's fault. Call this in the frame that caught the exception.
+    """Whether an exception means that the current task is being cancelled or its coroutine closed.
+    Such an exception is not the plugin's fault. Call this in the frame that caught the exception.
 
-    Any other exception is the plugin's, whatever its class. A plugin's `KeyboardInterrupt` would
-    end the event loop, and a `CancelledError` from something cancelled elsewhere would end the
-    chat's turn. Closing a coroutine closes what it awaits first and then raises in its own frame,
-    so a `GeneratorExit` that came up from a deeper frame was raised by a plugin.
+    Any other exception is the plugin's fault and must not be raised further, whatever its class. A
+    `KeyboardInterrupt` that a plugin raises would end the event loop. A `CancelledError` of
+    another, cancelled task would end the chat's turn. When Python closes a coroutine, it raises
+    `GeneratorExit` in the coroutine's own frame. So a `GeneratorExit` whose traceback has deeper
+    frames was raised by a plugin.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -22,5 +23,5 @@ def is_cancellation(error: BaseException) -> bool:
 
 
 class LoopBlocked(BaseException):
-    """Raised in plugin code that blocks the event loop. It is no `Exception`, so that a loop with
-    ``except Exception`` ends too."""
+    """Raised in plugin code that blocks the event loop. It is not a subclass of `Exception`, so
+    that it also ends a loop that has ``except Exception``."""

@@ -19,7 +19,8 @@ from nekro_core.system.sync_bridge import wait_for
 from nekro_core.tools.outcome import ToolFailure
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
-"""Largest file in either direction. The media store has the same limit."""
+"""The largest file that is read from a box or written to it. The media store's limit is the
+same."""
 
 Source = TypeVar("Source", str | Path, str | bytes | Path)
 _URL_STARTS = ("http://", "https://", "data:", "base64://")
@@ -27,21 +28,21 @@ _BOX_STARTS = (f"{HOME}/", f"{SHARED}/", f"{UPLOADS}/")
 
 
 def is_url(source: object) -> TypeGuard[str]:
-    """Whether a source is an address to fetch rather than a path of the box."""
+    """Whether a source is a URL to fetch and not a path of the box."""
     return isinstance(source, str) and source.startswith(_URL_STARTS)
 
 
 class BoxFileSystem:
-    """The files of a box, as a handler sees them. A path that is a text is resolved inside the box.
+    """Gives a handler access to the files of a box. A ``str`` path means a file of the box.
 
-    A text may also name a file that the plugin itself has on the host; `HostFiles.own_file` says
-    which ones. Text that the model wrote never names a file of the host.
+    A ``str`` may also name one of the plugin's own files on the host; `HostFiles.own_file` says
+    which. A path that the model wrote never means a file of the host.
 
     Args:
-        box: The box; None where there is none: in a hook or a timer.
-        media: Keeps what is fetched from URLs.
+        box: The box; None if there is none, as in a hook or a timer.
+        media: Stores the files that are fetched from URLs.
         chat: The chat of the call.
-        mirror: The host's side of the chat's files.
+        mirror: The chat's folders on the host.
         container_key: The name of the box's folder.
     """
 
@@ -67,7 +68,7 @@ class BoxFileSystem:
             source: A path of the box (``str``), a file of the plugin (`Path`), or bytes.
 
         Returns:
-            The file's bytes; given bytes as they are.
+            The file's bytes. If ``source`` is bytes, they are returned unchanged.
 
         Raises:
             ToolFailure: There is no such file in the box, or it is larger than 32 MiB.
@@ -84,7 +85,7 @@ class BoxFileSystem:
         return await self._read_box(source)
 
     async def write(self, path: str, data: bytes) -> str:
-        """Write a file of the box. It replaces an existing one.
+        """Write a file in the box. An existing file is replaced.
 
         Args:
             path: The path in the box.
@@ -105,16 +106,17 @@ class BoxFileSystem:
         return path
 
     async def mixed_forward_file(self, file: str | bytes | Path, file_name: str = "") -> str:
-        """Put a file into the box. If there is no box (in a hook, a timer), the file is stored for
-        sending, under the same path.
+        """Put a file into the box. If there is no box (in a hook or a timer), the file is stored on
+        the host, so that it can be sent under the same path.
 
         Args:
-            file: A URL, a data URL, bytes or the plugin's own `Path`. Any other text counts as a
+            file: A URL, a data URL, bytes or the plugin's own `Path`. Any other ``str`` means a
                 path of the box.
-            file_name: The name in the box; empty for the file's own, or one made of its bytes.
+            file_name: The name in the box. Empty means the file's own name; bytes get a name made
+                from their hash.
 
         Returns:
-            The path in the box. A path of the box comes back as it is.
+            The path in the box. If the argument is a path of the box, it is returned unchanged.
 
         Raises:
             ToolFailure: The file cannot be fetched or written; the text says why.
@@ -139,20 +141,20 @@ class BoxFileSystem:
         return await self._put(f"{HOME}/{plain or 'file'}", data)
 
     def meant(self, source: Source) -> Source:
-        """Turn a `Path` that a plugin made only from text of the model into a path of the box: the
-        model must not name files of the host.
+        """Turn a `Path` that a plugin made only from the model's text into a path of the box, so
+        that the model cannot name files of the host.
 
         Args:
             source: A path, text or bytes.
 
         Returns:
-            Such a path as text; any other source as it is.
+            Such a path as ``str``; any other source unchanged.
         """
         told = isinstance(source, Path) and self._mirror.is_given_path(source)
         return str(source) if told else source
 
     async def fetch(self, source: str) -> bytes:
-        """Read a file of the box, or fetch one.
+        """Read a file of the box, or fetch one from a URL.
 
         Args:
             source: A path of the box or a URL.
@@ -170,11 +172,12 @@ class BoxFileSystem:
 
     @property
     def shared_path(self) -> Path:
-        """The folder of the host that corresponds to the box's ``/app/shared``.
+        """The folder on the host that corresponds to the box's ``/app/shared``.
 
-        Files that are put there during a call are in the box after the call, or at once with
-        `forward_file`. Of the box's own files it has those that `get_file` copied. Raises
-        `ToolFailure` if it is full of recent files, which must not be deleted.
+        Files that a plugin puts there during a call are copied into the box after the call;
+        `forward_file` copies one at once. In the other direction, only `get_file` copies files from
+        the box into this folder. Raises `ToolFailure` if the folder is full of recent files, which
+        must not be deleted.
         """
         self._mirror.shared.mkdir(parents=True, exist_ok=True)
         if not self._mirror.call.shared_used:
@@ -184,28 +187,28 @@ class BoxFileSystem:
 
     @property
     def upload_path(self) -> Path:
-        """The folder of the host with the files that the chat received."""
+        """The folder on the host with the files that the chat received."""
         self._mirror.uploads.mkdir(parents=True, exist_ok=True)
         return self._mirror.uploads
 
     @property
     def file_utils(self) -> "BoxFileSystem":
-        """This object: existing plugins look for the functions here."""
+        """This object itself. Existing plugins call its methods as ``file_utils.method()``."""
         return self
 
     def get_file(self, path: str | Path) -> Path:
-        """Copy a file of the box to the host, as it is now.
+        """Copy the present content of a file of the box to the host.
 
         Args:
             path: The path, resolved inside the box.
 
         Returns:
-            The copy's path on the host. If the box has no such file, there is no copy.
+            The copy's path on the host. If the box has no such file, nothing exists at that path.
 
         Raises:
             ValueError: The path is outside of the box's folders.
             ToolFailure: The file cannot be read.
-            CannotWait: Called in a task that the plugin started itself: await `read` there.
+            CannotWait: This was called in a task that the plugin started; use `read` there.
         """
         text = str(path)
         own = self._mirror.own_file(text)
@@ -223,12 +226,12 @@ class BoxFileSystem:
             path: A file of the plugin on the host, or a path of the box.
 
         Returns:
-            The path in the box. A path of the box comes back as it is.
+            The path in the box. If the argument is a path of the box, it is returned unchanged.
 
         Raises:
             ToolFailure: The file cannot be written; the text says why.
-            CannotWait: Called in a task that the plugin started itself: await
-                `mixed_forward_file` there.
+            CannotWait: This was called in a task that the plugin started; use `mixed_forward_file`
+                there.
         """
         path = self.meant(path)
         if isinstance(path, str):
@@ -242,10 +245,11 @@ class BoxFileSystem:
         return wait_for(self.mixed_forward_file(path))
 
     async def hand_in(self) -> None:
-        """Put the files that the plugin left in `shared_path` into the box. The bot calls it after
-        a call.
+        """Copy new files from `shared_path` into the box. The bot calls this after each call of the
+        plugin.
 
-        If they are more than the folder may hold, they are deleted and `ToolFailure` is raised.
+        If the new files do not fit into the folder's limit, they are deleted and `ToolFailure` is
+        raised.
         """
         if not self._mirror.call.shared_used:
             return
@@ -258,7 +262,7 @@ class BoxFileSystem:
             await self._pushed(path, mirror.box_path(path))
 
     async def _pushed(self, path: Path, inside: str) -> str:
-        """Copy a file of the mirror into the box."""
+        """Copy a file of the chat's folders on the host into the box."""
         if self._box is None:
             return inside
         size = (await anyio.Path(path).stat()).st_size
@@ -269,7 +273,7 @@ class BoxFileSystem:
             try:
                 await self._box.write_file(inside, data, read_only=True)
             except BoxFileError as error:
-                # It may be there already, read-only.
+                # The box may already have the file, read-only.
                 if error.code != "permission_denied":
                     raise ToolFailure(f"{inside!r}: {error}") from None
             return inside
@@ -296,7 +300,8 @@ class BoxFileSystem:
             await to_thread.run_sync(lambda: copy.unlink(missing_ok=True))
             return
         await to_thread.run_sync(self._written, copy, data)
-        # The box has it already. Only files that the plugin writes are copied back.
+        # Do not copy this file back: it comes from the box. Only files that the plugin writes are
+        # copied into the box.
         self._mirror.call.handed_in.add(copy)
 
     def _written(self, copy: Path, data: bytes) -> None:
@@ -314,8 +319,8 @@ class BoxFileSystem:
             raise ToolFailure(f"{path!r}: {error}") from None
 
     def _on_the_host(self, path: str) -> Path | None:
-        """The mirror's copy of a box path: for received files, and for any file if there is no
-        box."""
+        """Get the host's copy of a file of the box. Only received files have a copy; if there is no
+        box, all files have."""
         received = path.startswith(f"{UPLOADS}/")
         if not received and (self._box is not None or not path.startswith(_BOX_STARTS)):
             return None
@@ -339,6 +344,6 @@ class BoxFileSystem:
 
 
 def _name_of(data: bytes) -> str:
-    """A name for bytes that have none. Different bytes get different names."""
+    """Make a name for bytes from their hash. Different bytes get different names."""
     _, ending = sniff(data[:HEAD])
     return f"{hashlib.sha256(data).hexdigest()[:16]}.{ending}"

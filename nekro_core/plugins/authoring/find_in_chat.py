@@ -1,4 +1,4 @@
-"""Finds the person or message that code names, among a chat's records."""
+"""Finds a person or a message, named by code, in a chat's records."""
 
 import json
 import re
@@ -8,22 +8,22 @@ from nekro_core.chat import EVERYONE, Author, Mention, Record, Text, plain_text
 from nekro_core.tools.outcome import ToolFailure
 
 _LISTED = 10
-"""Known people or messages that a refusal names, the newest."""
+"""How many known people or messages an error text names: the newest ones."""
 _SHOWN = 40
-"""Characters of a name or a text in it."""
+"""How many characters of a name or a message an error text shows."""
 
 
 def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Mention:
-    """Find the person with this id or name: a person who spoke or was mentioned in the records
-    (oldest first), the ``asker``, or an id that a person's message contains. Raises `ToolFailure`,
-    which names known people."""
+    """Find the person with this id or name. Candidates are people who wrote or were mentioned in
+    the records (oldest first), the ``asker``, and ids that occur in people's messages. Raises
+    `ToolFailure`, whose text names known people."""
     people = _people(records)
     people.setdefault(asker.user_id, asker.name)
     people.pop(EVERYONE, None)
     wanted = wanted.strip()
-    if wanted not in people:  # ids of some platforms begin with the sign
+    if wanted not in people:  # the id itself begins with @ on some platforms
         wanted = wanted.removeprefix("@").strip()
-    if wanted == EVERYONE:  # also where a person has written it, or called everybody
+    if wanted == EVERYONE:  # even if a person wrote it or mentioned everybody
         raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     if wanted and wanted in people:
         return Mention(wanted, people[wanted])
@@ -42,8 +42,9 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
 
 
 def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
-    """Find the id of a message in the records (oldest first), or the id of the message that is
-    ``asking``. Raises `ToolFailure`, which names the newest messages."""
+    """Find a message by its id in the records (oldest first); ``asking``, the id of the message
+    that the agent answers, is valid too. Raises `ToolFailure`, whose text names the newest
+    messages."""
     wanted = wanted.strip()
     known = {record.message_id: record for record in records if record.message_id}
     for each in (wanted, wanted.removeprefix("#").strip()):
@@ -59,7 +60,7 @@ def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
 
 
 def _people(records: Sequence[Record]) -> dict[str, str]:
-    """The newest name of each person by user id, ordered by when they were last seen."""
+    """Map each user id to the person's newest name, in the order in which they last appeared."""
     people: dict[str, str] = {}
 
     def note(user_id: str, name: str) -> None:

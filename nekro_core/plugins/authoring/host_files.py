@@ -1,9 +1,9 @@
 """A chat's files on the host, for plugins that work with paths of the host.
 
-``shared`` below ``data/plugin_files/<chat>`` has copies of the box's files that a plugin asked for
-(`BoxFileSystem.get_file`), and files that it put there for the box. The box never writes there, so
-the host never follows a link that a box made. `SharedFolderQuota` bounds the folder. ``uploads`` is
-the folder of the chat's received files.
+The folder ``data/plugin_files/<chat>/shared`` has copies of the box's files that a plugin requested
+with `BoxFileSystem.get_file`, and files that a plugin put there for the box. The box never writes
+there, so it cannot place a symbolic link that the host would follow. `SharedFolderQuota` limits the
+folder's size. The folder ``uploads`` has the files that the chat received.
 """
 
 import os
@@ -22,9 +22,10 @@ from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
 MOST_ENTRIES = 4096
-"""Files and folders. Listing as many takes about 10 ms."""
+"""The most files and folders in a shared folder. Listing that many takes about 10 ms."""
 IN_USE_S = 600.0
-"""Seconds. Younger files may belong to a running call; by default no call takes longer."""
+"""Seconds. A younger file may still be needed by the call that made it; by default no call takes
+longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,11 @@ class _Entry:
 @dataclass(frozen=True, slots=True)
 class SharedFolderQuota:
     """The size limit of one chat's shared folder. The folder holds copies of files of the box, so
-    the oldest ones are deleted when there is too little room. Files younger than `IN_USE_S` stay;
-    if only those are left, a file that does not fit is refused.
+    the oldest files are deleted to make room. Files younger than `IN_USE_S` are not deleted; if
+    only such files remain and a new file does not fit, it is refused.
 
-    A plugin writes there without asking, so the folder may exceed the limit by what one call wrote.
+    Plugins write into the folder directly, so during a call it may exceed the limit by what that
+    call writes.
     """
 
     folder: Path
@@ -66,8 +68,8 @@ class SharedFolderQuota:
             )
 
     def clear(self, made: Iterator[Path]) -> None:
-        """Bring the folder back within its limit, if necessary by deleting what a call has just put
-        there. Blocks. Raises `ToolFailure` if that was deleted."""
+        """Bring the folder back within its limit. If deleting old files is not enough, delete the
+        files that the call made. Blocks. Raises `ToolFailure` if those were deleted."""
         try:
             self.make()
         except ToolFailure:
@@ -93,7 +95,7 @@ def _entries(folder: Path) -> Iterator[_Entry]:
 def _removed(entry: _Entry) -> bool:
     try:
         entry.path.rmdir() if entry.is_folder else entry.path.unlink()
-    except OSError:  # a folder that is not empty, or another process was faster
+    except OSError:  # the folder is not empty, or another process has deleted the entry
         return not entry.path.exists()
     return True
 
@@ -103,11 +105,13 @@ SHARED = "/app/shared"
 UPLOADS = "/app/uploads"
 
 _KEPT_BACK = ("config.yaml", "config.json", ".env")
-"""Files of a plugin that may hold keys of other services."""
+"""Files of a plugin that `HostFiles.own_file` never returns, since they may contain keys of other
+services."""
 _KEPT_BACK_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 _CLOCK_S = 0.01
-"""Seconds by which a new file's time may be too early: it is that of the kernel's last tick."""
+"""The time of a new file may be too early by this many seconds, because the kernel takes it from
+its last timer tick."""
 
 
 class HostFiles:
@@ -129,9 +133,9 @@ class HostFiles:
         self._owner = owner
 
     def host_path(self, path: str) -> tuple[Path, str]:
-        """Get the path on the host of a box path's copy, and the box path to read it from. The
-        latter is empty for received files, which need no copy. Raises `ValueError` for a path
-        outside of the box's folders."""
+        """Map a path of the box to the path of its copy on the host, and to the path in the box
+        that the copy is read from. The second path is empty for received files, which are already
+        on the host. Raises `ValueError` for a path outside of the box's folders."""
         text = PurePosixPath(path.strip())
         root, parts = HOME, list(text.parts)
         if text.is_absolute():
@@ -169,12 +173,13 @@ class HostFiles:
                     yield path
 
     def own_file(self, text: str) -> Path | None:
-        """Get the plugin's own file that a text names; None if it names none.
+        """Get the plugin's own file on the host that a text names; None if it names none.
 
-        A text that occurs in what the model wrote never names a file of the host. But a plugin may
-        join its folder with a name that the model chose. So only these files count: those in the
-        chat's folders, the plugin's data and package without configuration and databases, and what
-        it made below the temporary folder during this call.
+        Files of the chat's folders are always allowed. Otherwise, a text that is part of the call's
+        arguments names no file. Because a plugin may join its folder with a name that the model
+        chose, only these other files are allowed: the plugin's data and package without
+        configuration and databases, and files that the bot made below the temporary folder during
+        this call.
         """
         if not text.startswith("/") or "\0" in text or len(text) > 4096:
             return None
@@ -192,8 +197,8 @@ class HostFiles:
         return real if self._is_own(real) else None
 
     def is_given_path(self, path: Path) -> bool:
-        """Whether a path was made only from text of the model or a person, and is no file of this
-        chat's folders. Then it means a path of the box."""
+        """Whether a path was made only from the text of the model or of a person. Such a path means
+        a file of the box, unless it is in this chat's folders on the host."""
         if self.box_path(path):
             return False
         text = str(path)

@@ -1,4 +1,4 @@
-"""A message that shows a value and changes with it: see `AgentCtx.show`."""
+"""A message that shows a value and is edited when the value changes: see `AgentCtx.show`."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -11,17 +11,18 @@ from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text, plai
 from nekro_core.plugins.authoring.services import MessageEditor
 
 _PREVIEW = 1000
-"""Characters that are shown of a growing text: it must fit into one message on all platforms."""
+"""How many characters of an unfinished text are shown, so that it fits into one message
+everywhere."""
 _FAILED = " ⚠"
-"""Says in any language that the text before it was not finished."""
+"""Marks, in any language, that the text before it is unfinished."""
 
 Render = Callable[[Any], str | Segment | Sequence[Segment]]
 Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
 
 
 class ValueSnapshot(Protocol):
-    """A value at one moment, or the error that it failed with. It is final if nothing that it
-    depends on still runs."""
+    """A value at one moment, or the error that its computation raised. It is final if none of its
+    inputs is still being computed."""
 
     @property
     def value(self) -> Any:
@@ -29,7 +30,7 @@ class ValueSnapshot(Protocol):
 
     @property
     def error(self) -> Exception | None:
-        """The error that it failed with; None if it did not fail."""
+        """The error that the computation raised; None if it raised none."""
 
     @property
     def final(self) -> bool:
@@ -40,7 +41,7 @@ class FollowableValue(Protocol):
     """A value that can be shown: a cell or a computed value (`nekro_core.api.reactive`)."""
 
     def follow(self) -> AsyncGenerator[ValueSnapshot]:
-        """The value now and after each change, until it is final."""
+        """Yield the present value and the value after each change, until it is final."""
 
 
 class LiveMessage:
@@ -80,12 +81,12 @@ class LiveMessage:
         else:
             receipts = await self._send(segments)
             if len(receipts) != 1 or not receipts[0].ok or not receipts[0].message_id:
-                # It cannot be edited, so the value is sent as one message at the end.
+                # The platform cannot edit it, so the value is sent as one message at the end.
                 self._every_s = None
                 return
             self._message_id, self._receipts = receipts[0].message_id, receipts
         self._shown = segments
-        # Changes during the wait are shown after it, with the value of that time.
+        # If the value changes during this wait, only the newest value is shown after the wait.
         await anyio.sleep(self._every_s or 0)
 
     async def _show_for_good(self, segments: Sequence[Segment]) -> tuple[Receipt, ...]:
@@ -95,7 +96,8 @@ class LiveMessage:
             if segments == self._shown:
                 return self._receipts
             receipt = await self._edit(segments)
-            # An edit whose outcome is unknown may be visible. Sending would show the text twice.
+            # An edit whose outcome is unknown may be visible. A new message could show the text
+            # twice.
             if receipt.state in (DeliveryState.SENT, DeliveryState.UNKNOWN):
                 return (receipt,)
         return await self._send(segments)

@@ -1,5 +1,5 @@
-"""`NekroPlugin`: the one object that a plugin's module makes and registers everything with; and
-`PluginStore`, its key-value store."""
+"""`NekroPlugin`, the object that a plugin's module creates and registers everything with, and
+`PluginStore`, the plugin's key-value store."""
 
 import keyword
 import re
@@ -29,10 +29,11 @@ from nekro_core.tools.tool import Tool, Visibility
 
 
 class PluginStore:
-    """Stores texts of a plugin, by chat, person and key. An empty chat or person means all.
+    """Stores texts of a plugin by chat, person and key. An empty chat or person means a text that
+    belongs to no particular one.
 
     Args:
-        keeper: Where texts are kept.
+        keeper: Stores the texts in the database.
         plugin: The plugin's key.
     """
 
@@ -44,12 +45,12 @@ class PluginStore:
         """Get a text.
 
         Args:
-            chat_key: The chat; empty for all.
-            user_key: The person; empty for all.
+            chat_key: The chat; empty for none in particular.
+            user_key: The person; empty for none in particular.
             store_key: The name of the text.
 
         Returns:
-            The text, or None where there is none.
+            The text, or None if there is none.
         """
         return await self._keeper.get(
             self._plugin, chat_key=chat_key, user_key=user_key, store_key=store_key
@@ -58,19 +59,19 @@ class PluginStore:
     async def set(
         self, chat_key: str = "", user_key: str = "", store_key: str = "", value: str = ""
     ) -> int:
-        """Keep a text.
+        """Store a text.
 
         Args:
-            chat_key: The chat; empty for all.
-            user_key: The person; empty for all.
+            chat_key: The chat; empty for none in particular.
+            user_key: The person; empty for none in particular.
             store_key: The name of the text.
             value: The text. Encode other values, for example as JSON.
 
         Returns:
-            0 if it is new, 1 if it replaced one.
+            0 if the text is new, 1 if it replaced one.
 
         Raises:
-            TypeError: The value is no text.
+            TypeError: The value is not a text.
         """
         if not isinstance(value, str):
             raise TypeError(f"the store keeps str, got {type(value).__name__}: use json.dumps")
@@ -82,8 +83,8 @@ class PluginStore:
         """Delete a text.
 
         Args:
-            chat_key: The chat; empty for all.
-            user_key: The person; empty for all.
+            chat_key: The chat; empty for none in particular.
+            user_key: The person; empty for none in particular.
             store_key: The name of the text.
 
         Returns:
@@ -98,36 +99,39 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class NotLoaded(NekroError, RuntimeError):
-    """The plugin object belongs to no bot: its module was imported by hand."""
+    """The plugin object belongs to no bot, because its module was imported without the bot's
+    loader."""
 
 
 class NekroPlugin(Mounting, Configured):
     """A plugin: the object that everything is registered with.
 
     Args:
-        name: The name for people.
+        name: The name that people see.
         module_name: An identifier; with ``author`` it makes the plugin's ``key``.
         description: What it does, in a sentence.
         version: The plugin's own version.
         author: An identifier.
-        url: Where the plugin is to be found.
+        url: The plugin's web page.
         support_adapter: The adapters whose chats see its tools; None or empty for all.
-        is_builtin: Whether it comes with the bot. Its commands then rank below those of others.
-        is_package: Kept as an attribute.
+        is_builtin: Whether it comes with the bot. If another plugin has a command of the same name,
+            the other plugin's command is used.
+        is_package: Stored as an attribute; has no other effect.
         i18n_name: The name by BCP 47 tag.
         i18n_description: The description by BCP 47 tag.
-        allow_sleep: Whether it sleeps in each chat until the AI searches for one of its tools. The
-            prompt then shows ``sleep_brief`` instead of its tools and its prompt method's text.
+        allow_sleep: Whether the plugin sleeps in each chat until the AI searches for one of its
+            tools. While it sleeps, the prompt shows ``sleep_brief`` instead of its tools and its
+            prompt method's text.
         sleep_brief: The line that the prompt shows for a sleeping plugin.
-        webui_path: Kept as an attribute.
-        for_small_models: Whether small models are offered its tools. Such a model writes a call or
-            two and does not read the results.
+        webui_path: Stored as an attribute; has no other effect.
+        for_small_models: Whether the bot offers its tools to small models too. Such a model writes
+            one or two calls and does not read the results.
 
     Raises:
-        ValueError: ``author`` or ``module_name`` cannot stand in a key.
+        ValueError: ``author`` or ``module_name`` is not valid in a key.
     """
 
-    def __init__(  # noqa: PLR0917 - existing plugins may give them by position
+    def __init__(  # noqa: PLR0917 - existing plugins may pass them by position
         self,
         name: str,
         module_name: str,
@@ -173,11 +177,13 @@ class NekroPlugin(Mounting, Configured):
         self.is_enabled = False
         self.sandbox_methods: list[SandboxMethod] = []
         self.offered_tools: list[Tool] = []
-        """Tools that are described already: another host's, for example."""
+        """Tools that were not made from mounted functions, for example those of another bot's
+        plugins."""
         self.addresses: list[str] = []
-        """Its HTTP addresses, below the bot's address. A webhook's address contains its secret."""
+        """The plugin's HTTP addresses, below the bot's address. A webhook's address contains its
+        secret."""
         self.problems: list[PluginProblem] = []
-        """Problems that were found while it was loaded, for the operator."""
+        """Problems that the loader found in the plugin; the operator sees them."""
         self.declared: list[object] = []
         self._owner: PluginOwner | None = current_owner()
 
@@ -188,16 +194,16 @@ class NekroPlugin(Mounting, Configured):
 
     @property
     def logger(self) -> "loguru.Logger":
-        """The log, with the plugin's key in every line's extras."""
+        """The logger. It adds the plugin's key to the extras of every line."""
         return logger.bind(plugin=self.key)
 
     @property
     def store(self) -> PluginStore:
-        """What the plugin keeps. Raises `NotLoaded`."""
+        """The plugin's key-value store. Raises `NotLoaded`."""
         return PluginStore(self._bound().plugin_data, self.key)
 
     def get_plugin_data_dir(self) -> Path:
-        """Get the plugin's own folder, made where it is missing.
+        """Get the plugin's own folder. It is created if it is missing.
 
         Returns:
             The folder on the host, below the data folder.
@@ -210,7 +216,7 @@ class NekroPlugin(Mounting, Configured):
         return folder
 
     def get_plugin_path(self) -> Path:
-        """The same; the older name.
+        """Get the plugin's own folder; an older name of `get_plugin_data_dir`.
 
         Returns:
             As of `get_plugin_data_dir`.
@@ -218,18 +224,18 @@ class NekroPlugin(Mounting, Configured):
         return self.get_plugin_data_dir()
 
     def get_vector_collection_name(self, key: str = "") -> str:
-        """Name the plugin's vector collection, or one of several.
+        """Get the name of a vector collection of the plugin.
 
         Args:
-            key: Tells several collections apart; empty for the only one.
+            key: Distinguishes several collections; empty if the plugin has one.
 
         Returns:
-            The plugin's key, with ``-`` and ``key`` where one is given.
+            The plugin's key; followed by ``-`` and ``key`` if ``key`` is not empty.
         """
         return f"{self.key}-{key}" if key else self.key
 
     def get_name(self, lang: str = SupportedLang.EN_US) -> str:
-        """The name to show in a language.
+        """Get the plugin's name in a language.
 
         Args:
             lang: A BCP 47 tag.
@@ -240,7 +246,7 @@ class NekroPlugin(Mounting, Configured):
         return get_text(self.i18n_name, self.name, lang)
 
     def get_description(self, lang: str = SupportedLang.EN_US) -> str:
-        """The description to show in a language.
+        """Get the plugin's description in a language.
 
         Args:
             lang: A BCP 47 tag.
@@ -253,25 +259,26 @@ class NekroPlugin(Mounting, Configured):
     @property
     def effects(self) -> UndoStack:
         """The undo steps of the plugin. Code that changes the bot for this plugin adds a step here.
-        The steps run when the plugin is disabled or reloaded and when the bot ends. Raises
+        The steps run when the plugin is disabled or reloaded, and when the bot ends. Raises
         `NotLoaded`."""
         return self._owned().effects
 
     @property
     def tasks(self) -> OwnedTasks:
-        """The tasks of the plugin, however they were started. They end with it. Raises
+        """All tasks that the plugin started. They are ended when the plugin is unloaded. Raises
         `NotLoaded`."""
         return self._owned().tasks
 
     def declare(self, value: object) -> None:
-        """Say that the plugin has a command, a router, a timer, ...
+        """Register something of the plugin: a command, a router, a timer and so on.
 
-        The bot's `Registrar` for the type of ``value`` puts it into effect. For a value that is
-        declared while the plugin is imported or in its init method, that happens when the plugin is
-        enabled; for later values at once. The ``mount_...`` methods use this.
+        The bot has a `Registrar` for each type of ``value``, which puts the value into effect. If
+        the plugin declares the value while it is imported or in its init method, this happens when
+        the plugin is enabled. A later value takes effect at once. The ``mount_...`` methods use
+        this.
 
         Args:
-            value: What is declared, of a type that the bot has a `Registrar` for.
+            value: The declaration. The bot must have a `Registrar` for its type.
         """
         self.declared.append(value)
         if self._owner is not None and self.is_enabled:
@@ -279,10 +286,10 @@ class NekroPlugin(Mounting, Configured):
 
     def acting(self) -> AbstractContextManager[None]:
         """Enter this around each call of the plugin's code that is not a tool or a hook. Tasks that
-        it starts then belong to the plugin, and functions without a context find the bot.
+        the code starts then belong to the plugin, and functions that get no context find the bot.
 
         Returns:
-            A context manager to enter around the call.
+            The context manager.
         """
         return acting(self._owner)
 
@@ -301,20 +308,22 @@ class NekroPlugin(Mounting, Configured):
         needs_chat: bool = True,
         visibility: Literal["visible", "deferred", "hidden"] = "visible",
     ) -> Callable[[Function], Function]:
-        """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI; the function stays as it is.
+        """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI. The decorator returns the
+        function unchanged.
 
-        What its kind does to the turn: see `SandboxMethodType`. ``name`` is how the AI calls it
-        where it is an identifier; the function's own name always works too. One that neither sends
-        nor reads anything of the chat may say so with ``needs_chat=False``: then other programs can
-        call it over MCP without choosing a chat. A ``deferred`` one costs the prompt a line, and is
-        shown in full when the AI searches for it; a ``hidden`` one is not offered. What is wrong
-        with the function is reported when the plugin has been imported.
+        `SandboxMethodType` says what each type does to the turn. The AI can always call the
+        function by its own name, and also by ``name`` if that is an identifier. With
+        ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
+        use it only if the function neither sends to the chat nor reads from it. The prompt shows a
+        ``visible`` function in full. For a ``deferred`` one it has a single line until the AI
+        searches for the function. A ``hidden`` one is not offered. Problems with the function are
+        reported after the plugin has been imported.
 
         Args:
             method_type: What the method's result does to the turn.
-            name: How the AI calls it, where it is an identifier.
-            description: What the AI is told of it.
-            needs_chat: False where it neither sends nor reads anything of the chat.
+            name: A name for the AI, if it is an identifier.
+            description: What the prompt says about the function.
+            needs_chat: False if the function neither sends to the chat nor reads from it.
             visibility: ``visible``, ``deferred`` or ``hidden``.
 
         Returns:

@@ -1,5 +1,5 @@
-"""The parts of the bot that plugins can use, as protocols. The app passes them in; tests pass
-others."""
+"""The parts of the bot that plugins can use, as protocols. The app passes the real objects; tests
+pass others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
 
 SHARED_BYTES = 512 * 1024 * 1024
-"""Bytes of a chat's shared folder on the host, unless the operator sets another number."""
+"""The most bytes of a chat's shared folder on the host, unless the operator sets another number."""
 
 
 class UrlFetcher(Protocol):
-    """The network for plugins (`nekro_core.plugins.authoring.chat_network.PluginFetcher`)."""
+    """Fetches URLs for plugins (`nekro_core.plugins.authoring.chat_network.PluginFetcher`)."""
 
     async def fetch(self, url: str) -> bytes:
-        """The bytes behind a URL. Raises `NotFetched`."""
+        """Download the bytes of a URL. Raises `NotFetched`."""
 
 
 class MessageSender(Protocol):
@@ -42,8 +42,8 @@ class MessageEditor(Protocol):
     """Edits sent messages (`nekro_core.delivery.Outbox`)."""
 
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
-        """Least seconds between two edits of a message in this chat; None if it cannot be
-        edited."""
+        """Get the least seconds between two edits of a message in this chat; None if the platform
+        cannot edit messages."""
 
     async def edit(
         self, chat_key: ChatKey, message_id: str, segments: Sequence[Segment]
@@ -55,7 +55,8 @@ class PictureCopies(Protocol):
     """Copies pictures for a model (`nekro_core.media.converter.MediaConverter`)."""
 
     async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
-        """Make a small copy, decoded and encoded again. Raises `UnusableMedia`."""
+        """Make a small copy of a picture, by decoding it and encoding it again. Raises
+        `UnusableMedia`."""
 
 
 class Journal(Protocol):
@@ -64,37 +65,37 @@ class Journal(Protocol):
     async def note(
         self, chat_key: ChatKey, text: str, *, run_id: str = "", trigger: bool = False
     ) -> None:
-        """Add a system line; with ``trigger`` the agent of the chat answers it."""
+        """Add a system line. With ``trigger``, the agent of the chat answers it."""
 
     async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
-        """The newest records since the last reset of the conversation, oldest first."""
+        """Get the newest records since the last reset of the conversation, oldest first."""
 
 
 class UsageMeter(Protocol):
-    """Counts what a turn uses of models (`nekro_core.policy.limits.Limits`)."""
+    """Counts a turn's requests to models (`nekro_core.policy.limits.Limits`)."""
 
     def refusal(self) -> str:
-        """Why the turn may make no further request; empty if it may."""
+        """Get the reason why the turn may make no further request; empty if it may."""
 
     def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """Count a request that is no step of the turn."""
+        """Count a request to a model that is not a step of the turn."""
 
 
 class BoxFiles(Protocol):
-    """The files of the box that a run has (`nekro_core.sandbox.Box`); paths are the box's own."""
+    """The files of a run's box (`nekro_core.sandbox.Box`). Paths are paths inside the box."""
 
     async def read_file(self, path: str, *, limit: int) -> bytes:
-        """The bytes of a file. Raises `BoxFileError`."""
+        """Read the bytes of a file. Raises `BoxFileError`."""
 
     async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> int:
-        """Replace a file. Returns its size. Raises `BoxFileError`."""
+        """Write or replace a file. Returns the size of the file. Raises `BoxFileError`."""
 
 
 class PluginBoxSource(Protocol):
     """Makes boxes (`nekro_core.sandbox.supply.BoxSupply`)."""
 
     async def take(self, image: str = "") -> Box:
-        """Get a new box that the caller owns. Raises `BackendUnavailable` and
+        """Get a new box, which the caller must close. Raises `BackendUnavailable` and
         `ImageUnavailable`."""
 
 
@@ -104,7 +105,7 @@ class PluginDataStore(Protocol):
     async def get(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> str | None:
-        """The stored text; None if there is none."""
+        """Get a stored text; None if there is none."""
 
     async def set(
         self,
@@ -115,7 +116,7 @@ class PluginDataStore(Protocol):
         user_key: str = "",
         store_key: str = "",
     ) -> int:
-        """Store a text. Returns 0 if it is new, 1 if it replaced one."""
+        """Store a text. Returns 0 if the text is new, 1 if it replaced one."""
 
     async def delete(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
@@ -127,51 +128,51 @@ class ModelLedger(Protocol):
     """Counts plugins' requests to models (`nekro_core.plugins.models.metered.UsageLedger`)."""
 
     def check(self) -> None:
-        """Raises `QuotaExceeded` if the turn of the current call may use no more."""
+        """Raise `QuotaExceeded` if the turn of the current call may make no further request."""
 
     def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
-        """Count a request. ``started`` is when it began, by `now`."""
+        """Count a request. ``started`` is the time from `now` at which the request began."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Get the time in seconds since 1970."""
 
 
 class ModelEndpoints(Protocol):
-    """The models that plugins may ask (`nekro_core.plugins.models.endpoints.PluginModels`)."""
+    """The models that plugins may use (`nekro_core.plugins.models.endpoints.PluginModels`)."""
 
     @property
     def ledger(self) -> ModelLedger:
-        """Where all requests are counted."""
+        """The ledger that counts all requests."""
 
     async def chat(
         self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
     ) -> ChatModel:
-        """The model of this name at this address. Without an address it is the bot's own, whatever
-        the name. Raises `RequestRejected` if the values make no valid endpoint."""
+        """Get the model of this name at this URL. Without a URL, this is the bot's own model,
+        whatever the name. Raises `RequestRejected` if the values are not valid for an endpoint."""
 
     def price(self, base_url: str, model: str) -> Price:
-        """The operator's price of a model; zero if the operator configured no such model."""
+        """Get the operator's price of a model; zero if the operator configured no such model."""
 
 
 class PayloadRedactor(Protocol):
-    """Removes a person from what is stored beside vectors."""
+    """Removes a person from payloads, the data that is stored with vectors."""
 
     def is_about(self, payload: dict[str, Any]) -> bool:
-        """Whether a payload is about the person, so that its point is deleted."""
+        """Whether a payload is about the person. If so, its point is deleted."""
 
     def value(self, payload: Any) -> Any:
-        """The payload without the person."""
+        """Get the payload without the person."""
 
 
 class VectorStore(Protocol):
-    """Stores vectors of plugins and finds near ones (`nekro_core.compat.qdrant`)."""
+    """Stores vectors of plugins and finds similar ones (`nekro_core.compat.qdrant`)."""
 
     async def client(self) -> Any:
-        """The client through which plugins use the store; one for all of them."""
+        """Get the client through which plugins use the store. All plugins share one client."""
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
-        """Delete the points that are about a person and remove the person from others. Returns how
-        many points were changed."""
+        """Delete the points that are about a person, and remove the person from other points.
+        Returns how many points were changed."""
 
 
 def _adapter_of(instance: str) -> str:
@@ -183,31 +184,31 @@ Extension = TypeVar("Extension")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The parts of the bot that a plugin can use. None means that the bot does not have it.
+    """The parts of the bot that a plugin can use. None means that the bot does not have the part.
 
     Attributes:
         outgoing: Sends messages.
-        journal: Reads and adds to chats' records.
-        media: Keeps media.
-        plugin_data: Keeps the texts of ``plugin.store``.
+        journal: Reads chats' histories and adds lines to them.
+        media: Stores media.
+        plugin_data: Stores the texts of ``plugin.store``.
         speaker: Speaks texts.
         data_dir: The data folder of the bot.
-        adapter_of: Names the adapter of an instance.
-        may_send_elsewhere: Keys of the plugins that may write to other chats than the one that
-            asks.
-        shared_bytes: How much a chat's shared folder may hold.
-        editor: Changes sent messages.
+        adapter_of: Returns the name of the adapter of an instance.
+        may_send_elsewhere: Keys of the plugins that may write to other chats than the chat of the
+            call.
+        shared_bytes: The most bytes of a chat's shared folder.
+        editor: Edits sent messages.
         pictures: Makes copies of pictures for a model.
-        boxes: Gives fresh boxes to cells (`nekro_core.reactive`).
-        pool_of: Gives the named boxes of a chat.
-        model: The bot's own model, counted.
+        boxes: Makes new boxes for cells (`nekro_core.reactive`).
+        pool_of: Returns the named boxes of a chat.
+        model: The bot's own model. Requests to it are counted.
         fetcher: Fetches URLs.
-        packages: The installed packages of plugins.
+        packages: The folder with the packages of plugins.
         tasks: Runs plugins' tasks.
-        timers: Wakes chats at a time.
-        models: Gives other models.
-        vectors: Keeps vectors.
-        extensions: Objects of rooms above this one, by their class; see `extension`.
+        timers: Wakes chats' agents at set times.
+        models: Gives access to other models.
+        vectors: Stores vectors.
+        extensions: Objects of higher rooms, by their class; see `extension`.
     """
 
     outgoing: MessageSender

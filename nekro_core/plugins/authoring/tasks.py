@@ -1,4 +1,4 @@
-"""A plugin's background task: its type, the states that it reports, and its handle."""
+"""A plugin's background task: its type, its reports and its handle."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
@@ -23,12 +23,12 @@ class TaskSignal(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task has ended with it."""
+        """Whether the task has ended."""
         return self is not TaskSignal.PROGRESS
 
 
 class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
-    """One report of a task. A task yields them, and the last one says how it ended.
+    """One report of a task. A task yields reports, and the last one says how the task ended.
 
     Attributes:
         signal: The state of the task.
@@ -46,15 +46,15 @@ class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task has ended with it."""
+        """Whether the task has ended."""
         return self.signal.is_terminal
 
     @classmethod
     def report_progress(cls, message: str, percent: float = 0) -> Self:
-        """Report that the task goes on.
+        """Report that the task continues.
 
         Args:
-            message: What it does now.
+            message: What the task does now.
             percent: 0 to 100.
 
         Returns:
@@ -102,7 +102,7 @@ class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Work = Callable[..., Any]
-"""``async def f(handle, ...)`` that yields `TaskCtl`, or returns one."""
+"""``async def f(handle, ...)`` that yields `TaskCtl` or returns a `TaskCtl`."""
 
 
 class TaskType(msgspec.Struct, frozen=True):
@@ -113,12 +113,13 @@ class TaskType(msgspec.Struct, frozen=True):
 
 
 class AwaitableBool(int):
-    """A bool that can be awaited and called. Plugins write ``task.cancel(id)`` and ``await
-    task.cancel(id)``, ``handle.is_cancelled`` and ``handle.is_cancelled()``, and each form works.
-    A plain bool cannot be awaited or called; a method without a call is always true."""
+    """A bool that can be awaited and called. Some plugins write ``task.cancel(id)``, others ``await
+    task.cancel(id)``; some write ``handle.is_cancelled``, others ``handle.is_cancelled()``. With
+    this class, each form works. A plain bool cannot be awaited or called, and a method that is not
+    called is always true."""
 
     def __call__(self) -> bool:
-        """The value as a bool."""
+        """Get the value as a bool."""
         return bool(self)
 
     def __await__(self) -> Generator[Any, None, bool]:
@@ -130,15 +131,16 @@ class AwaitableBool(int):
 
 
 _MAX_KEPT = 64
-"""Keys with a wait or an unread value. With as many, `AsyncTaskHandle.notify` refuses new keys."""
+"""The most keys that may have a waiting task or an unread value. `AsyncTaskHandle.notify` refuses
+further keys."""
 
 
 class WaitCancelled(NekroError):
-    """A wait was ended without a value: `AsyncTaskHandle.cancel_wait` was called."""
+    """`AsyncTaskHandle.cancel_wait` ended a wait before a value was set."""
 
 
 class _Slot:
-    """The value of one key, and the event that says whether it has come."""
+    """The value of one key, and an event that is set when the value is."""
 
     def __init__(self) -> None:
         self.decided = anyio.Event()
@@ -152,11 +154,11 @@ class AsyncTaskHandle:
     Awaiting it returns the handle at once, since some plugins write ``await task.start(...)``.
 
     Args:
-        task_id: Tells tasks of one type apart.
+        task_id: Distinguishes tasks of the same type.
         chat_key: The text form of the chat's key.
-        plugin: The plugin's object.
-        task_type: The name under which it was mounted.
-        journal: Adds lines to the chat's history; None for a handle that was made by hand.
+        plugin: The plugin object.
+        task_type: The name under which the task's function was mounted.
+        journal: Adds lines to the chat's history; None for a handle that `task.start` did not make.
     """
 
     def __init__(
@@ -171,12 +173,12 @@ class AsyncTaskHandle:
         self.task_id = task_id
         self.chat_key = chat_key
         self.plugin: Any = plugin
-        """The plugin's object, a `NekroPlugin`."""
+        """The plugin object, a `NekroPlugin`."""
         self.task_type = task_type
         self.state: TaskCtl | None = None
-        """Its newest report."""
+        """The task's newest report."""
         self.is_cancelled = AwaitableBool(False)
-        """Whether it was cancelled."""
+        """Whether the task was cancelled."""
         self._journal = journal
         self._slots: dict[str, _Slot] = {}
 
@@ -184,7 +186,7 @@ class AsyncTaskHandle:
         yield from ()
         return self
 
-    async def wait(self, key: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as plugins write it
+    async def wait(self, key: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - existing plugins pass it
         """Wait for the value that `notify` sets for a key.
 
         Args:
@@ -192,10 +194,10 @@ class AsyncTaskHandle:
             timeout: Seconds to wait; None waits for ever.
 
         Returns:
-            The value that `notify` was given.
+            The value that was passed to `notify`.
 
         Raises:
-            TimeoutError: Nothing came in time.
+            TimeoutError: No value was set in time.
             WaitCancelled: `cancel_wait` was called for the key.
         """
         slot = self._slots.setdefault(key, _Slot())
@@ -210,14 +212,14 @@ class AsyncTaskHandle:
         return slot.data
 
     def notify(self, key: str, data: Any = None) -> bool:
-        """Set the value of a key, for a `wait` that runs now or comes later.
+        """Set the value of a key. The current or next `wait` for the key returns it.
 
         Args:
             key: The key.
             data: The value that `wait` returns.
 
         Returns:
-            False if the handle has 64 other keys already; the value is lost then.
+            False if the handle already has 64 other keys. The value is dropped then.
         """
         slot = self._slots.get(key)
         if slot is None:
@@ -229,13 +231,13 @@ class AsyncTaskHandle:
         return True
 
     def cancel_wait(self, key: str) -> bool:
-        """End the wait for a key with `WaitCancelled`, or drop a value that was not fetched.
+        """Make the wait for a key raise `WaitCancelled`, or drop a value that was not read.
 
         Args:
             key: The key.
 
         Returns:
-            False if the key had neither.
+            False if the key had neither a wait nor a value.
         """
         slot = self._slots.pop(key, None)
         if slot is None:
@@ -253,26 +255,26 @@ class AsyncTaskHandle:
         """Add a line to the history of the task's chat.
 
         Args:
-            message: The line.
-            trigger: Whether the agent answers it.
+            message: The text of the line.
+            trigger: Whether the agent answers the line.
 
         Raises:
-            RuntimeError: The handle was made by hand and belongs to no bot.
+            RuntimeError: `task.start` did not make this handle, so it belongs to no bot.
         """
         if self._journal is None:
-            raise RuntimeError("this handle was made by hand: it belongs to no bot")
+            raise RuntimeError("task.start did not make this handle, so it belongs to no bot")
         await self._journal.note(ChatKey.parse(self.chat_key), message, trigger=trigger)
 
 
 class NoteWriter(Protocol):
-    """Adds a task's lines for the agent (`nekro_core.plugins.authoring.services.Journal`)."""
+    """Adds a task's lines to a chat's history (`nekro_core.plugins.authoring.services.Journal`)."""
 
     async def note(self, chat_key: ChatKey, text: str, *, trigger: bool = False) -> None:
         """Add a system line; with ``trigger`` the agent of the chat answers it."""
 
 
 class TaskOwner(Protocol):
-    """The part of a plugin that its tasks need (`NekroPlugin`)."""
+    """The part of `NekroPlugin` that its tasks use."""
 
     @property
     def key(self) -> str:
@@ -284,23 +286,24 @@ class TaskOwner(Protocol):
 
     @property
     def effects(self) -> UndoStack:
-        """The undo steps of the plugin. A task adds one."""
+        """The undo steps of the plugin. Each task adds a step."""
 
     @property
     def tasks(self) -> OwnedTasks:
-        """The tasks of the plugin, which run it."""
+        """The running tasks of the plugin."""
 
     def acting(self) -> AbstractContextManager[None]:
         """Enter this around the plugin's code."""
 
 
 OnTerminal = Callable[[TaskCtl], Any]
-"""Called with a task's final report; may be async."""
+"""A function that is called with a task's final report; may be async."""
 
 
 class TaskService(Protocol):
     """The tasks of all plugins of a bot (`nekro_core.plugins.tasks.runner.TaskRunner`). A task is
-    identified by its type and id. An id alone finds the first task that has it."""
+    identified by its type and its id. If only the id is given, the first task with this id is
+    meant."""
 
     def start(
         self,
@@ -313,22 +316,22 @@ class TaskService(Protocol):
         on_terminal: OnTerminal | None = None,
         **kwargs: Any,
     ) -> AsyncTaskHandle:
-        """Begin a task that the plugin has mounted. Raises `TaskRefused`."""
+        """Start a task of a type that the plugin has mounted. Raises `TaskRefused`."""
 
     def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
-        """The handle of a task that runs."""
+        """Get the handle of a running task; None if it does not run."""
 
     def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
-        """The newest report of a task; None for an unknown task."""
+        """Get the newest report of a task; None for an unknown task."""
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Whether a task runs."""
+        """Whether a task is running."""
 
     def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
         """Cancel a task. False if it does not run."""
 
     def stop_all(self) -> int:
-        """Cancel all tasks. Returns how many."""
+        """Cancel all tasks. Returns how many were running."""
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
-        """The handles of all running tasks."""
+        """Get the handles of all running tasks."""

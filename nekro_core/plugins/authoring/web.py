@@ -9,14 +9,15 @@ import msgspec
 from nekro_core.chat import ChatKey, ChatKind
 
 PAGES = "/plugins"
-"""Where plugins' pages are: ``/plugins/{key}/``."""
+"""The path of plugins' pages: ``/plugins/{key}/``."""
 WEBHOOKS = "/api/webhook"
-"""Where webhooks are: ``/api/webhook/{endpoint}/{secret}``."""
+"""The path of webhooks: ``/api/webhook/{endpoint}/{secret}``."""
 
 RouterFactory = Callable[[], Any]
-"""``() -> fastapi.APIRouter``. Named loosely: FastAPI is imported where there is one."""
+"""``() -> fastapi.APIRouter``. The type is `Any` because FastAPI is imported only if a plugin has a
+router."""
 WebhookHandler = Callable[..., Awaitable[Any]]
-"""``async (ctx) -> ...``. A dict or list that it returns is the answer, as JSON."""
+"""``async (ctx) -> ...``. A dict or list that it returns becomes the JSON body of the response."""
 
 
 class PluginRouter(msgspec.Struct, frozen=True):
@@ -36,15 +37,15 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookRequest:
-    """A call of a webhook, ``ctx.webhook_request`` in its handler. A sender that has the address
-    can send anything, so check the content.
+    """The HTTP request of a webhook call; the handler gets it as ``ctx.webhook_request``. Anyone
+    who has the address can send anything, so check the content.
 
     Attributes:
         endpoint: The part of the address that the author chose.
-        headers: The headers. Names are found in upper and lower case.
-        query: The parameters behind ``?``.
-        body: The JSON or the form that came, else the text.
-        raw: The body's bytes, over which senders such as GitHub make their signatures.
+        headers: The headers. Upper and lower case in names are the same.
+        query: The parameters after ``?`` in the URL.
+        body: The decoded JSON or form; otherwise the text.
+        raw: The body's bytes. Senders such as GitHub compute their signatures over these.
     """
 
     endpoint: str
@@ -58,14 +59,14 @@ class WebhookRequest:
 
 
 _NO_ACCOUNT = "webhook"
-"""An instance that no account has."""
+"""An instance that is the instance of no account."""
 
 
 def no_chat_key(endpoint: str) -> ChatKey:
-    """The chat key in the context of a webhook's handler. It belongs to no chat."""
+    """Make the chat key for the context of a webhook's handler. It belongs to no chat."""
     return ChatKey(_NO_ACCOUNT, ChatKind.CHANNEL, endpoint)
 
 
 def is_no_chat(chat: ChatKey) -> bool:
-    """Whether a key is one of `no_chat_key`."""
+    """Whether `no_chat_key` made this key."""
     return chat.instance == _NO_ACCOUNT

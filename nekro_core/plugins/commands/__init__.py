@@ -1,1 +1,1 @@
-"""What people type as ``/name arguments``: described by plugins, found and run for the chat."""
+"""Chat commands, typed as ``/name arguments``: finds the command, reads its arguments, runs it."""

@@ -27,32 +27,33 @@ class ArgInfo(msgspec.Struct, frozen=True, kw_only=True):
     prompt_hint: str = ""
 
 
-def Arg(  # noqa: N802 - the name that plugins write; it stands where a default stands
+def Arg(  # noqa: N802 - existing plugins use this name
     description: str = "",
     *,
     default: Any = REQUIRED,
     positional: bool = False,
     greedy: bool = False,
     choices: Sequence[Any] | None = None,
-    range: tuple[float, float] | None = None,  # noqa: A002 - as plugins write it
+    range: tuple[float, float] | None = None,  # noqa: A002 - existing plugins use this name
     prompt_hint: str | None = None,
 ) -> Any:
-    """Describe an argument, as the default of a parameter or inside ``Annotated``.
+    """Describe an argument. Use it as the default of a parameter or inside ``Annotated``.
 
-    People write ``name:value`` (``name:"some words"``), or the value alone: values without a name
-    go to the ``positional`` arguments first and then to the others, in their order.
+    People type ``name:value`` (``name:"some words"``) or only the value. Values without a name go
+    to the ``positional`` arguments first, then to the other arguments, in the order of the
+    parameters.
 
     Args:
-        description: What it is.
-        default: Its value if it is not given. Without a default it must be given.
-        positional: Whether values without a name go to it first.
-        greedy: Whether it takes the rest of the line as written.
+        description: What the argument means.
+        default: The value if the person types none. Without a default, the argument is required.
+        positional: Whether values without a name go to this argument first.
+        greedy: Whether the argument takes the rest of the line as typed.
         choices: The values that are accepted; None for any.
-        range: The least and the greatest number; None for any.
-        prompt_hint: What the person is asked for if the argument is missing.
+        range: The least and the greatest number, or length of a text; None for any.
+        prompt_hint: The text that asks the person for the argument if it is missing.
 
     Returns:
-        A placeholder for the default until the command is mounted.
+        A placeholder. It is replaced by the default when the command is mounted.
     """
     return ArgInfo(
         description=description,
@@ -70,23 +71,23 @@ class BadSignature(NekroError, TypeError):
 
 
 class CommandParameter(msgspec.Struct, frozen=True, kw_only=True):
-    """One argument of a command. ``kind`` is the name of its type for people."""
+    """One argument of a command. ``kind`` is the name of the argument's type that people see."""
 
     name: str
     kind: str
     info: ArgInfo
     adapter: TypeAdapter[Any]
     many: bool = False
-    """Whether it is a list, written with commas."""
+    """Whether the argument is a list, typed with commas."""
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """Whether the person must type the argument."""
         return self.info.default is REQUIRED
 
     @property
     def usage(self) -> str:
-        """How the usage shows it: ``<city>``, ``[days:3]``, ``<text...>``."""
+        """The argument in the usage line: ``<city>``, ``[days:3]``, ``<text...>``."""
         shown = f"{self.name}..." if self.info.greedy else self.name
         if self.required:
             return f"<{shown}>"
@@ -96,14 +97,15 @@ class CommandParameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandSignature(msgspec.Struct, frozen=True):
-    """The arguments of a handler. ``open`` means that it has ``**kwargs`` and takes any name."""
+    """The arguments of a handler. ``open`` means that the handler has ``**kwargs``, so any name is
+    accepted."""
 
     parameters: tuple[CommandParameter, ...]
     open: bool = False
 
     @property
     def usage(self) -> str:
-        """The usage of all its arguments."""
+        """The usage line's part for all arguments."""
         return " ".join(parameter.usage for parameter in self.parameters)
 
 
@@ -134,7 +136,7 @@ def signature_of(handler: Callable[..., Any]) -> CommandSignature:
 def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(handler, include_extras=True)
-    except Exception as error:  # noqa: BLE001 - whatever an annotation's text does when it is run
+    except Exception as error:  # noqa: BLE001 - this evaluates annotations, which is plugin code
         raise BadSignature(
             f"{handler.__name__}: its annotations cannot be read ({type(error).__name__}: {error})"
         ) from None
@@ -175,7 +177,7 @@ def _parameter(parameter: inspect.Parameter, annotation: Any) -> CommandParamete
 
 
 def _without_none(annotation: Any) -> Any:
-    """``X`` of ``X | None``."""
+    """Get ``X`` from ``X | None``."""
     if get_origin(annotation) in (Union, types.UnionType):
         others = [each for each in get_args(annotation) if each is not type(None)]
         if len(others) == 1:

@@ -1,4 +1,4 @@
-"""Finds commands by the names that people type."""
+"""Registers commands and finds them by the names that people type."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,14 +13,14 @@ from nekro_core.policy.permissions import folded, is_name
 from nekro_core.tools.describe import place_of
 
 MAX_COMMANDS = 200
-"""Commands of one plugin. More are registered only by a faulty loop."""
+"""The most commands of one plugin. Only a faulty loop would register more."""
 CORE = "nekro"
-"""The owner of the bot's own commands."""
+"""The ``owner`` and ``module`` of the bot's own commands."""
 _ALIASES = 16
 
 
 class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
-    """A command in force. ``plugin`` is None for the bot's own commands."""
+    """A registered command. ``plugin`` is None for the bot's own commands."""
 
     command: Command
     signature: CommandSignature
@@ -28,17 +28,17 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def owner(self) -> str:
-        """The key of its plugin."""
+        """The key of the command's plugin."""
         return self.plugin.key if self.plugin else CORE
 
     @property
     def module(self) -> str:
-        """The part before the colon in its long name."""
+        """The part of the long name before the colon."""
         return self.plugin.module_name if self.plugin else CORE
 
     @property
     def long_name(self) -> str:
-        """The name that no other plugin's command has."""
+        """The name with the module, which no other plugin's command has."""
         return f"{self.module}:{self.command.name}"
 
     @property
@@ -47,21 +47,21 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
         return self.command.name.replace(".", " ")
 
     def names(self) -> set[str]:
-        """All short names, folded."""
+        """Get the name and the aliases, normalized by `folded`."""
         return {folded(name) for name in (self.command.name, *self.command.aliases)}
 
     def setting_names(self) -> set[str]:
-        """The names that the settings may use for it, folded."""
+        """Get the names under which the settings may list the command, normalized by `folded`."""
         name = folded(self.command.name)
         return {name, f"{folded(self.module)}:{name}", f"{folded(self.owner)}:{name}"}
 
     def serves(self, adapter: str) -> bool:
-        """Whether chats of this adapter have it."""
+        """Whether the command is available in chats of this adapter."""
         return self.plugin is None or adapter in (self.plugin.support_adapter or (adapter,))
 
 
 class CommandRegistry:
-    """The commands in force. ``order`` ranks plugins whose commands have the same name."""
+    """Holds the registered commands. ``order`` ranks plugins whose commands have the same name."""
 
     def __init__(self, order: Sequence[str] = ()) -> None:
         self._order = tuple(order)
@@ -71,8 +71,8 @@ class CommandRegistry:
         self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
 
     def add_builtin(self, command: Command) -> Callable[[], None]:
-        """Add one of the bot's own commands. Its short names are found before those of plugins. The
-        returned function removes it."""
+        """Add one of the bot's own commands. If a plugin has a command of the same name, the bot's
+        command runs. The returned function removes the command."""
         return self._add(RegisteredCommand(command, signature_of(command.handler)))
 
     def put(self, plugin: NekroPlugin, command: Command) -> None:
@@ -114,8 +114,8 @@ class CommandRegistry:
         plugin.effects.add(f"group {family.name}", partial(named.remove, (plugin.key, family)))
 
     def find(self, name: str, adapter: str) -> list[RegisteredCommand]:
-        """The commands of that name in chats of an adapter. There are several if plugins of the
-        same rank have it."""
+        """Find the commands of a name in chats of an adapter. The result has several commands if
+        several plugins of the same rank use the name."""
         space, colon, short = folded(name).rpartition(":")
         found = [
             entry
@@ -127,21 +127,21 @@ class CommandRegistry:
             return found
         best = min(map(self._rank, found))
         first = [entry for entry in found if self._rank(entry) == best]
-        # One plugin may have a name twice: as a command's name and as another command's alias.
+        # A plugin may use a name twice: for one command and as an alias of another command.
         return first[:1] if len({entry.owner for entry in first}) == 1 else first
 
     def members(self, group: str, adapter: str) -> list[RegisteredCommand]:
-        """The commands ``group.sub`` of a group, sorted by module and name."""
+        """Get the commands ``group.sub`` of a group, sorted by module and name."""
         found = [each for each in self._by_group.get(folded(group), ()) if each.serves(adapter)]
         return sorted(found, key=lambda entry: (entry.module, entry.command.name))
 
     def family(self, name: str) -> CommandFamily | None:
-        """The name and description of a group; None if no plugin declared it."""
+        """Get the name and description of a group; None if no plugin declared it."""
         named = self._families.get(folded(name))
         return named[0][1] if named else None
 
     def of_plugin(self, plugin: NekroPlugin, name: str) -> RegisteredCommand | None:
-        """A plugin's command of that name, also an internal one."""
+        """Get a plugin's command by its name, including internal commands."""
         wanted = folded(name).rpartition(":")[2]
         for entry in self._entries:
             if entry.plugin is plugin and wanted in entry.names():
@@ -149,7 +149,7 @@ class CommandRegistry:
         return None
 
     def listed(self, adapter: str) -> list[RegisteredCommand]:
-        """All commands that can be typed in an adapter's chats, the bot's own first."""
+        """List all commands that can be typed in an adapter's chats, the bot's own first."""
         shown = [each for each in self._entries if not each.command.internal]
         return sorted(
             (entry for entry in shown if entry.serves(adapter)),
@@ -182,8 +182,8 @@ class CommandRegistry:
         return drop
 
     def _rank(self, entry: RegisteredCommand) -> int:
-        """The rank of a command: the bot's own, then plugins in the operator's order, then other
-        installed plugins, then built-in ones."""
+        """Get the rank of a command: first the bot's own, then plugins in the operator's order,
+        then other installed plugins, then built-in plugins."""
         if entry.plugin is None:
             return -1
         if entry.owner in self._order:

@@ -35,7 +35,7 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 async def send_response(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
-    """Send an answer to the chat that asked. Raises `ToolFailure` if it cannot be sent."""
+    """Send an answer to the chat of the command. Raises `ToolFailure` if it cannot be sent."""
     segments: list[Segment] = []
     if text := get_text(response.message, "", lang).strip():
         segments.append(Text(text))
@@ -63,21 +63,22 @@ async def _segment(ctx: AgentCtx, part: CommandOutputSegment) -> Segment:
 
 LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
 _OLDER = 50
-"""Records from which the language of a chat is guessed. Ten commands such as ``/help`` show no
-language, so older messages are needed."""
+"""How many records are read to guess the language of a chat. Commands such as ``/help`` show no
+language, so the newest ten records may not be enough."""
 
 
 class ContextFactory(Protocol):
-    """`PluginRegistry.context_for`."""
+    """The type of `PluginRegistry.context_for`."""
 
     def __call__(
         self, chat_key: ChatKey, *, user_id: str, user_name: str, message_id: str
     ) -> AgentCtx:
-        """The context of one message."""
+        """Make the context of one message."""
 
 
 class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that a person typed, or the answer to the question ``wait``."""
+    """A command that a person typed, or, if ``wait`` is set, the person's reply to that
+    question."""
 
     entry: RegisteredCommand
     record: Record
@@ -86,7 +87,8 @@ class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandRunner:
-    """Runs calls. Any failure is reported to the chat with a sentence of the catalogue."""
+    """Runs calls of commands. A failure is reported to the chat with a sentence from the
+    catalogue."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class CommandRunner:
         self._language = language
 
     async def run(self, call: CommandCall) -> None:
-        """Run a command, if its author has the permission."""
+        """Run a command if the person has the permission."""
         entry = call.entry
         context = await self._context(call)
         name = entry.spoken
@@ -137,7 +139,8 @@ class CommandRunner:
             await self._say(context, "command.too_long", name=name)
 
     async def list_matches(self, call: CommandCall, entries: Sequence[RegisteredCommand]) -> None:
-        """List the commands of a name that several commands or a group have."""
+        """Send a list of the commands that a name may mean: those with the same name, or those of a
+        group."""
         context = await self._context(call)
         prefix = self._settings.prefixes[0]
         shown = [
@@ -161,7 +164,7 @@ class CommandRunner:
     async def _work(
         self, call: CommandCall, context: CommandExecutionContext, arguments: Mapping[str, Any]
     ) -> bool:
-        """Run the handler and send its answers. Returns True, also after a failure."""
+        """Run the handler and send its answers. Returns True, even after a failure."""
         name = call.entry.spoken
         try:
             answered = call.entry.command.handler(context, **arguments)
@@ -278,18 +281,19 @@ class CommandRunner:
         try:
             await context.ctx.send((Text(text),))
         except ToolFailure as error:
-            logger.warning("{} could not be told {!r}: {}", context.chat_key, text, error)
+            logger.warning("{}: {!r} could not be sent: {}", context.chat_key, text, error)
 
 
 def usage_of(entry: RegisteredCommand, prefix: str, lang: str) -> str:
-    """The usage line of a command: its author's, else one made from its arguments."""
+    """Get the usage line of a command: the one its author wrote, else one made from its
+    arguments."""
     if given := entry.command.usage_in(lang):
         return given
     return f"{prefix}{entry.spoken} {entry.signature.usage}".strip()
 
 
 def chosen(question: Question, line: str) -> str:
-    """The option that a line names by its number or its text; else the line."""
+    """Get the option that a line names by number or text; the line itself if it names none."""
     options = question.options
     if line.isascii() and line.isdecimal() and len(line) < 4 and 1 <= int(line) <= len(options):
         return options[int(line) - 1]

@@ -13,13 +13,14 @@ from nekro_core.plugins.commands.call import usage_of
 from nekro_core.policy.permissions import CommandAccess, CommandSettings
 
 _MANY = 40
-"""With more commands, only their names are listed: the full list would be ten messages."""
+"""If there are more commands than this, only their names are listed. A full list would take ten
+messages."""
 
 
 def help_command(
     book: CommandRegistry, settings: CommandSettings, catalogue: Catalogue, access: CommandAccess
 ) -> Command:
-    """Make the command. It lists the commands of ``book``."""
+    """Make the command ``/help``, which lists the commands of ``book``."""
     say = catalogue.say
 
     def allowed(
@@ -72,7 +73,7 @@ def help_command(
             shown = name[:40]
             return CmdCtl.failed(say("command.help.unknown", context.lang, name=shown))
         family = book.family(name)
-        # No message of ours begins with a command: another bot in the group would run it.
+        # The message must not begin with a command: another bot in the group could run it.
         title = family.description if family and family.description else ""
         head = [title or say("command.help.one", context.lang)]
         return CmdCtl.message("\n".join([*head, *(one(entry, context) for entry in found)]))

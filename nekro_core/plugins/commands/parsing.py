@@ -1,6 +1,7 @@
-"""Reads a command's name and its handler's arguments from what a person typed.
+"""Reads a command's name and its handler's arguments from a person's text.
 
-A line is split as a shell does, but every line is valid: an unclosed quote is a plain character.
+A line is split into words as in a shell. Unlike in a shell, every line is valid: an unclosed quote
+is a plain character.
 """
 
 import re
@@ -36,10 +37,11 @@ class Word(msgspec.Struct, frozen=True):
 
 
 def split_words(line: str) -> list[Word]:
-    """All words of a line.
+    """Split a line into words.
 
-    A quote opens at the beginning of a word or a value, if a closing quote before a blank or the
-    end follows. Otherwise it is a plain character, as in ``don't``. In quotes, ``\\"`` is a quote.
+    A quote at the beginning of a word or value opens a quoted text if a closing quote follows, and
+    a blank or the end of the line after that. Any other quote is a plain character, as in
+    ``don't``. In a quoted text, ``\\"`` stands for a quote.
     """
     words: list[Word] = []
     endless: set[str] = set()
@@ -61,12 +63,13 @@ def split_words(line: str) -> list[Word]:
 
 
 def _value(line: str, at: int, endless: set[str]) -> tuple[int, str]:
-    """The end of the word or value that begins at ``at``, and its text without quotes."""
+    """Get the end of the word or value that begins at ``at``, and its text without quotes."""
     close = _QUOTES.get(line[at : at + 1])
     if close and close not in endless:
         if found := _ENDS[close].search(line, at + 1):
             return found.end(), _ESCAPED.sub(r"\1", line[at + 1 : found.start()])
-        # Searched once: a line with only opening quotes would take quadratic time.
+        # Remember that no closing quote follows, so that a line full of opening quotes does not
+        # take quadratic time.
         endless.add(close)
     word = _WORD.match(line, at)
     return (word.end(), word.group()) if word else (at, "")
@@ -74,14 +77,14 @@ def _value(line: str, at: int, endless: set[str]) -> tuple[int, str]:
 
 _COMMAND_WORD = re.compile(r"\s*(\S+)\s*")
 _LONGEST_NAME = 3 * MAX_NAME
-"""Of ``author.module:group.name``. A longer word is no name and is not looked up."""
+"""The length of the longest name, ``author.module:group.name``. A longer word is not looked up."""
 
 
 def command_line_of(record: Record) -> str:
-    """The text of a record, with user ids in the place of mentions, and without pictures and files.
+    """Get the text of a record without pictures and files. Mentions become user ids.
 
-    A mention at the beginning only says who is addressed and is left out. If that is not this bot,
-    the text is empty: the command is for another bot.
+    A mention at the beginning says whom the message is for; it is left out. If the message begins
+    with a mention and is not for this bot, the text is empty: the command is for another bot.
     """
     parts: list[str] = []
     addressed = False
@@ -101,7 +104,8 @@ def command_line_of(record: Record) -> str:
 
 
 def command_word(line: str) -> tuple[str, str]:
-    """The first word and the text after it. Both are empty if the word is too long for a name."""
+    """Split a line into its first word and the text after it. Both are empty if the word is too
+    long for a name."""
     found = _COMMAND_WORD.match(line)
     if found is None or len(found.group(1)) > _LONGEST_NAME:
         return "", ""
@@ -110,7 +114,7 @@ def command_word(line: str) -> tuple[str, str]:
 
 _SHOWN = 40
 _OF_A_QUESTION = "context_data"
-"""The parameter that gets the context of a question. What a person types never sets it."""
+"""The parameter that gets the context of a question. A person cannot set it by typing its name."""
 
 
 class ArgumentFault(StrEnum):
@@ -125,8 +129,8 @@ class ArgumentFault(StrEnum):
 
 
 class BadArgument(NekroError, ValueError):
-    """What a person typed does not fit. ``name`` is the argument, ``came`` what was typed, cut to
-    40 characters, ``expected`` what would fit."""
+    """A typed value is not valid for its argument. ``name`` is the argument's name, ``came`` the
+    typed text, cut to 40 characters, ``expected`` a description of valid values."""
 
     def __init__(self, fault: ArgumentFault, name: str, came: str = "", expected: str = "") -> None:
         came = came if len(came) <= _SHOWN else f"{came[: _SHOWN - 1]}…"
@@ -140,8 +144,8 @@ class BadArgument(NekroError, ValueError):
 def read_arguments(
     signature: CommandSignature, line: str, given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The handler's keyword arguments, read from a line. ``given`` has values that are known
-    already.
+    """Read the handler's keyword arguments from a line. ``given`` has arguments whose values are
+    already known.
 
     Raises `BadArgument`.
     """
@@ -153,7 +157,7 @@ def read_arguments(
     named: list[Word] = []
     for word in split_words(line):
         parameter = known.get(folded(word.name)) if word.name else None
-        # A person who types this name must not set the question's context.
+        # A person must not set the question's context by typing this name.
         own = folded(word.name) == _OF_A_QUESTION
         if own or (parameter is None and not (word.name and signature.open)):
             loose.append(word)
@@ -194,7 +198,8 @@ def read_arguments(
 
 
 def _rest(line: str, loose: Sequence[Word], named: Sequence[Word]) -> str:
-    """The part of the line that the words in ``loose`` span, as written, without named values."""
+    """Get the part of the line from the first to the last word of ``loose``, as typed, without the
+    ``name:value`` words in between."""
     if len(loose) == 1:
         return loose[0].text
     at, end = loose[0].start, loose[-1].end
@@ -212,7 +217,7 @@ def _converted(parameter: CommandParameter, text: str) -> Any:
     if parameter.many:
         value = [part.strip() for part in text.replace("，", ",").split(",") if part.strip()]
     try:
-        # In JSON's lax rules "3" is a number and "yes" is true, as people mean them.
+        # Pydantic's lax mode reads "3" as a number and "yes" as true, as people mean them.
         value = parameter.adapter.validate_python(value)
     except ValidationError:
         try:
@@ -235,9 +240,10 @@ def _converted(parameter: CommandParameter, text: str) -> Any:
 
 
 def read_answer(signature: CommandSignature, line: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The handler's keyword arguments for an answer. ``data`` is the context of the question.
+    """Read the handler's keyword arguments from the reply to a question. ``data`` is the context of
+    the question.
 
-    If one parameter is left to fill, it gets the whole line, since people answer in free text.
+    If only one parameter has no value yet, it gets the whole line, since people reply in free text.
     Raises `BadArgument`.
     """
     names = {parameter.name for parameter in signature.parameters}

@@ -1,4 +1,4 @@
-"""Keeps the questions of commands that wait for a person's next message, across restarts."""
+"""Stores the questions of commands that wait for a person's next message, over restarts."""
 
 import hashlib
 import json
@@ -17,15 +17,15 @@ from nekro_core.store import WaitingRow
 from nekro_core.system.errors import NekroError
 
 QUESTION, ANSWER = "question", "answer"
-"""Kinds of rows: open questions, and answers that a command is working on."""
+"""Kinds of rows: open questions, and answers that a command is still processing."""
 MAX_PENDING = 1000
-"""In all chats together; each is a task."""
+"""The most open questions in all chats together. Each question has a task."""
 OnTimeout = Callable[[], Awaitable[None]]
 _Key = tuple[ChatKey, str]
 
 
 class QuestionStore(Protocol):
-    """Where questions are stored (`nekro_core.store.Store.waiting`)."""
+    """Stores questions (`nekro_core.store.Store.waiting`)."""
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
         """Store a row. It replaces the row with the same key."""
@@ -34,15 +34,15 @@ class QuestionStore(Protocol):
         """Delete a row."""
 
     async def all(self, kind: str) -> list[WaitingRow]:
-        """Every row of a kind."""
+        """Get every row of a kind."""
 
 
 class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
-    """One question to one person in one chat.
+    """An open question to one person in one chat.
 
-    ``entry`` is the command that gets the answer. ``until`` is when the wait ends, on the event
-    loop's clock; ``late`` is called then, and ``said`` is the text that it sends. ``after`` is the
-    number of the record that led to the question. An answer has a higher one.
+    ``entry`` is the command that gets the answer. ``until`` is the deadline, on the event loop's
+    clock. At the deadline ``late`` is called, which sends the text ``said``. ``after`` is the
+    number of the record that led to the question. The record of an answer has a higher number.
     """
 
     key: _Key
@@ -56,17 +56,19 @@ class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The name of its row: a hash, since a chat's key with a person's id may be too long."""
+        """The name of the question's row. It is a hash, because a chat key and a user id together
+        may be too long."""
         return hashlib.sha256(f"{self.key[0]} {self.key[1]}".encode()).hexdigest()
 
 
 class TooManyQuestions(NekroError):
-    """The most questions that can be open at the same time are open."""
+    """Too many questions are open at the same time."""
 
 
 class PendingQuestions:
-    """The open questions, at most one for each person and chat: a new question replaces the old
-    one. Without a ``keeper`` they are lost in a restart. ``wall`` counts seconds since 1970."""
+    """The open questions. Each person has at most one in each chat: a new question replaces the old
+    one. Without a ``keeper``, a restart loses all questions. ``wall`` returns seconds since
+    1970."""
 
     def __init__(
         self,
@@ -94,15 +96,15 @@ class PendingQuestions:
         said: str = "",
         after: int = 0,
     ) -> None:
-        """Begin to wait for an answer; unloading the plugin ends the wait. ``late`` is called if no
-        answer came in time. For ``said`` and ``after`` see `PendingQuestion`. Raises
+        """Start to wait for an answer. The wait ends when the plugin is unloaded. ``late`` is
+        called if no answer comes in time. For ``said`` and ``after`` see `PendingQuestion`. Raises
         `TooManyQuestions`."""
         until = anyio.current_time() + min(question.timeout, self._longest_s)
         self._wait(PendingQuestion((chat_key, user_id), entry, question, until, late, said, after))
 
     def reopen(self, wait: PendingQuestion) -> None:
-        """Wait again after a message that was no valid answer. The deadline stays the same. Raises
-        `TooManyQuestions`."""
+        """Wait again, because the person's message was not a valid answer. The deadline stays the
+        same. Raises `TooManyQuestions`."""
         self._wait(msgspec.structs.replace(wait, over=anyio.Event()))
 
     def _wait(self, wait: PendingQuestion) -> None:
@@ -112,7 +114,8 @@ class PendingQuestions:
         if len(self._open) >= MAX_PENDING:
             raise TooManyQuestions(f"{MAX_PENDING} commands wait for an answer already")
         self._open[key] = wait
-        # A task that is cancelled before its first step never runs its ``finally``.
+        # If the task is cancelled before its first step, its ``finally`` does not run. Then this
+        # undo step drops the question.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
 
         async def watch() -> None:
@@ -120,7 +123,8 @@ class PendingQuestions:
                 with anyio.CancelScope(deadline=wait.until):
                     await wait.over.wait()
             finally:
-                # If the plugin or the bot ends, the row stays, and the next start reads it.
+                # If the plugin or the bot ends, the row is not deleted, and the next start reads
+                # it.
                 forget()
                 self._drop(wait)
             if not wait.over.is_set():
@@ -132,14 +136,15 @@ class PendingQuestions:
             self._keeper.put(row)
 
     def take(self, chat_key: ChatKey, user_id: str, seq: int) -> PendingQuestion | None:
-        """Get the question that this person's message answers, and close it. None if there is
-        none."""
+        """Get the question that this person's message answers, and close the question. None if no
+        question is open."""
         wait = self._open.get((chat_key, user_id)) if user_id else None
         return self.close(wait.key) if wait is not None and seq > wait.after else None
 
     async def at_work(self, wait: PendingQuestion, seq: int) -> None:
-        """Store that the record of this number was the answer, before the command gets it. So after
-        a restart the command does not run again, and the agent does not answer the record."""
+        """Store that the record of this number was the answer, before the command gets the answer.
+        So after a restart the command does not run again, and the agent does not answer the
+        record."""
         if self._keeper is not None:
             row = WaitingRow(
                 kind=ANSWER,
@@ -151,12 +156,12 @@ class PendingQuestions:
             await self._keeper.put(row)
 
     def done(self, seq: int) -> None:
-        """Delete the mark of `at_work`: the command has finished with the answer."""
+        """Delete the row that `at_work` stored: the command has processed the answer."""
         if self._keeper is not None:
             self._keeper.forget(ANSWER, str(seq))
 
     def close(self, key: _Key) -> PendingQuestion | None:
-        """Close a question and delete its row. Returns it; None if there was none."""
+        """Close a question and delete its row. Returns the question; None if there was none."""
         wait = self._open.pop(key, None)
         if wait is not None:
             wait.over.set()
@@ -164,8 +169,8 @@ class PendingQuestions:
         return wait
 
     async def left(self) -> tuple[list[WaitingRow], set[int]]:
-        """What an earlier process left: open questions, and the numbers of the answers that its
-        commands were working on. The latter are deleted by this call."""
+        """Read the rows of an earlier process: its open questions, and the record numbers of the
+        answers that its commands were processing. The rows of these answers are deleted."""
         if self._keeper is None:
             return [], set()
         answers = await self._keeper.all(ANSWER)
@@ -174,8 +179,8 @@ class PendingQuestions:
         return await self._keeper.all(QUESTION), {int(row.name) for row in answers}
 
     def remaining(self, row: WaitingRow) -> float:
-        """Seconds until the wait ends; negative if it has ended. The result is never longer than
-        the longest wait, even if the clock was set back."""
+        """Get the seconds until the deadline of a row; negative after the deadline. The result is
+        never more than the longest wait, even if the clock was set back."""
         return min(row.until - self._wall(), self._longest_s)
 
     async def forget_row(self, row: WaitingRow) -> None:
@@ -184,7 +189,7 @@ class PendingQuestions:
             await self._keeper.forget(QUESTION, row.name)
 
     def _row(self, wait: PendingQuestion) -> WaitingRow | None:
-        """The row of a question; None if its context cannot be stored as JSON."""
+        """Make the row of a question; None if its context cannot be stored as JSON."""
         question, (chat_key, user_id) = wait.question, wait.key
         known = dict(question.context_data)
         try:
@@ -197,10 +202,10 @@ class PendingQuestions:
             }
             text = json.dumps(data)
         except (TypeError, ValueError, RecursionError) as error:
-            logger.info("{}: a restart would forget its question: {}", wait.entry.owner, error)
+            logger.info("{}: a restart would lose its question: {}", wait.entry.owner, error)
             return None
         if json.loads(text)["context"] != known:
-            logger.info("{}: a restart would forget its question: no JSON", wait.entry.owner)
+            logger.info("{}: a restart would lose its question: not JSON", wait.entry.owner)
             return None
         now = self._wall()
         return WaitingRow(

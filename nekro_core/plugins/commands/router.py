@@ -1,4 +1,4 @@
-"""Recognizes commands among all messages, starts them, and restores their questions after a
+"""Recognizes commands among all messages, runs them, and restores their open questions after a
 restart.
 """
 
@@ -29,8 +29,8 @@ from nekro_core.system.keyed_queue import KeyedLimiter
 from nekro_core.tools.outcome import ToolFailure
 
 _TOLD_LATE_S = 3600.0
-"""If a question's time ran out while the bot was down, its chat is told so only within this many
-seconds."""
+"""If a question's deadline passed while the bot was down, its chat gets a message only if that was
+at most this many seconds ago."""
 
 
 async def restore_questions(
@@ -42,7 +42,7 @@ async def restore_questions(
         try:
             await _restore(row, waits, book, context_for)
         except (LookupError, ValueError, TypeError, TooManyQuestions) as error:
-            logger.warning("nobody waits any more for {}: {}", row.data, error)
+            logger.warning("the open question {} is dropped: {}", row.data, error)
             await waits.forget_row(row)
     return answers
 
@@ -80,16 +80,17 @@ async def _restore(
 
 
 _ROUNDS_WAITING = 8
-"""How many times ``at_once`` commands may wait in a chat. Further ones are dropped."""
+"""A chat may have this number times ``at_once`` waiting commands. Further commands are dropped."""
 
 CommandJob = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[CommandJob], object]
 
 
 class CommandRouter:
-    """Gets every record before the agent does. A command never wakes the agent; the model sees it
-    and its answer in the history. ``adapter_of`` names the adapter of an instance. ``language`` is
-    the language of all answers; empty takes that of the people."""
+    """Checks every record for a command before the agent gets the record. A command never wakes the
+    agent, but the model sees the command and its answer in the history. ``adapter_of`` returns the
+    adapter of an instance. ``language`` is the language of all answers; if it is empty, answers use
+    the language of people's messages."""
 
     def __init__(
         self,
@@ -124,7 +125,8 @@ class CommandRouter:
 
     @property
     def at_work(self) -> int:
-        """Commands that run or wait for their turn, and questions that are open."""
+        """The number of commands that run or wait for their turn, plus the number of open
+        questions."""
         return len(self._at_work) + len(self._waits)
 
     def is_busy(self, chat_key: ChatKey) -> bool:
@@ -132,15 +134,15 @@ class CommandRouter:
         return self._at_work.callers(chat_key) > 0
 
     def on_record(self, record: Record, start: Start) -> bool:
-        """Start the command of a record, or the one that waits for it as an answer. False if the
-        record is neither. ``start`` runs the bot's own commands; a plugin's command runs as a task
-        of the plugin."""
+        """Start the command that a record contains, or pass the record to the command whose
+        question it answers. Returns False if the record is neither a command nor an answer.
+        ``start`` runs the bot's own commands; a plugin's command runs as a task of the plugin."""
         if record.author is not Author.PERSON or record.recalled:
             return False
         user = record.sender.user_id
         if (found := self._typed(record)) is not None:
             if record.from_history:
-                return False  # The command may be old. An answer is not: its question is open.
+                return False  # Only commands: an answer to an open question is new.
             entries, line = found
             self._waits.close((record.chat_key, user))
             if len(entries) == 1:
@@ -158,13 +160,13 @@ class CommandRouter:
         return True
 
     async def restore(self) -> set[int]:
-        """Restore the questions of an earlier process. Returns the numbers of the records whose
-        answers its commands were working on; the agent must not answer these. Call it once, after
-        the plugins were loaded. Raises `StoreUnavailable`."""
+        """Restore the open questions of an earlier process. Returns the numbers of the records
+        whose answers its commands were still processing; the agent must not answer these records.
+        Call this once, after the plugins were loaded. Raises `StoreUnavailable`."""
         return await restore_questions(self._waits, self.book, self._context_for)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
-        """Close the question that waits for this person, if there is one."""
+        """Close the open question to this person, if there is one."""
         self._waits.close((chat_key, user_id))
 
     def is_privileged(self, record: Record) -> bool:
@@ -174,12 +176,12 @@ class CommandRouter:
         return standing.allows(CommandPermission.ADVANCED)
 
     def is_command(self, record: Record) -> bool:
-        """Whether a record is a command. For records of an earlier process."""
+        """Whether a record is a command. Used for records that an earlier process received."""
         return record.author is Author.PERSON and self._typed(record) is not None
 
     def _typed(self, record: Record) -> tuple[list[RegisteredCommand], str] | None:
-        """The command of a record and the text after its name; all commands of a group if only the
-        group is named. None if the record is no command."""
+        """Get the command of a record and the text after its name. If the record names only a
+        group, the result has all commands of the group. None if the record is not a command."""
         prefixes = self._settings.prefixes
         first = next((part.text for part in record.segments if isinstance(part, Text)), "")
         if not first.lstrip().startswith(prefixes):
@@ -210,19 +212,19 @@ class CommandRouter:
         try:
             await self._waits.at_work(call.wait, call.record.seq)
         except StoreError as error:
-            logger.error("{}: an answer is not written down: {}", call.record.chat_key, error)
+            logger.error("{}: an answer cannot be stored: {}", call.record.chat_key, error)
         await self._caller.run(call)
         self._waits.done(call.record.seq)
 
     async def _in_turn(self, call: CommandCall, job: CommandJob) -> None:
-        """Run the job as soon as fewer than ``at_once`` commands of its chat run. Raises
-        nothing."""
+        """Run the job as soon as fewer than ``at_once`` commands of its chat run. Exceptions are
+        logged and not raised."""
         chat, at_once = call.record.chat_key, self._settings.at_once
         if self._at_work.callers(chat) >= at_once * (1 + _ROUNDS_WAITING):
-            logger.warning("{}: {} is dropped: too many wait", chat, call.entry.long_name)
+            logger.warning("{}: {} is dropped: too many commands wait", chat, call.entry.long_name)
             return
         try:
             async with self._at_work.of(chat):
                 await job()
-        except Exception:  # noqa: BLE001 - one command's fault must not end the others
+        except Exception:  # noqa: BLE001 - an error of one command must not end other commands
             logger.exception("{}: {} failed", chat, call.entry.long_name)

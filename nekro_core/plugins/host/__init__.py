@@ -1,1 +1,1 @@
-"""Loads plugins, runs what they declare, reloads and unloads them."""
+"""Loads, reloads and unloads plugins, and runs their hooks and tools."""

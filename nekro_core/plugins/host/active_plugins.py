@@ -1,4 +1,4 @@
-"""Asks the enabled plugins for what they add to a turn: tools, prompt text, signals about
+"""Gets from the enabled plugins what they add to a turn: tools, prompt texts, and signals about
 messages."""
 
 from collections.abc import Callable, Collection, Iterable
@@ -27,7 +27,7 @@ from nekro_core.tools.tool import Tool
 
 
 class ActivePlugins:
-    """What the agent asks of plugins. `nekro_core.plugins.host.registry` fills the entries. An
+    """The agent's access to the plugins. `nekro_core.plugins.host.registry` fills the entries. An
     error of a plugin is logged and never raised here."""
 
     def __init__(
@@ -50,12 +50,12 @@ class ActivePlugins:
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
         """Offer tools that belong to no plugin, such as an MCP server's, in all chats. They replace
-        what the same ``owner`` offered before. The returned function withdraws them."""
+        the tools that the same ``owner`` offered before. The returned function withdraws them."""
         return self._sets.offer(owner, tools)
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
-        """Get the tools that every chat of the same adapter has. For tools that plugins choose by
-        the chat, use `tools_in`."""
+        """Get the tools that all chats of this chat's adapter have. `tools_in` also has the tools
+        that plugins choose for one chat."""
         return self._sets.of(self._services.adapter_of(chat_key.instance))
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
@@ -72,8 +72,8 @@ class ActivePlugins:
         run_id: str = "",
         box: BoxFiles | None = None,
     ) -> AgentCtx:
-        """Make the context of a run, a prompt or a message. A prompt or a message has fewer of the
-        fields."""
+        """Make the context of a run, a prompt or a message. For a prompt or a message, some of the
+        arguments are left out."""
         return self._legacy.make_context(
             services=self._services,
             chat=chat_key,
@@ -87,16 +87,17 @@ class ActivePlugins:
     async def prompt_injections(
         self, ctx: AgentCtx, asleep: Collection[str] = ()
     ) -> tuple[PromptInjection, ...]:
-        """Get what plugins add to the prompt, in their order. A plugin that fails or is late adds
-        nothing. Plugins whose keys are in ``asleep`` are not asked."""
+        """Get the texts that plugins add to the prompt, in the order of the plugins. A plugin that
+        fails or exceeds its time limit adds nothing. Plugins whose keys are in ``asleep`` are
+        skipped."""
         plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
         given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
         persona = await self._legacy.persona(ctx) if self._legacy.persona else ""
         return (PromptInjection("preset", persona), *given) if persona else given
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
-        """Call the message hooks one after another and merge their signals. A hook that fails or is
-        late counts as `MsgSignal.CONTINUE`."""
+        """Call the message hooks one after another and merge their signals. A hook that fails or
+        exceeds its time limit counts as `MsgSignal.CONTINUE`."""
         plugins = self._plugins_of(ctx)
         signal = await message_signal(
             plugins, ctx, message, self._settings.message_s, self._legacy.message_form
@@ -107,15 +108,15 @@ class ActivePlugins:
         return signal
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
-        """Tell the plugins that the chat's conversation is reset. A plugin that fails or is late is
-        skipped."""
+        """Call the plugins' hooks for a reset of the chat's conversation. A plugin that fails or
+        exceeds its time limit is skipped."""
         await notify_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
 
     async def on_user_erase(
         self, ctx: AgentCtx, adapter: str, user_id: str
     ) -> tuple[int, list[str]]:
-        """Have the plugins erase a person. Returns how many things were deleted, and which plugins
-        failed or were late."""
+        """Call the plugins' hooks that erase a person. Returns how many things were deleted, and
+        which plugins failed or exceeded their time limit."""
         plugins = self._plugins_of(ctx)
         return await notify_erasure(plugins, ctx, adapter, user_id, self._settings.tool_s)
 

@@ -1,8 +1,8 @@
-"""Finds the built-in adapters and plugins, and makes the packages that they are imported in.
+"""Finds the built-in adapters and plugins, and makes the packages under which they are imported.
 
-They are found by path, in the checkout or the wheel, and imported as ``nekro_builtin.adapters.*``
-and ``nekro_builtin.plugins.*``: a plain ``import plugins`` would take any folder of that name in
-the working directory.
+They are found by path in the checkout or the wheel. They are imported as
+``nekro_builtin.adapters.*`` and ``nekro_builtin.plugins.*``, because ``import plugins`` would
+import any folder of that name in the working directory.
 """
 
 import importlib
@@ -20,7 +20,8 @@ NAMESPACE = "nekro_builtin"
 
 
 def builtin_folder(sort: Sort) -> Path:
-    """The folder of the built-in ones. Raises `FileNotFoundError` if the installation is broken."""
+    """Get the folder of the built-in adapters or plugins. Raises `FileNotFoundError` if the
+    installation is broken."""
     package = Path(nekro_core.__file__).parent
     for folder in (package / "_builtin" / sort, package.parent / sort):
         if folder.is_dir():
@@ -29,12 +30,13 @@ def builtin_folder(sort: Sort) -> Path:
 
 
 def builtin_package(sort: Sort) -> str:
-    """The name of the package that the built-in ones are imported in."""
+    """Get the name of the package under which the built-in adapters or plugins are imported."""
     return f"{NAMESPACE}.{sort}"
 
 
 def items_in(folder: Path) -> tuple[str, ...]:
-    """The names of what can be imported from a folder: ``x.py`` and ``x/__init__.py``, sorted."""
+    """Get the sorted names of the modules and packages in a folder: ``x.py`` and
+    ``x/__init__.py``."""
     if not folder.is_dir():
         return ()
     found = {path.stem for path in folder.glob("*.py")}
@@ -43,7 +45,8 @@ def items_in(folder: Path) -> tuple[str, ...]:
 
 
 def namespace(name: str, folder: Path) -> str:
-    """Make the package ``name``, and those above it, whose modules lie in ``folder``."""
+    """Make the package ``name`` and its parent packages. Its modules are the files in
+    ``folder``."""
     above, _, _ = name.rpartition(".")
     if above and above not in sys.modules:
         sys.modules[above] = _package(above, [])

@@ -1,4 +1,5 @@
-"""`dynamic_import_pkg`: imports a package that a running plugin asks for."""
+"""`dynamic_import_pkg` imports a Python package for a running plugin, and installs it first if it
+is missing."""
 
 import asyncio
 import importlib
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class PackageWanted(ToolFailure, ImportError):
-    """A package is being fetched, and this code cannot wait for it. Call again in a moment."""
+    """A package is being installed in the background, and the calling code cannot wait for it. The
+    same call works later."""
 
 
 def dynamic_import_pkg(
@@ -35,19 +37,18 @@ def dynamic_import_pkg(
 ) -> ModuleType:
     """Import a package. It is installed first if neither the bot nor a plugin has it.
 
-    At the top of a plugin's module, in a handler's own coroutine and in any thread, this waits, and
-    the event loop does not. In a task that a handler started it cannot wait: the package is fetched
-    in the background, and until it is there each call raises `PackageWanted`. The package comes
-    from the operator's index. Outside of a plugin it is only imported.
+    At the top of a plugin's module, in a handler's own coroutine and in any thread, this call waits
+    for the installation without blocking the event loop. In a task that a handler started it cannot
+    wait: the package is installed in the background, and each call raises `PackageWanted` until
+    that is done. The package comes from the operator's package index. Code that belongs to no
+    plugin can only import packages that are installed.
 
     Args:
-        package_spec: A requirement by name and version, such as ``humanize>=4``. An address is
-            refused.
-        import_name: The module, where its name is not the package's with underscores.
-        mirror: Ignored, as ``trusted_host`` and ``repo_dir`` are; plugins for nekro-agent give
-            them.
+        package_spec: A requirement by name and version, such as ``humanize>=4``. A URL is refused.
+        import_name: The module to import. None means the package's name, with ``_`` for ``-``.
+        mirror: Ignored, like ``trusted_host`` and ``repo_dir``. Plugins for nekro-agent pass them.
         trusted_host: Ignored.
-        timeout: Seconds by which the time limit of the plugin's import is put off, where it is
+        timeout: Seconds by which the time limit for importing the plugin is extended, if this is
             called at the top of a module or in a thread.
         repo_dir: Ignored.
 
@@ -55,13 +56,13 @@ def dynamic_import_pkg(
         The module.
 
     Raises:
-        PackageWanted: It is being fetched; the same call works in a moment.
-        PackagesRefused: It was not installed; the text names what is needed and what it conflicts
-            with.
-        InvalidRequirements: ``package_spec`` is no requirement.
-        ImportError: From the package itself.
+        PackageWanted: The package is being installed in the background; the same call works later.
+        PackagesRefused: The package was not installed. The text names the requirement and the
+            conflict.
+        InvalidRequirements: ``package_spec`` is not a valid requirement.
+        ImportError: The package's own code raised it, or nothing installed has this name.
     """
-    from nekro_core.plugins.packages import requirements  # noqa: PLC0415 - 40 ms, for few
+    from nekro_core.plugins.packages import requirements  # noqa: PLC0415 - 40 ms, rarely needed
 
     del mirror, trusted_host, repo_dir
     wanted = requirements.parse_requirement(package_spec)
@@ -69,7 +70,7 @@ def dynamic_import_pkg(
     owner = current_owner()
     shelf = owner.binding.services.packages if owner and owner.binding.services else None
     if shelf is None or owner is None:
-        return importlib.import_module(module)  # a test, or a script: what is there is there
+        return importlib.import_module(module)  # a test or a script: nothing is installed
     if not shelf.has(wanted):
         need = requirements.PluginRequirement(wanted, owner.item)
         if can_wait():
@@ -97,12 +98,12 @@ def _on_the_loop() -> bool:
 
 
 def _fetch_behind(shelf: PackageFolder, owner: PluginOwner, need: "PluginRequirement") -> None:
-    """Fetch in a daemon thread. The package folder lets one thread in at a time."""
+    """Install in a daemon thread. The package folder's lock makes other threads wait."""
 
     def fetch() -> None:
         try:
             shelf.ensure(owner.item, [need], more=True)
-            logger.info("plugin {}: {} is there", owner.item, need.requirement)
+            logger.info("plugin {}: {} is installed", owner.item, need.requirement)
         except PackagesRefused as error:
             logger.error("plugin {}: {}", owner.item, error)
 

@@ -1,4 +1,4 @@
-"""One plugin of the registry: its place, its object while it is loaded, and its tools."""
+"""One plugin in the registry: its place on disk, its object while it is loaded, and its tools."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -26,10 +26,10 @@ class PluginEntry:
     kind: PluginKind | None = None
     plugin: NekroPlugin | None = None
     described: dict[SandboxMethod, ToolDescription] = field(default_factory=dict)
-    """Methods are read once, however often the plugin registers another."""
+    """Caches the description of each method, so that a method is inspected only once."""
 
     def describe(self, settings: PluginSettings) -> None:
-        """Describe the plugin as it is now in ``info``."""
+        """Update ``info`` from the plugin's present state."""
         plugin = self.plugin
         assert plugin is not None
         tools = [_asleep(tool, plugin) for tool in plugin.offered_tools]
@@ -56,8 +56,8 @@ class PluginEntry:
         )
 
     def chosen(self, collected: Collected, settings: PluginSettings) -> tuple[Tool, ...]:
-        """Get the tools of what its collect hook returned. Raises `TypeError` for what is neither a
-        function nor a `SandboxMethod`."""
+        """Get the tools for the functions that the plugin's collect hook returned. Raises
+        `TypeError` if the hook returned anything but functions and `SandboxMethod` values."""
         assert self.plugin is not None
         known = {tool.handler: tool for tool in self.info.tools}
         tools = []
@@ -73,7 +73,7 @@ class PluginEntry:
         return tuple(tools)
 
     def forget(self) -> None:
-        """Drop every reference to the plugin that was loaded."""
+        """Drop every reference to the loaded plugin."""
         if self.plugin is not None:
             self.plugin.is_enabled = False
         self.plugin = None
@@ -85,7 +85,7 @@ class PluginEntry:
     ) -> ToolDescription:
         if (known := self.described.get(method)) is not None:
             return known
-        if len(self.described) >= 2 * settings.most_tools:  # It makes a new one at each question.
+        if len(self.described) >= 2 * settings.most_tools:  # The hook makes new ones at each call.
             self.described.clear()
         described = describe(
             method.func,
@@ -107,7 +107,7 @@ class PluginEntry:
 
 
 def _asleep(tool: Tool, plugin: NekroPlugin) -> Tool:
-    """Defer a tool whose plugin may sleep."""
+    """If the plugin may sleep, make its visible tool a deferred one."""
     if not plugin.allow_sleep or tool.visibility is not Visibility.VISIBLE:
         return tool
     brief = plugin.sleep_brief or plugin.description or plugin.name
@@ -122,8 +122,8 @@ def _method(each: Callable[..., Any] | SandboxMethod) -> SandboxMethod:
 
 
 def check_declaration_count(plugin: NekroPlugin, value: object, most: int) -> None:
-    """Raises `DeclarationRefused` for a value that exceeds the number of declarations a plugin may
-    make."""
+    """Raise `DeclarationRefused` if the value is not among the first ``most`` declarations of the
+    plugin."""
     declared = plugin.declared
     if len(declared) > most and not any(each is value for each in declared[:most]):
         raise DeclarationRefused(

@@ -1,13 +1,13 @@
-"""Installs, replaces and removes a plugin's files as a whole, even if the command is killed.
+"""Installs, replaces and removes all files of a plugin together, even if the command is killed.
 
-While a command replaces the files there is a moment without any, and a moment in which the plugin
-is switched off. So the command first writes a note of what it is going to do. If a note is there
-and its writer has ended, the next process repairs the plugin: a bot before it loads its plugins, a
-command before it lists or changes them.
+While a command replaces the files, there is a moment without any files, and a moment in which the
+plugin is switched off. So the command first writes a note file that says what it will do, and
+deletes the note at the end. If a note remains from a process that has ended, the next process
+repairs the plugin: a bot before it loads its plugins, a command before it lists or changes them.
 
-A repair restores the old state or completes the new one. A plugin that is removed may lose its data
-too, if the operator wants that. Once its files were moved away, a repair deletes the data: a part
-of it is useless, and the operator who asked for it was told.
+A repair restores the old state or completes the new one. If the operator removes a plugin together
+with its data and the plugin's files have already been moved away, the repair deletes the data. Part
+of the data may already be deleted, so the rest is useless.
 """
 
 import fcntl
@@ -32,13 +32,14 @@ class MoveInProgress(NekroError):
 
 
 class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What is going to be done with one plugin. All paths are below the data folder.
+    """The note: what a command is about to do with one plugin. All paths are below the data folder.
 
-    ``place`` is where its files belong, ``aside`` where the old ones go meanwhile. ``replaces``
-    says whether ``place`` has files now, ``wanted`` whether the plugin shall be on. ``record`` is
-    what the caller stores about the plugin, in the caller's own form; null if the plugin is
-    removed. ``loses`` are paths that are deleted with its files. ``settled`` is set by a repair
-    when only ``record`` is left to store; ``came`` says then whether the new files are in place.
+    ``place`` is where the plugin's files belong, ``aside`` where the old files are put during the
+    move. ``replaces`` says whether ``place`` has files before the move, ``wanted`` whether the
+    plugin must be on after it. ``record`` is the caller's own data about the plugin, which the
+    caller stores after the move; null if the plugin is removed. ``loses`` lists paths that are
+    deleted with the plugin's files. A repair sets ``settled`` when storing ``record`` is all that
+    is missing, and ``came`` if the new files are in place.
     """
 
     item: str
@@ -55,10 +56,10 @@ class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
-    """Write the note; the files may be moved while the block is open. Raises `MoveInProgress` and
-    `OSError`.
+    """Write the note. Move the files inside the block. Raises `MoveInProgress` and `OSError`.
 
-    The note is removed after an exception too. The caller then handles what it had moved.
+    The note is also deleted if the block raises an exception; then the caller must move the files
+    back.
     """
     with _locked(data_dir):
         _write(data_dir / NOTE_NAME, plan)
@@ -69,8 +70,8 @@ def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
 
 
 def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
-    """Repair what a killed command left. Returns the move whose ``record`` is still to be stored,
-    or None."""
+    """Repair the plugin that a killed command was changing. Returns the move if its ``record`` must
+    still be stored, else None."""
     path = data_dir / NOTE_NAME
     if not path.exists():
         return None
@@ -85,17 +86,19 @@ def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
         return None
     what = "is the new one" if plan.came else "is as it was"
     what = "is gone" if is_lost(data_dir, plan) else what
-    logger.warning("a command that changed the plugin {} was ended midway: it {}", plan.item, what)
+    logger.warning("a command that changed the plugin {} was killed: now it {}", plan.item, what)
     return plan
 
 
 def is_lost(data_dir: Path, plan: PluginMove) -> bool:
-    """Whether the plugin is removed with its data, and its files were moved away already."""
+    """Whether the move removes the plugin with its data, and the files have already been moved
+    away."""
     return bool(plan.loses) and not (data_dir / plan.place).exists()
 
 
 def delete(path: Path) -> None:
-    """Delete a file, a folder or a link, but not a link's target. A missing path is no error."""
+    """Delete a file, a folder or a link; a link's target is not deleted. A missing path is no
+    error."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
@@ -103,7 +106,7 @@ def delete(path: Path) -> None:
 
 
 def clear_note(data_dir: Path) -> None:
-    """Remove the note. A missing note is no error."""
+    """Delete the note. A missing note is no error."""
     (data_dir / NOTE_NAME).unlink(missing_ok=True)
 
 
@@ -146,7 +149,8 @@ def _write(path: Path, plan: PluginMove) -> None:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """Hold the lock. The system releases it when the process ends, so its holder is alive."""
+    """Hold the lock. The system releases it when its process ends, so a held lock means that the
+    other process is alive."""
     file = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

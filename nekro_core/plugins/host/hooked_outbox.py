@@ -1,4 +1,4 @@
-"""An outbox that asks plugins about every message before it is sent, and tells them after."""
+"""An outbox that calls hooks before and after each message is sent."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -8,29 +8,29 @@ from nekro_core.delivery.outbound.outbox import Outbox
 
 
 class SendHook(Protocol):
-    """Is called for every message, in the sender's task and before the message has a place in its
-    chat. It does not raise, and bounds its own time."""
+    """A hook for every message. It is called in the sender's task, before the message joins the
+    chat's sending queue. It must not raise, and must limit its own time."""
 
     async def before(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
-        """Return the segments to send. With None nothing is sent, and the sender is told that the
-        message was dropped."""
+        """Return the segments to send. For None, the message is not sent and its receipt says
+        ``dropped``."""
 
     async def after(
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
     ) -> None:
-        """Take note of the receipts of the message's platform calls, also if it was not sent."""
+        """Receive the receipts of the message's platform calls, even if sending failed."""
 
 
 class HookedOutbox(Outbox):
-    """An `Outbox` with hooks around `send`. Edits, and messages that are sent late, pass no hook: a
-    late one has passed already."""
+    """An `Outbox` with hooks around `send`. Hooks are not called for edits, or again when a stored
+    message is sent later."""
 
     _hooks: tuple[SendHook, ...] = ()
 
     def add_hook(self, hook: SendHook) -> Callable[[], None]:
-        """Ask a hook about every message from now on, after the hooks that were added before.
+        """Add a hook, called after the hooks that were added before.
 
-        Returns what removes it.
+        Returns a function that removes the hook.
         """
         self._hooks = (*self._hooks, hook)
 

@@ -1,5 +1,5 @@
-"""Calls plugins' hooks, each within its time limit. An error of a hook is logged and counts as no
-answer."""
+"""Calls plugins' hooks, each with a time limit. A hook that fails is logged and counts as a hook
+that returned None."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ from nekro_core.system.sync_bridge import run_bridged
 
 @dataclass(frozen=True, slots=True)
 class PromptInjection:
-    """What a plugin adds to the prompt. ``plugin`` is its key."""
+    """The text that a plugin adds to the prompt. ``plugin`` is the plugin's key."""
 
     plugin: str
     text: str
@@ -33,7 +33,7 @@ class PromptInjection:
 async def prompt_injections(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float
 ) -> tuple[PromptInjection, ...]:
-    """Ask all plugins at once. The answers come in the order of the plugins."""
+    """Call the prompt methods of all plugins at once. The result is in the order of the plugins."""
     found: dict[str, str] = {}
 
     async def ask(plugin: NekroPlugin) -> None:
@@ -59,8 +59,8 @@ async def message_signal(
     limit_s: float,
     form: MessageForm,
 ) -> MsgSignal:
-    """Call the hooks one after another and merge their signals. A hook that does not ask for
-    `ChatMessage` gets the message in the given form, made anew for each."""
+    """Call the hooks one after another and merge their signals. A hook whose parameter is not
+    annotated with `ChatMessage` gets a new object that ``form`` makes from the message."""
     signals = []
     for plugin in plugins:
         if method := plugin.on_user_message_method:
@@ -74,8 +74,8 @@ async def message_signal(
 async def hook_signal(
     plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
 ) -> MsgSignal:
-    """Get a hook's signal. It is `MsgSignal.CONTINUE`, with a line in the log, where the hook fails
-    or returns no signal."""
+    """Call a hook and get its signal. If the hook fails or returns no valid signal, this is logged
+    and the signal is `MsgSignal.CONTINUE`."""
     answer = await hook_result(plugin, what, method, limit_s)
     try:
         return MsgSignal.of(answer)
@@ -87,7 +87,8 @@ async def hook_signal(
 async def hook_result(
     plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
 ) -> Any:
-    """Get a hook's result; None, with a line in the log, where it fails or is late."""
+    """Call a hook and get its result. If the hook fails or exceeds its time limit, this is logged
+    and the result is None."""
     with anyio.move_on_after(limit_s) as limit, plugin.acting():
         try:
             return await run_bridged(await_if_needed(method()))
@@ -101,7 +102,8 @@ async def hook_result(
 
 
 async def await_if_needed(value: Awaitable[Any] | Any) -> Any:
-    """Await a value if it can be awaited: authors forget an ``async`` where it does no harm."""
+    """Await a value if it can be awaited. Hooks that are not ``async`` work too, since authors
+    forget the word."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -122,7 +124,7 @@ async def system_message_signal(
 
 
 async def notify_reset(plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float) -> None:
-    """Tell all plugins, one after another, that the chat's conversation is reset."""
+    """Call the plugins' reset hooks, one after another."""
     for plugin in plugins:
         if method := plugin.on_channel_reset_method:
             question = partial(method, ctx.called_for(plugin.key))
@@ -132,8 +134,8 @@ async def notify_reset(plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: f
 async def notify_erasure(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, adapter: str, user_id: str, limit_s: float
 ) -> tuple[int, list[str]]:
-    """Have all plugins erase a person, one after another. Returns how many things were deleted, and
-    which plugins failed."""
+    """Call the plugins' hooks that erase a person, one after another. Returns how many things were
+    deleted, and which plugins failed."""
     gone, failed = 0, []
     for plugin in plugins:
         if method := plugin.on_user_erase_method:
@@ -164,7 +166,7 @@ class HookedJournal:
     ) -> None:
         """See `nekro_core.plugins.authoring.services.Journal`."""
         signal = MsgSignal.CONTINUE
-        # A line that a hook adds would be asked about for ever.
+        # Do not call hooks for a line that a hook adds: this could be an endless loop.
         if not _within.get():
             with _asking():
                 signal = await self._ask(chat_key, text, run_id)

@@ -1,27 +1,27 @@
-"""Interfaces through which other rooms extend the plugin registry: kinds of plugins written for
-another host (`PluginKind`), the forms of objects that such plugins expect (`LegacySupport`), and
-functions that put declared values into effect (`Registrar`).
+"""Interfaces through which other rooms extend the plugin registry: loaders of plugins written for
+another bot (`PluginKind`), the objects that such plugins expect (`LegacySupport`), and functions
+that put declared values into effect (`Registrar`).
 
-Everything that is done for a plugin is undone when the plugin ends. There are three ways:
+Every change that is made for a plugin is undone when the plugin is unloaded. There are three ways:
 
-- A plugin *declares* a value (a frozen dataclass of yours, `NekroPlugin.declare`), mostly from a
-  ``mount_...`` method. The bot has one `Registrar` for its type, handed to `PluginRegistry.open`::
+- A plugin *declares* a value of a frozen dataclass of yours (`NekroPlugin.declare`), usually in a
+  ``mount_...`` method. Pass one `Registrar` for the dataclass to `PluginRegistry.open`::
 
       def put(plugin: NekroPlugin, command: Command) -> None:
-          table.add(plugin.key, command)                # raise Refused where it collides
+          table.add(plugin.key, command)                # may raise DeclarationRefused
           plugin.effects.add(f"command {command.name}", lambda: table.drop(plugin.key, command))
 
       PluginRegistry.open(services, registrars={Command: put})
 
-- For something that was just done, ``plugin.effects.add(what, undo)`` adds its undo step. The
-  function that it returns removes the step. ``undo`` may be async.
-- A task is started with ``plugin.tasks.start(function, ...)``.
+- For a change that you just made, call ``plugin.effects.add(what, undo)``. It adds an undo step and
+  returns a function that removes the step. ``undo`` may be async.
+- Start a task with ``plugin.tasks.start(function, ...)``.
 
 Call the plugin's code inside ``with plugin.acting():``, or with
 `nekro_core.plugins.host.hooks.hook_result`, which also limits its time and logs its errors. When a
-plugin is disabled or reloaded, or the bot ends, its tasks are ended, its effects are undone, last
-first, and its modules are forgotten. Keep no plugin object and nothing of its modules beyond that:
-a test counts what is left.
+plugin is disabled or reloaded, or the bot ends, its tasks are ended, its undo steps run in reverse
+order, and its modules are removed from ``sys.modules``. After that, keep no reference to the plugin
+object or anything of its modules: a test counts the remaining objects.
 
 """
 
@@ -41,54 +41,56 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 
 class PluginKind(Protocol):
-    """A kind of plugins written for another host. What it loads is listed, switched and unloaded
-    like any plugin.
+    """A loader of plugins written for another bot. Its plugins are listed, switched and unloaded
+    like any other plugin.
 
-    It is asked before the bot's own loader. A plugin that it takes is not loaded by another one.
+    Each kind is tried before the bot's own loader. The first one that lists a plugin loads it.
     """
 
     def items(self, source: str, folder: Path) -> Sequence[DiscoveredPlugin]:
-        """Get the plugins of this kind in a folder, sorted. Reads names alone."""
+        """Get the plugins of this kind in a folder, sorted. Reads only names of files."""
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
-        """Load a plugin and return a `NekroPlugin` for it. Its tools are in
-        `NekroPlugin.offered_tools` where they are described already, and its start is the init
-        method. Raises `LoadFailed`. What was done by then is among the effects."""
+        """Load a plugin and return a `NekroPlugin` for it. Put the plugin's tools into
+        `NekroPlugin.offered_tools`, and set an init method that starts the plugin. Raises
+        `LoadFailed`; steps that undo what was done before the error are in ``effects``."""
 
 
 Registrar = Callable[[NekroPlugin, Any], None]
 """Puts one declared value into effect, and adds its undo step to ``plugin.effects``. Raises
 `DeclarationRefused`."""
 Registrars = Mapping[type, Registrar]
-"""By the exact type of the declared value. A value of any other type has no effect."""
+"""The registrars by the exact type of the declared value. A value of another type has no effect."""
 NO_REGISTRARS: Registrars = MappingProxyType({})
 
 
 ContextFactory = Callable[..., AgentCtx]
-"""Makes a context from `AgentCtx`'s fields. A subclass may have the names of another host."""
+"""Makes a context from `AgentCtx`'s fields. It may be a subclass with another bot's attribute
+names."""
 
 
 MessageForm = Callable[[ChatMessage, str], Any]
-"""Makes what a message hook gets that does not ask for `ChatMessage` by its annotation. Given the
-message and the name of its adapter."""
+"""Makes, from a message and the name of its adapter, the object for message hooks whose parameter
+is not annotated with `ChatMessage`."""
 
 
 def native_message(message: ChatMessage, adapter_key: str) -> ChatMessage:
-    """The form where no plugins of other hosts are served: the message itself."""
+    """Return the message itself: the form if the bot runs no plugins of other bots."""
     del adapter_key
     return message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacySupport:
-    """What a bot adds so that plugins written for another bot find the forms that they know. The
-    defaults add nothing.
+    """The objects and functions that plugins written for another bot need. The defaults add
+    nothing.
 
     Attributes:
-        make_context: Makes the contexts that handlers get first.
-        message_form: Makes what message hooks get that do not ask for `ChatMessage`.
-        keeps_silent: Whether a plugin forbids answers in this chat, or to this person.
-        persona: Who the bot is in this chat, where a plugin has said so; else an empty text.
+        make_context: Makes the contexts of handlers.
+        message_form: Makes the message object for hooks whose parameter is not annotated with
+            `ChatMessage`.
+        keeps_silent: Whether a plugin forbids answers in this chat or to this person.
+        persona: The persona text that a plugin set for this chat; empty if none did.
     """
 
     make_context: ContextFactory = AgentCtx
@@ -101,7 +103,7 @@ NO_LEGACY_SUPPORT = LegacySupport()
 
 
 class DeclarationRefused(NekroError):
-    """A declared value cannot take effect; the rest of the plugin can. The author is shown the
+    """A declared value cannot take effect; the rest of the plugin works. The plugin list shows the
     message, ``where`` (``file:line``) and ``remedy``."""
 
     def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:

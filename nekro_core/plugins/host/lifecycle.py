@@ -1,4 +1,4 @@
-"""The beginning and the end of one plugin: import, init method, cleanup method, undo."""
+"""Starts and ends one plugin: import, init method, cleanup method, undo steps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,14 +18,14 @@ from nekro_core.tools.describe import place_of
 
 
 class PluginLifecycle:
-    """Runs the parts of a plugin's life, each within its time limit."""
+    """Runs the steps of starting and ending a plugin, each with a time limit."""
 
     def __init__(self, settings: PluginSettings) -> None:
         self._settings = settings
 
     async def imported(self, entry: PluginEntry) -> NekroPlugin:
-        """Import the plugin and return its object. Raises `LoadFailed`; what was done by then is
-        among the effects."""
+        """Import the plugin and return its object. If this raises `LoadFailed`, call `undo` to undo
+        what was done before the error."""
         limit_s = self._settings.import_s
         if entry.kind is None:
             return await load_plugin(entry.item, entry.owner, limit_s)
@@ -40,7 +40,7 @@ class PluginLifecycle:
             raise LoadFailed(problem_of(error, entry.item)) from error
 
     async def begin(self, entry: PluginEntry, plugin: NekroPlugin) -> None:
-        """Await its init method. Raises `LoadFailed`."""
+        """Run the plugin's init method. Raises `LoadFailed`."""
         if plugin.init_method is None:
             return
         try:
@@ -57,11 +57,11 @@ class PluginLifecycle:
             raise LoadFailed(problem_of(error, entry.item)) from error
 
     async def enabled(self, plugin: NekroPlugin) -> None:
-        """Call its on_enabled methods."""
+        """Call the plugin's on_enabled methods."""
         await self._tell(plugin, "an on_enabled method", plugin.enabled_methods)
 
     async def end(self, entry: PluginEntry) -> None:
-        """Call its on_disabled and cleanup methods, and undo what it did."""
+        """Call the plugin's on_disabled and cleanup methods, then undo its changes."""
         plugin = entry.plugin
         if plugin is not None:
             ends = [plugin.cleanup_method] if plugin.cleanup_method else []
@@ -70,7 +70,8 @@ class PluginLifecycle:
         await self.undo(entry)
 
     async def undo(self, entry: PluginEntry) -> None:
-        """Undo what the plugin did. Its tasks end first, while what they use still exists."""
+        """Undo the plugin's changes. Its tasks are ended first, because they use what the other
+        steps remove."""
         await entry.owner.tasks.end(self._settings.cleanup_s)
         await entry.owner.effects.undo(self._settings.cleanup_s)
 

@@ -1,4 +1,4 @@
-"""The list of plugins, as values."""
+"""The values that describe plugins in lists."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,11 +22,11 @@ class PluginState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
-    """One line of the list.
+    """One plugin in the list.
 
-    ``item`` is where the plugin was found: ``builtin/chat`` or ``local/weather``. ``key`` and the
-    rest are known after it was loaded once. ``addresses`` are its HTTP addresses, for the operator
-    alone, because a webhook's address holds its secret.
+    ``item`` says where the plugin was found: ``builtin/chat`` or ``local/weather``. The other
+    fields are empty until the plugin has been loaded once. ``addresses`` are its HTTP addresses.
+    Only the operator may see them, because a webhook's address contains its secret.
     """
 
     item: str

@@ -1,4 +1,5 @@
-"""Imports a plugin's module by path within a time limit, and forgets it again completely."""
+"""Imports a plugin's module by path within a time limit, and removes it completely when the plugin
+is unloaded."""
 
 import asyncio
 import contextvars
@@ -48,13 +49,13 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredPlugin:
-    """A plugin that was found; none of its code has run."""
+    """A plugin that was found on disk. None of its code has run."""
 
     source: str
     name: str
     path: Path
     in_folder: bool = False
-    """Whether its module is a package, whatever its file is called."""
+    """Whether the module is a package although its file is not called ``__init__.py``."""
 
     @property
     def folder(self) -> Path | None:
@@ -64,12 +65,12 @@ class DiscoveredPlugin:
 
     @property
     def item(self) -> str:
-        """``builtin/chat``, ``local/weather``."""
+        """The place and the name: ``builtin/chat``, ``local/weather``."""
         return f"{self.source}/{self.name}"
 
     @property
     def builtin(self) -> bool:
-        """Whether it came with the bot."""
+        """Whether the plugin came with the bot."""
         return self.source == "builtin"
 
 
@@ -82,8 +83,8 @@ class LoadFailed(NekroError):
 
 
 class SwitchedOff(LoadFailed):
-    """The plugin itself says that it must not be loaded. It is listed as disabled, with the
-    reason."""
+    """The plugin's own configuration says that it must not be loaded. It is listed as disabled,
+    with the reason."""
 
 
 def discover_plugins(source: str, folder: Path) -> list[DiscoveredPlugin]:
@@ -100,8 +101,8 @@ def discover_plugins(source: str, folder: Path) -> list[DiscoveredPlugin]:
 async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> NekroPlugin:
     """Import a plugin's module and return its ``plugin``.
 
-    The import runs in a thread, so an import that hangs does not block the bot. Raises
-    `LoadFailed`; what was done by then is among the owner's effects.
+    The import runs in a thread, so an import that hangs does not block the bot. If this raises
+    `LoadFailed`, the owner's undo steps undo what was done before the error.
     """
     module = await import_plugin_module(item, owner, limit_s)
     plugin = getattr(module, "plugin", None)
@@ -115,7 +116,7 @@ async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
 async def import_plugin_module(
     item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
 ) -> ModuleType:
-    """Import a plugin's module. The owner's effects forget it again. Raises `LoadFailed`."""
+    """Import a plugin's module. The owner's undo steps remove it again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
     owner.effects.add(f"matchers of {item.item}", partial(drop_matchers, module_name))
@@ -164,8 +165,9 @@ def _error(message: str, where: str, remedy: str) -> PluginProblem:
 
 
 class _FreshLoader(SourceFileLoader):
-    """Reads a source that was edited just now past Python's bytecode cache, whose time stamps have
-    whole seconds. No cache is written for such a source, so the cache stays right."""
+    """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
+    times in whole seconds, so it would miss a second edit. It also writes no cache for such a
+    file."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -177,7 +179,7 @@ class _FreshLoader(SourceFileLoader):
 
 
 class _FreshFinder(MetaPathFinder):
-    """Gives plugins' modules to `_FreshLoader`."""
+    """Makes `_FreshLoader` load plugins' modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -193,7 +195,7 @@ class _FreshFinder(MetaPathFinder):
 
 @contextmanager
 def without_bytecode_cache() -> Iterator[None]:
-    """Load plugins' modules as they are on disk while the block is open."""
+    """While the block is open, load plugins' modules as they are on disk."""
     finder = _FreshFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -203,7 +205,7 @@ def without_bytecode_cache() -> Iterator[None]:
 
 
 class _Hanging(NekroError, TimeoutError):
-    """An import took too long. ``frames`` is where its thread hangs."""
+    """An import took too long. ``frames`` is the stack of its thread."""
 
     def __init__(self, frames: list[traceback.FrameSummary]) -> None:
         super().__init__()
@@ -214,7 +216,7 @@ def _namespace(item: DiscoveredPlugin) -> str:
     folder = (item.folder or item.path).parent
     if item.builtin:
         return namespace(f"{NAMESPACE}.plugins", folder)
-    # Two bots in one process have two folders; their plugins must not meet.
+    # The plugins of two bots in one process must have different module names.
     digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]
     return namespace(f"{LOCAL_NAMESPACE}{digest}", folder)
 
@@ -234,8 +236,8 @@ def _import(name: str, item: DiscoveredPlugin) -> ModuleType:
 
 
 def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
-    """Take a module and its submodules out of ``sys.modules``. The returned function does it again
-    and puts back what was there before.
+    """Remove a module and its submodules from ``sys.modules``. The returned function removes them
+    again and restores the modules that were there before.
 
     For a plugin with a folder this includes modules that it imported through its own ``sys.path``
     entries.
@@ -243,7 +245,7 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
     paths = [*sys.path]
 
     def taken() -> dict[str, ModuleType]:
-        # A copy: another bot may import in its own thread meanwhile.
+        # Iterate over a copy, because another bot may import in its own thread.
         own = [each for each in [*sys.modules] if each == name or each.startswith(f"{name}.")]
         return {each: sys.modules.pop(each) for each in own}
 
@@ -252,7 +254,8 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
     def forget() -> None:
         taken()
         if folder is not None:
-            # As texts: thousands of modules as paths would take a quarter of a second.
+            # Compare texts: making `Path` objects for thousands of modules takes a quarter of a
+            # second.
             below = f"{folder}/"
             for each, module in [*sys.modules.items()]:
                 if str(getattr(module, "__file__", None)).startswith(below):
@@ -267,7 +270,7 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
 
 
 async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) -> ModuleType:
-    """Run in a daemon thread. Unlike a worker thread it does not keep the process from ending."""
+    """Run in a daemon thread, because a worker thread would keep the process from ending."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[ModuleType | None, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
@@ -280,7 +283,7 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
         result, error = None, None
         try:
             result = context.run(work)
-        except BaseException as problem:  # noqa: BLE001 - it is raised again in the waiting task
+        except BaseException as problem:  # noqa: BLE001 - raised again in the waiting task
             error = problem
         if not loop.is_closed():
             loop.call_soon_threadsafe(deliver, result, error)
@@ -305,8 +308,8 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
 
 @contextmanager
 def pause_import_limit(seconds: float) -> Iterator[None]:
-    """Extend the time limit of the running import, while it waits for something such as a package
-    that is fetched. Elsewhere this does nothing."""
+    """Extend the time limit of the running import while it waits, for example for a package to be
+    installed. If no import runs, this does nothing."""
     extend, began = _more_time.get(), time.monotonic()
     extend(seconds)
     try:
@@ -321,7 +324,7 @@ def _extend(limit: anyio.CancelScope, seconds: float) -> None:
 
 def _interrupt(thread: threading.Thread) -> None:
     """End a thread at its next line of Python, because an endless loop would use a processor for
-    ever. A thread that waits in a library's code stays and does no harm."""
+    ever. A thread that is blocked in C code is not ended; it uses no processor."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )

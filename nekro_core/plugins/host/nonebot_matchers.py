@@ -1,4 +1,5 @@
-"""NoneBot's objects at the module level of a plugin."""
+"""Supports plugins that use NoneBot at module level: starts it for tests, removes their
+matchers."""
 
 import sys
 
@@ -6,11 +7,12 @@ import nonebot
 
 
 def init_missing_nonebot(error: Exception) -> bool:
-    """Whether a plugin failed because NoneBot does not run here, and now one does.
+    """If a plugin's import failed because NoneBot is not initialized, initialize it and return
+    True.
 
-    In a test, `nekro plugin check` or the terminal it gets a driver that serves nothing, so what a
-    plugin hangs on it is never called. A running bot has its own (`nekro_core.app.server`) before
-    any plugin is loaded.
+    This happens in tests, `nekro plugin check` and the terminal. The driver serves nothing there,
+    so functions that a plugin registers with it are never called. A running bot initializes NoneBot
+    (`nekro_core.app.server`) before it loads plugins.
     """
     try:
         nonebot.get_driver()
@@ -25,7 +27,7 @@ def drop_matchers(module: str) -> None:
     """Remove the matchers that a plugin's module or its submodules registered."""
     if "nonebot.matcher" not in sys.modules:
         return
-    from nonebot.matcher import matchers  # noqa: PLC0415 - most bots have none and need not load it
+    from nonebot.matcher import matchers  # noqa: PLC0415 - most bots do not need it
 
     for matcher in [each for group in [*matchers.values()] for each in group]:
         made_in = matcher.module_name or ""

@@ -1,4 +1,4 @@
-"""The plugins of one bot: found, loaded, listed, enabled and disabled."""
+"""Finds, loads, lists, enables and disables the plugins of one bot."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -43,14 +43,14 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
-"""Problems that are logged only once. The number is bounded, since each reload may find others."""
+"""How many problems are remembered, so that each is logged once. Each reload may find new ones."""
 LOCAL_FOLDER = "plugins"
-"""Below the data folder: where the operator puts plugins."""
+"""The folder below the data folder where the operator puts plugins."""
 
 
 class PluginRegistry(ActivePlugins):
-    """The plugins of one bot, made by `open`. A broken plugin is listed with its problem and harms
-    no other."""
+    """The plugins of one bot, made by `open`. A broken plugin is listed with its problem and does
+    not affect other plugins."""
 
     def __init__(
         self,
@@ -92,12 +92,12 @@ class PluginRegistry(ActivePlugins):
         registrars: Registrars = NO_REGISTRARS,
         legacy: LegacySupport = NO_LEGACY_SUPPORT,
     ) -> AsyncIterator[Self]:
-        """Load every plugin that is on; leaving the block unloads them. No error of a plugin is
-        raised.
+        """Load every plugin that is switched on, and unload them when the block ends. Plugins'
+        errors are not raised.
 
-        ``builtin`` is the folder of the built-in plugins, if not the usual one. ``kinds`` load
-        plugins written for another host. ``registrars`` put into effect what plugins declare.
-        ``legacy`` gives plugins written for another bot the forms that they know.
+        ``builtin`` is the folder of the built-in plugins; None for the usual one. ``kinds`` load
+        plugins written for another bot, and ``legacy`` has the objects that such plugins need.
+        ``registrars`` put declared values into effect.
         """
         folder = builtin or builtin_folder("plugins")
         registry = cls(services, settings or PluginSettings(), folder, kinds, registrars, legacy)
@@ -119,7 +119,8 @@ class PluginRegistry(ActivePlugins):
                 await self.unload_all()
 
     def plugins(self) -> tuple[PluginInfo, ...]:
-        """Get every plugin that was found. Clashes of tool names are among its problems."""
+        """Get every plugin that was found. A plugin's problems include clashes of its tools'
+        names."""
         clashes = self._sets.of("").clashes
         return tuple(
             replace(
@@ -137,15 +138,15 @@ class PluginRegistry(ActivePlugins):
 
     @property
     def at_next_start(self) -> tuple[str, ...]:
-        """The packages that run in another version than is installed by now, in words."""
+        """Sentences about packages whose running version is not the installed version."""
         packages = self._services.packages
         return tuple(map(str, packages.stale)) if packages is not None else ()
 
     async def load_all(self) -> None:
-        """Look into the folders, load what is on and unload what is off."""
+        """Search the folders, load plugins that are switched on and unload those that are off."""
         async with self._lock:
             if self._services.packages is not None:
-                self._services.packages.refresh()  # a command may have installed some
+                self._services.packages.refresh()  # a command may have installed packages
             self._find()
             await self._forget_gone()
             to_load = []
@@ -159,7 +160,8 @@ class PluginRegistry(ActivePlugins):
             self._write_list()
 
     async def follow_switches(self) -> None:
-        """Follow the operator's file of switches whenever it changes. Runs until cancelled."""
+        """Load and unload plugins whenever the operator's file of switches changes. Runs until
+        cancelled."""
         while True:
             await anyio.sleep(self._settings.look_s)
             for entry in self._entries.values():
@@ -175,8 +177,8 @@ class PluginRegistry(ActivePlugins):
                 tasks.start_soon(self._life.end, entry)
 
     async def enable(self, plugin: str) -> PluginInfo:
-        """Load a plugin by key or item, and remember that it is on. A loaded plugin is loaded again
-        from its files. Raises `UnknownPlugin`."""
+        """Load a plugin by key or item, and store that it is on. If the plugin is already loaded,
+        it is reloaded from its files. Raises `UnknownPlugin`."""
         async with self._lock:
             self._find()
             entry = self._entry(plugin)
@@ -187,7 +189,7 @@ class PluginRegistry(ActivePlugins):
         return entry.info
 
     async def reload(self, plugin: str) -> None:
-        """Load a plugin again from its files if it is on."""
+        """Reload a plugin from its files if it is on."""
         async with self._lock:
             self._find()
             entry = self._entries.get(plugin)
@@ -197,7 +199,7 @@ class PluginRegistry(ActivePlugins):
                 self._write_list()
 
     async def disable(self, plugin: str) -> PluginInfo:
-        """Unload a plugin, and remember that it is off. Raises `UnknownPlugin`."""
+        """Unload a plugin, and store that it is off. Raises `UnknownPlugin`."""
         async with self._lock:
             entry = self._entry(plugin)
             self._choices.choose(entry.item.item, entry.info.key, wanted=False)
@@ -242,7 +244,8 @@ class PluginRegistry(ActivePlugins):
             logger.error("the list of plugins cannot be written: {}", error)
 
     async def _load_these(self, entries: Sequence[PluginEntry]) -> None:
-        """Load plugins, and report which functions of others the installed ones replaced."""
+        """Load plugins, and report which functions of the bot or of libraries installed plugins
+        replaced."""
         installed = {each.item.item: each for each in entries if not each.item.builtin}
         look = partial(anyio.to_thread.run_sync, self._noted.changes)
         if installed:
@@ -300,8 +303,8 @@ class PluginRegistry(ActivePlugins):
             if error.problem not in plugin.problems:
                 plugin.problems.append(error.problem)
                 self._describe_all()
-        except Exception as error:  # noqa: BLE001 - it may run the plugin's code: anything
-            logger.exception("plugin {}: {} is not put in force", plugin.key, type(value).__name__)
+        except Exception as error:  # noqa: BLE001 - it may run plugin code
+            logger.exception("plugin {}: {} has no effect", plugin.key, type(value).__name__)
             text = f"{type(value).__name__} is not in force: {type(error).__name__}: {error}"
             plugin.problems.append(PluginProblem(severity=ProblemSeverity.ERROR, message=text))
             self._describe_all()

@@ -1,4 +1,4 @@
-"""Loads plugins again as soon as their files are saved."""
+"""Reloads plugins as soon as their files are saved."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -9,15 +9,16 @@ from loguru import logger
 from nekro_core.plugins.host.builtin import items_in
 
 _TOGETHER_MS = 200
-"""An editor writes a file in several steps, and a person saves several files."""
+"""Changes within this time cause one reload: an editor writes a file in several steps, and a person
+may save several files."""
 _NOT_LOADED = frozenset({"tests", "test", "docs"})
-"""Folders of a plugin whose files do not run in the bot."""
+"""Folders of a plugin whose files do not run in the bot, so a change does not reload the plugin."""
 
 
 async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
     """Call ``reload`` with the item of each plugin whose files change. Runs until cancelled. A
-    plugin may be a link to its author's folder."""
-    import watchfiles  # noqa: PLC0415 - for authors at work; a bot starts without it
+    plugin may be a symbolic link to its author's folder."""
+    import watchfiles  # noqa: PLC0415 - only authors need it
 
     await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
     while True:
@@ -33,8 +34,8 @@ async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) ->
 
 
 def edited_items(places: dict[Path, str], changed: Iterable[Path]) -> list[str]:
-    """Get the items that changed files belong to, each once. ``places`` maps the real place of a
-    plugin to its item."""
+    """Get the items of the plugins that changed files belong to, each once. ``places`` maps the
+    real path of a plugin to its item."""
     found: dict[str, None] = {}
     for path in changed:
         for place, item in places.items():

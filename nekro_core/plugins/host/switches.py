@@ -1,5 +1,5 @@
-"""Stores which plugins the operator switched off, and the list of plugins that the bot last wrote.
-Both are small files in the data folder, through which commands and the running bot communicate."""
+"""Stores which plugins the operator switched off, and the bot's list of plugins. Commands and the
+running bot communicate through these two small files in the data folder."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -16,13 +16,13 @@ LIST_NAME = "plugins.list.json"
 
 
 class _Chosen(msgspec.Struct, frozen=True):
-    """The operator's file: items that are off, with the keys that they had."""
+    """The operator's file: the items of plugins that are off, each with the plugin's key."""
 
     disabled: dict[str, str] = {}
 
 
 class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin as the bot last wrote it down. ``problems`` are whole sentences."""
+    """A plugin in the list that the bot wrote. ``problems`` are whole sentences."""
 
     item: str
     key: str
@@ -34,7 +34,7 @@ class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginSwitches:
-    """The operator's switches. A plugin that is not named is on."""
+    """The operator's switches. A plugin that the file does not name is on."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
@@ -47,12 +47,12 @@ class PluginSwitches:
         return item not in self._disabled
 
     def key_of(self, item: str) -> str:
-        """Get the key that a plugin had when it was switched off, because it is not imported again
-        to ask."""
+        """Get the key of a switched-off plugin. It was stored when the plugin was switched off,
+        because the plugin is no longer imported."""
         return self._disabled.get(item, "")
 
     def changed(self) -> bool:
-        """Read the file again if it was written; returns whether it was."""
+        """Read the file again if it has changed. Returns whether it has."""
         try:
             found = self._path.stat()
         except OSError:
@@ -66,7 +66,7 @@ class PluginSwitches:
         return True
 
     def choose(self, item: str, key: str, *, wanted: bool) -> None:
-        """Store a choice on disk, then put it into effect."""
+        """Store on disk whether a plugin is on."""
         self.changed()
         disabled = {each: known for each, known in self._disabled.items() if each != item}
         if not wanted:
@@ -85,7 +85,7 @@ class PluginSwitches:
                 "{}: cannot be read ({}); kept as {}, every plugin is on", self._path, error, aside
             )
             if self._path.is_file():
-                os.replace(self._path, aside)  # noqa: PTH105 - said plainly: the file is moved
+                os.replace(self._path, aside)  # noqa: PTH105 - clearer than Path.replace
             return {}
 
 
@@ -107,7 +107,7 @@ def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
 
 
 def read_list(data_dir: Path) -> list[ListedPlugin]:
-    """Read the list that the bot last wrote; empty where it never ran."""
+    """Read the list that the bot last wrote; empty if no bot has written one."""
     try:
         return msgspec.json.decode((data_dir / LIST_NAME).read_bytes(), type=list[ListedPlugin])
     except (OSError, msgspec.MsgspecError):
@@ -115,8 +115,9 @@ def read_list(data_dir: Path) -> list[ListedPlugin]:
 
 
 def switch_plugin(data_dir: Path, plugin: str, *, wanted: bool) -> str:
-    """Switch a plugin on or off by key or item, and return its item. A running bot follows within a
-    second. An item may be named before the bot has seen it. Raises `UnknownPlugin`."""
+    """Switch a plugin on or off by key or item, and return its item. A running bot loads or unloads
+    it within a second. An item works even before a bot has listed the plugin. Raises
+    `UnknownPlugin`."""
     known = read_list(data_dir)
     for each in known:
         if plugin and plugin in (each.item, each.key):

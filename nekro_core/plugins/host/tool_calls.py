@@ -1,5 +1,5 @@
-"""Runs one call of a tool: validates its arguments, bounds its time, checks its result, and
-describes every failure in the bot's own words."""
+"""Runs one call of a tool: validates its arguments, limits its time, checks its result, and makes
+an error message for every failure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,15 +29,15 @@ async def call_tool(
 ) -> Outcome:
     """Call a tool's handler with arguments from a box.
 
-    It never raises for what the handler does. Wrong arguments, an exception, a wrong result and a
-    call over ``tool.timeout_s`` become `ToolCallFailed`. The log has the details; the message
-    reveals nothing of the host.
+    It raises no error of the handler. Wrong arguments, an exception, a wrong result or a call that
+    takes longer than ``tool.timeout_s`` becomes a `ToolCallFailed`. Its message has no details of
+    the host; the log has them.
     """
     try:
         bound = bind_arguments(tool, args, kwargs or {})
     except ArgumentError as error:
         return ToolCallFailed(str(error))
-    except Exception as error:  # noqa: BLE001 - a plugin's own types may convert, and raise anything
+    except Exception as error:  # noqa: BLE001 - a plugin's own types may raise anything
         return _broken(tool, error)
     try:
         with anyio.move_on_after(tool.timeout_s), tool.around():
@@ -53,7 +53,7 @@ async def call_tool(
         if is_cancellation(error):
             raise
         return _broken(tool, error)
-    logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
+    logger.warning("{} ({}) took longer than {} s", tool.name, tool.where, tool.timeout_s)
     return ToolCallFailed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
 
 

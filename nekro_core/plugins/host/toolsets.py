@@ -1,4 +1,4 @@
-"""The sets of tools of chats. Each is built once and kept until a plugin is loaded or unloaded."""
+"""Caches the sets of tools of chats until a plugin is loaded or unloaded."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,13 +15,15 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool
 
 _MOST_SETS = 64
-"""Most sets in the cache: a plugin may choose other tools at every call."""
+"""The most sets in the cache. It is bounded because a plugin may choose other tools at every
+call."""
 
 
 class ToolSetCache:
-    """Sets of tools by adapter, and by what plugins choose for a chat (`mount_collect_methods`).
+    """Caches sets of tools by adapter and by the tools that plugins choose for a chat
+    (`mount_collect_methods`).
 
-    ``loaded`` gives the plugins that serve an adapter's chats; for the empty name, all of them.
+    ``loaded`` returns the plugins that serve an adapter's chats; for an empty name, all plugins.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class ToolSetCache:
         self._sets: dict[tuple[str, tuple[int, ...] | None], ToolSet] = {}
 
     def clear(self) -> None:
-        """Drop all sets because something has changed."""
+        """Drop all sets. Call this when plugins or tools have changed."""
         self._sets.clear()
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
@@ -49,8 +51,8 @@ class ToolSetCache:
         return withdraw
 
     def of(self, adapter: str) -> ToolSet:
-        """Get the tools that every chat of an adapter has, without those that plugins choose by the
-        chat. For the empty name, get the tools of all plugins together."""
+        """Get the tools that all chats of an adapter have, without the tools that plugins choose
+        for a chat. For an empty name, get the tools of all plugins."""
         key = (adapter, None)
         if key not in self._sets:
             plugins = [
@@ -62,8 +64,8 @@ class ToolSetCache:
         return self._sets[key]
 
     async def in_chat(self, ctx: AgentCtx) -> ToolSet:
-        """Get the tools of this chat now. A plugin whose collect hook fails or is late offers
-        none."""
+        """Get the present tools of a chat. A plugin whose collect hook fails or exceeds its time
+        limit offers none."""
         adapter = ctx.adapter_key
         plugins = self._loaded(adapter)
         choosing = [entry for entry in plugins if entry.plugin and entry.plugin.collect_method]
@@ -78,7 +80,7 @@ class ToolSetCache:
             for entry in choosing:
                 tasks.start_soon(choose, entry)
         ordered = [chosen[entry.item.item] for entry in choosing]
-        # A cached set holds its tools, so no other objects have their ids.
+        # Ids are safe as keys: a cached set refers to its tools, so no other object gets their ids.
         key = (adapter, tuple(id(tool) for tool in chain(*ordered)))
         if key not in self._sets:
             self._keep(key, self._made(adapter, plugins, chosen))

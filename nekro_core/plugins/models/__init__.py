@@ -1,2 +1,2 @@
-"""Language models for plugins, in the form that existing plugins know. `endpoints` is what the bot
-holds; `asking` and `messages` are loaded when a plugin asks for them."""
+"""Language models for plugins: endpoints, embedding vectors, and the counting of requests. The
+functions that plugins call are in `nekro_core.api.llm`."""

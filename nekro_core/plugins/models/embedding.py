@@ -1,4 +1,4 @@
-"""Makes embedding vectors of texts: with an endpoint, or locally without a model."""
+"""Makes embedding vectors of texts: by an HTTP endpoint, or locally without a model."""
 
 import hashlib
 import math
@@ -15,7 +15,7 @@ from nekro_core.llm.model import ModelError, ModelUnreachable, RequestRejected
 from nekro_core.tools.outcome import InvalidValue
 
 DIMENSIONS = 1024
-"""Of a vector that is made locally, unless the caller asks for another number."""
+"""Dimensions of a vector that is made locally, unless the caller passes another number."""
 _MOST_DIMENSIONS = 8192
 _MOST_BODY = 64 * 1024 * 1024
 _CHARACTERS = 20_000
@@ -23,13 +23,13 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def embed_locally(text: str, dimensions: int | None = None) -> list[float]:
-    """Make a vector of length 1 from a text's words and character n-grams. Texts that share them
-    are near each other.
+    """Make a vector of length 1 from a text's words and character n-grams. Texts with common words
+    or n-grams are near each other.
 
-    Each n-gram (three characters of an ASCII word, else one and two) is hashed to a place and a
-    sign (feature hashing, Weinberger et al. 2009). Meaning does not count: "cat" and "feline" are
-    not near. The result is the same on every machine. Raises `ValueError` unless ``dimensions`` is
-    8 to 8192.
+    Each n-gram is hashed to a position in the vector and a sign (feature hashing, Weinberger et al.
+    2009). The n-grams of ASCII words have three characters, those of other words one and two.
+    Meaning does not count: "cat" and "feline" are not near. The result is the same on every
+    machine. Raises `ValueError` unless ``dimensions`` is 8 to 8192.
     """
     size = dimensions or DIMENSIONS
     if not 8 <= size <= _MOST_DIMENSIONS:
@@ -40,7 +40,7 @@ def embed_locally(text: str, dimensions: int | None = None) -> list[float]:
         vector[(digest >> 1) % size] += (1.0 if digest & 1 else -1.0) * (1.0 + math.log(count))
     length = math.sqrt(math.fsum(value * value for value in vector))
     if not length:
-        vector[0], length = 1.0, 1.0  # a text without words gets a fixed direction
+        vector[0], length = 1.0, 1.0  # texts without words get a fixed direction
     return [value / length for value in vector]
 
 
@@ -59,7 +59,7 @@ def _pieces(text: str) -> Counter[str]:
 
 
 class EmbeddingEndpoint:
-    """A client of ``/embeddings`` at an OpenAI-compatible address. Make one for each request."""
+    """A client of ``/embeddings`` of an OpenAI-compatible API. Make a new one for each request."""
 
     def __init__(self, base_url: str, api_key: str, *, proxy: str = "", timeout_s: float) -> None:
         self._url = f"{base_url.rstrip('/')}/embeddings"
@@ -71,8 +71,8 @@ class EmbeddingEndpoint:
     async def embed(
         self, model: str, texts: list[Any], dimensions: int | None
     ) -> tuple[list[list[float]], int]:
-        """Get a vector for each text, and the tokens that the provider counted (0 where it did not
-        say). Raises `ModelError`."""
+        """Get a vector for each text, and the number of tokens that the provider counted (0 if it
+        returned none). Raises `ModelError`."""
         body: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
         if dimensions:
             body["dimensions"] = dimensions

@@ -1,4 +1,4 @@
-"""Gives plugins the models that they may ask: the bot's own, and any endpoint that they name."""
+"""Gives plugins access to models: the bot's own model, and any endpoint that a plugin names."""
 
 import json
 from collections import OrderedDict
@@ -16,11 +16,12 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.models.metered import MeteredModel, UsageLedger
 
 _MOST_KEPT = 16
-"""Endpoints whose connections stay open. Beyond that, the least recently used one is closed."""
+"""How many endpoints keep their connections open. If there are more, the least recently used one is
+closed."""
 
 
 class PluginModels:
-    """The models of one bot for its plugins. Every request through it is counted in the ledger."""
+    """The models of one bot for its plugins. Every request to them is counted in the ledger."""
 
     def __init__(
         self,
@@ -42,8 +43,8 @@ class PluginModels:
     async def chat(
         self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
     ) -> MeteredModel:
-        """Get the model of this name at this address. Without an address it is the bot's own,
-        whatever the name. Raises `RequestRejected` if the values make no valid endpoint."""
+        """Get the model of this name at this URL. Without a URL, this is the bot's own model,
+        whatever the name. Raises `RequestRejected` if the values are not valid for an endpoint."""
         base_url = base_url.strip().rstrip("/")
         if not base_url:
             return self.own
@@ -76,7 +77,7 @@ class PluginModels:
         if (settings := next(known, None)) is not None:
             given = settings.model_dump(include=set(LLMSettings.model_fields))
         given |= {"base_url": base_url, "model": model, "api_key": api_key, "proxy": proxy}
-        # The provider's extra fields come with each request.
+        # Plugins pass the provider's extra fields with each request.
         given["extra_body"] = {}
         try:
             return self._make(LLMSettings(**given))
@@ -93,4 +94,4 @@ async def _close(model: ChatModel) -> None:
         try:
             await model.aclose()
         except OSError as error:
-            logger.debug("an endpoint's connections do not close: {}", error)
+            logger.debug("an endpoint's connections cannot be closed: {}", error)

@@ -1,4 +1,4 @@
-"""Counts plugins' requests to models, for the turn, the chat and the person that they serve."""
+"""Counts plugins' requests to models, by turn, chat and person."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -20,28 +20,28 @@ from nekro_core.store import ModelUse
 
 
 class ModelUseWriter(Protocol):
-    """Where model uses are stored (`nekro_core.store.Store.model_uses`)."""
+    """Stores model uses (`nekro_core.store.Store.model_uses`)."""
 
     def add(self, use: ModelUse) -> object:
-        """Queue a use to be written. Does not block."""
+        """Queue a use, to be written later. Does not block."""
 
 
 class UsageLedger:
-    """Checks limits before a request, and counts the request after it. ``wall`` is in seconds since
-    1970."""
+    """Checks limits before a request, and counts the request after it. ``wall`` returns seconds
+    since 1970."""
 
     def __init__(self, book: ModelUseWriter, wall: Callable[[], float]) -> None:
         self._book = book
         self._wall = wall
 
     def check(self) -> None:
-        """Raises `QuotaExceeded` if the turn of the current call may use no more."""
+        """Raise `QuotaExceeded` if the turn of the current call may make no further request."""
         call = current_call()
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
-            raise QuotaExceeded(f"no more may be asked of a model in this turn: {why}")
+            raise QuotaExceeded(f"this turn may make no further request to a model: {why}")
 
     def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
-        """Count a request. ``started`` is when it began, by `now`."""
+        """Count a request. ``started`` is the time from `now` at which the request began."""
         call, owner = current_call(), current_owner()
         cost = profile.price.of(usage)
         if call is not None and call.meter is not None:
@@ -64,13 +64,13 @@ class UsageLedger:
         )
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Get the time in seconds since 1970."""
         return self._wall()
 
 
 class MeteredModel:
-    """A `ChatModel` whose requests are counted in a ledger. Closing the inner model is up to its
-    owner."""
+    """A `ChatModel` whose requests are counted in a ledger. The owner of the inner model closes
+    it."""
 
     def __init__(self, model: ChatModel, ledger: UsageLedger) -> None:
         self._model = model
@@ -110,7 +110,7 @@ class MeteredModel:
                     usage = delta
                 yield delta
         finally:
-            # A caller that stops early pays for what had arrived.
+            # If the caller stops early, the received part is counted.
             if usage is None and words:
                 usage = estimate_usage(request, "".join(words))
             if usage is not None:

@@ -1,5 +1,5 @@
-"""Installs the Python packages that plugins need: resolved together, in one folder for all plugins.
-The bot's own packages never change.
+"""Installs the Python packages that plugins need into one folder for all plugins. The versions are
+resolved together. The bot's own packages never change.
 
 This module imports only what a bot needs at its start. `requirements`, `pip` and `install` are
 imported when they are used.

@@ -1,4 +1,4 @@
-"""Says why packages cannot be installed together, and which plugins need them."""
+"""Explains why packages cannot be installed together, and which plugins need them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,8 @@ _LAST_LINES = 3
 
 
 def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) -> str:
-    """Requirements that the bot's own version of the package does not meet; empty if all fit."""
+    """Describe the requirements that the bot's own version of the package does not meet. Empty if
+    it meets all."""
     clashes = [
         f"{need}, and the bot itself has {need.requirement.name} {own[name]}"
         for need in needs
@@ -65,7 +66,8 @@ def _sides(lines: Sequence[str], needs: Sequence[PluginRequirement]) -> Iterator
 
 
 def _who(wanted: str, needs: Sequence[PluginRequirement], *, by_name: bool = False) -> str:
-    """``ann.a needs x==1``, for each plugin that does; empty if no plugin asks for it directly."""
+    """Make a text such as ``ann.a needs x==1`` of the plugins that require this directly; empty if
+    none does."""
     try:
         asked = Requirement(wanted.strip())
     except InvalidRequirement:

@@ -1,4 +1,4 @@
-"""Installs the packages that all plugins need together into a new folder, or refuses."""
+"""Installs the packages of all plugins together into a new folder, or refuses if they conflict."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,10 +27,11 @@ def install_packages(
     builds: bool,
     limit_s: float,
 ) -> list[PinnedPackage]:
-    """Install what plugins need into the new folder ``target``, unless ``held`` is exactly that.
+    """Install the packages that plugins need into the new folder ``target``. If ``held``, the
+    installed packages, are already exactly these, nothing is installed.
 
-    ``every`` has the requirements of each plugin. Returns the packages that meet them, without
-    those of the bot. Blocks. Raises `PackagesRefused`, which names both sides of a conflict.
+    ``every`` maps each plugin to its requirements. Returns the packages that meet them, without the
+    bot's own. Blocks. Raises `PackagesRefused`, whose message names both sides of a conflict.
     """
     needs = [
         PluginRequirement(Requirement(text), who) for who, texts in every.items() for text in texts
@@ -38,7 +39,7 @@ def install_packages(
     own = bot_versions()
     if clash := conflicts_with_bot(needs, own):
         raise PackagesRefused(clash)
-    # No direct requirement conflicts with the bot here. If the bot has all of them, we are done.
+    # No requirement conflicts with the bot's packages. If the bot has all of them, stop here.
     if all(
         canonicalize_name(need.requirement.name) in own and not need.requirement.extras
         for need in needs

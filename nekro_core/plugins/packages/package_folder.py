@@ -1,9 +1,9 @@
-"""The folder with the packages of all plugins. It comes after the bot's own packages on
-``sys.path``.
+"""The folder with the packages of all plugins. On ``sys.path``, it is after the bot's own packages.
 
-Each change makes a new numbered folder and then writes its number into a note. An import that runs
-meanwhile sees the old folder or the new one, never a part of one. Old folders stay until the next
-start, because modules that were imported from them may import their submodules later.
+Each change makes a new numbered folder and then writes its number into a note file. So an import
+that runs during a change sees either the old folder or the complete new one. Old folders are
+deleted only at the next start, because modules that were imported from them may import submodules
+later.
 """
 
 import fcntl
@@ -24,18 +24,18 @@ from loguru import logger
 from nekro_core.plugins.packages.errors import PackagesRefused
 from nekro_core.system.atomic_files import write_whole
 
-if TYPE_CHECKING:  # their import takes 50 ms, and a bot without plugins' packages needs none
+if TYPE_CHECKING:  # these imports take 50 ms, and most bots do not need them
     from packaging.requirements import Requirement
 
     from nekro_core.plugins.packages.requirements import PluginRequirement
 
 FOLDER = "plugin_packages"
-"""Below the data folder."""
+"""The name of the folder below the data folder."""
 _NOTE = "shelf.json"
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The note. ``needs`` has requirements by plugin, ``held`` versions by package."""
+    """The note. ``needs`` maps plugins to requirements, ``held`` maps packages to versions."""
 
     number: int = 0
     needs: dict[str, list[str]] = {}
@@ -45,7 +45,8 @@ class _Note(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StalePackage:
-    """A package whose imported version is not the installed one. The next start imports that."""
+    """A package whose imported version is not the installed version. The installed version is
+    imported at the next start."""
 
     name: str
     running: str
@@ -57,11 +58,11 @@ class StalePackage:
 
 
 class PackageFolder:
-    """The packages of one data folder. Safe between threads and processes.
+    """The packages of one data folder. Several threads and processes may use it at once.
 
-    ``index`` is the address of a package index; empty uses pip's own configuration. ``builds`` lets
-    pip build packages that have no wheel, which runs their authors' code. ``limit_s`` bounds each
-    run of pip. Methods that change something block: call them in a thread.
+    ``index`` is the URL of a package index; empty uses pip's own configuration. ``builds`` lets pip
+    build packages that have no wheel, which runs their authors' code. ``limit_s`` is the time limit
+    of each run of pip. Methods that change packages block: call them in a thread.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class PackageFolder:
 
     @property
     def needs(self) -> Mapping[str, Sequence[str]]:
-        """What each plugin needs, of the last change that succeeded."""
+        """The requirements of each plugin after the last successful change."""
         return self._note().needs
 
     @property
@@ -87,7 +88,7 @@ class PackageFolder:
         return self._note().held
 
     def has(self, wanted: "Requirement") -> bool:
-        """Whether the bot or this folder has a package that meets a requirement."""
+        """Whether the bot's packages or this folder meet a requirement."""
         from importlib import metadata  # noqa: PLC0415 - as above
 
         try:
@@ -104,12 +105,12 @@ class PackageFolder:
         more: bool = False,
         gone: Collection[str] = (),
     ) -> dict[str, str]:
-        """Install what a plugin needs, together with what the other plugins need. The needs of the
-        plugins in ``gone`` are dropped.
+        """Install the packages that a plugin needs, together with those that the other plugins
+        need. The requirements of the plugins in ``gone`` are dropped.
 
-        ``needs`` replaces what the plugin needed before; with ``more`` it is added to that. Returns
-        the packages that are new or changed, with their versions. Raises `PackagesRefused`, which
-        names both sides of a conflict; nothing has changed then.
+        ``needs`` replaces the plugin's earlier requirements; with ``more``, they are added to them.
+        Returns the new and changed packages with their versions. Raises `PackagesRefused`, whose
+        message names both sides of a conflict; then nothing was changed.
         """
         with self._locked():
             note = self._note()
@@ -125,15 +126,15 @@ class PackageFolder:
             return self._change(note, every)
 
     def forget(self, plugin: str) -> None:
-        """Remove a plugin's needs, and the packages that it alone needed. Raises
+        """Remove a plugin's requirements, and the packages that only this plugin needed. Raises
         `PackagesRefused`."""
         self.ensure(plugin, ())
 
     @contextmanager
     def on_path(self) -> Iterator[None]:
-        """Put the packages on ``sys.path``, after the bot's own, while the block is open. Only the
-        process that holds the data folder may call it: it removes the folders of earlier
-        processes."""
+        """While the block is open, have the packages on ``sys.path``, after the bot's own. Only the
+        process that holds the data folder's lock may call this, because it deletes the folders that
+        earlier processes used."""
         note = self._readable_note()
         for old in self._folder.glob("[0-9]*"):
             if old.name != str(note.number):
@@ -147,8 +148,8 @@ class PackageFolder:
             self._on_path = ""
 
     def refresh(self) -> tuple[StalePackage, ...]:
-        """Follow what another process changed in the folder. Returns the packages whose imported
-        version is not the installed one."""
+        """Use the present folder, which another process may have changed. Returns the packages
+        whose imported version is not the installed version."""
         note = self._readable_note()
         now = str(self._folder / str(note.number)) if note.number else ""
         if now != self._on_path:
@@ -169,16 +170,17 @@ class PackageFolder:
 
     @property
     def stale(self) -> tuple[StalePackage, ...]:
-        """What the last `refresh` found."""
+        """The packages that the last `refresh` returned."""
         return self._stale
 
     def stale_for(self, plugin: str) -> tuple[StalePackage, ...]:
-        """What the last `refresh` found; empty for a plugin that needs no packages."""
+        """Get the packages that the last `refresh` returned; empty if the plugin needs no
+        packages."""
         return self._stale if plugin in self._needing else ()
 
     def _remember_running(self, folder: str) -> None:
-        """Remember what was imported from a folder that leaves the path. The version that was
-        imported first stays in use."""
+        """Remember which packages were imported from a folder before the folder is removed from
+        ``sys.path``. Python continues to use the version that was imported first."""
         if not folder:
             return
         files = [str(getattr(each, "__file__", "") or "") for each in [*sys.modules.values()]]
@@ -235,11 +237,12 @@ class PackageFolder:
             ) from None
 
     def _readable_note(self) -> _Note:
-        """The note, or an empty one if it cannot be read: the bot then runs without packages."""
+        """Get the note. If it cannot be read, get an empty one: the bot then runs without
+        packages."""
         try:
             return self._note()
         except PackagesRefused as error:
-            logger.error("plugins find no packages: {}", error)
+            logger.error("the bot runs without plugins' packages: {}", error)
             return _Note()
 
     def _write(self, note: _Note) -> None:
@@ -257,12 +260,12 @@ class PackageFolder:
 
 
 def _canonical(name: str) -> str:
-    """The normalized form of a package's name (the packaging specifications, "Names")."""
+    """Normalize a package's name (the packaging specifications, "Names")."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _modules_of(info: Path) -> set[str]:
-    """The importable names of an installed package."""
+    """Get the importable names of an installed package."""
     try:
         lines = (info / "RECORD").read_text("utf-8").splitlines()
     except OSError:

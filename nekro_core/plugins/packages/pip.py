@@ -1,4 +1,4 @@
-"""Runs pip as a child process: first to resolve packages, then to install exactly these."""
+"""Runs pip as a child process: first to resolve versions, then to install exactly these."""
 
 import json
 import subprocess
@@ -30,7 +30,8 @@ class PipFailed(NekroError):
 
 @dataclass(frozen=True, slots=True)
 class PinnedPackage:
-    """One resolved package. ``digest`` is that of its file, as pip writes it (``sha256=...``)."""
+    """One resolved package. ``digest`` is the hash of its file, as pip writes it
+    (``sha256=...``)."""
 
     name: str
     version: str
@@ -39,7 +40,7 @@ class PinnedPackage:
 
 
 def bot_versions() -> dict[str, str]:
-    """The versions of the packages in the bot's environment, by canonical name."""
+    """Get the versions of the packages in the bot's environment, by canonical name."""
     found: dict[str, str] = {}
     for each in distributions(path=_own_path()):
         if each.metadata and each.metadata["Name"]:
@@ -48,15 +49,15 @@ def bot_versions() -> dict[str, str]:
 
 
 def _own_path() -> list[str]:
-    """``sys.path`` without the folder of plugins' packages."""
+    """Get ``sys.path`` without the folder of plugins' packages."""
     return [part for part in sys.path if "plugin_packages" not in Path(part).parts]
 
 
 def resolve(
     requirements: Iterable[str], *, index: str, builds: bool, limit_s: float
 ) -> list[PinnedPackage]:
-    """Find the packages that meet all requirements together with the bot's own packages, which keep
-    their versions. Nothing is installed. Blocks. Raises `PipFailed` and `TimeoutError`."""
+    """Find the packages that meet all requirements. The bot's own packages keep their versions.
+    Nothing is installed. Blocks. Raises `PipFailed` and `TimeoutError`."""
     with tempfile.TemporaryDirectory(prefix="nekro-packages-") as folder:
         wanted, held = Path(folder) / "wanted.txt", Path(folder) / "held.txt"
         report = Path(folder) / "report.json"
@@ -87,7 +88,7 @@ def install_into(
     target.mkdir(parents=True)
     if pinned:
         wanted = target.with_suffix(".txt")
-        # The digests make pip install exactly the files that it resolved.
+        # Because of the hashes, pip installs exactly the files that it resolved.
         wanted.write_text("\n".join(map(_line, pinned)))
         try:
             _run(
@@ -123,7 +124,7 @@ def _pinned(entry: dict[str, Any]) -> PinnedPackage:
 
 def _run(arguments: Sequence[str], limit_s: float) -> None:
     try:
-        done = subprocess.run(  # noqa: S603 - no shell, and requirements come in a file
+        done = subprocess.run(  # noqa: S603 - no shell; requirements are in a file
             [*_BASE, *arguments],
             check=False,
             stdin=subprocess.DEVNULL,

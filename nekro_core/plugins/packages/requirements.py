@@ -1,4 +1,4 @@
-"""Reads which packages a plugin needs, from the four places where authors can write it."""
+"""Reads which packages a plugin needs, from the four places where authors may list them."""
 
 import json
 import re
@@ -13,12 +13,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from nekro_core.plugins.packages.errors import InvalidRequirements
 
 _SCRIPT = re.compile(r"^# /// script\s*$\n(?P<body>(?:^#(?:| .*)$\n)+?)^# ///\s*$", re.MULTILINE)
-"""Metadata of a single file: the packaging specifications, "Inline script metadata"."""
+"""Finds the metadata of a single file: the packaging specifications, "Inline script metadata"."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginRequirement:
-    """A requirement and its plugin, named by key, item or name."""
+    """A requirement and the plugin that has it, named by key, item or name."""
 
     requirement: Requirement
     plugin: str
@@ -28,11 +28,12 @@ class PluginRequirement:
 
 
 def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
-    """The packages that a plugin's file or folder requires on this machine and Python.
+    """Read the packages that a plugin's file or folder requires on this machine and Python.
 
-    From ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, inline script
-    metadata of a single file, and the ``python_package`` dependencies of a ``_manifest.json``.
-    Addresses, local paths and options of pip are refused. Raises `InvalidRequirements`.
+    The places are ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, the
+    inline script metadata of a single file, and the ``python_package`` dependencies of a
+    ``_manifest.json``. URLs, local paths and options of pip are refused. Raises
+    `InvalidRequirements`.
     """
     found = _of_file(plugin) if plugin.is_file() else _of_folder(plugin)
     parsed = [(where, _parsed(text, where)) for where, text in found]
@@ -43,7 +44,7 @@ def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse one requirement by name and version. Raises `InvalidRequirements`."""
+    """Parse one requirement of a name and a version. Raises `InvalidRequirements`."""
     return _parsed(text, "this")
 
 

@@ -1,1 +1,1 @@
-"""Work that a plugin goes on with after its call has ended."""
+"""Background tasks of plugins, which continue after the call that started them."""

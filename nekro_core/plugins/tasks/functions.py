@@ -1,4 +1,4 @@
-"""``task``: functions with which a plugin's code runs tasks in the bot that called it."""
+"""``task``: the functions with which a plugin starts, finds and cancels background tasks."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ from nekro_core.plugins.authoring.tasks import (
 
 
 class TaskFunctions:
-    """Starts and finds tasks in the bot that called the plugin. Each method raises `RuntimeError`
-    if no bot did."""
+    """Starts and finds tasks in the bot that called the plugin's code. Each method raises
+    `RuntimeError` if no bot called it."""
 
     def start(
         self,
@@ -29,13 +29,13 @@ class TaskFunctions:
         on_terminal: OnTerminal | None = None,
         **kwargs: Any,
     ) -> AsyncTaskHandle:
-        """Begin a task that the plugin has mounted. See `TaskRunner.start`.
+        """Start a task of a type that the plugin has mounted. See `TaskRunner.start`.
 
         Args:
-            task_type: The name under which it was mounted.
-            task_id: Tells tasks of one type apart.
+            task_type: The name under which the task's function was mounted.
+            task_id: Distinguishes tasks of the same type.
             chat_key: The text form of the chat's key.
-            plugin: The plugin's object.
+            plugin: The plugin object.
             *args: Arguments of the task's function, after its handle.
             on_terminal: Called with the task's final report; may be async.
             **kwargs: Keyword arguments of the task's function.
@@ -45,7 +45,7 @@ class TaskFunctions:
 
         Raises:
             TaskRefused: As of `TaskRunner.start`.
-            RuntimeError: No bot called the plugin.
+            RuntimeError: No bot called the plugin's code.
         """
         services = _services()
         return self.runner().start(
@@ -63,11 +63,11 @@ class TaskFunctions:
         """See `TaskRunner.get_handle`.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
-            The handle of a task that runs, else None.
+            The handle of the task; None if it does not run.
         """
         return self.runner().get_handle(task_type, task_id)
 
@@ -75,7 +75,7 @@ class TaskFunctions:
         """See `TaskRunner.get_state`.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
@@ -87,11 +87,11 @@ class TaskFunctions:
         """See `TaskRunner.is_running`.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
-            Whether it runs. May be awaited.
+            Whether the task runs. The result may be awaited.
         """
         return self.runner().is_running(task_type, task_id)
 
@@ -99,11 +99,11 @@ class TaskFunctions:
         """See `TaskRunner.cancel`.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
-            False where it does not run. May be awaited.
+            False if the task does not run. The result may be awaited.
         """
         return self.runner().cancel(task_type, task_id)
 
@@ -130,7 +130,7 @@ class TaskFunctions:
             The bot's task runner.
 
         Raises:
-            RuntimeError: No bot called the plugin.
+            RuntimeError: No bot called the plugin's code.
         """
         tasks = _services().tasks
         if tasks is None:
@@ -149,4 +149,4 @@ def _services() -> Services:
 
 
 task = TaskFunctions()
-"""It has no state: each call finds the bot anew."""
+"""The functions for plugins. The object has no state; each call finds the present bot."""

@@ -1,7 +1,8 @@
-"""Stores which tasks run, so that the start after a kill can report them.
+"""Stores which tasks run, so that the next start can report the tasks that a kill interrupted.
 
-A task is a coroutine of a plugin and cannot be resumed. The next start adds one line to its chat's
-history, which says that the task ended, and wakes the agent. So people do not wait for it in vain.
+A task is a coroutine of a plugin and cannot be resumed. For each interrupted task, the next start
+adds a line to the chat's history that says so, and wakes the agent. So people do not wait for the
+task in vain.
 """
 
 import hashlib
@@ -17,21 +18,21 @@ from nekro_core.store import SqlStatement, Store, WaitingRow
 
 TASK = "task"
 _SHOWN = 200
-"""Characters of a task's type and id that the line shows."""
+"""How many characters of a task's type and of its id the line shows."""
 
 
 class TaskStore(Protocol):
-    """Where running tasks are stored (`nekro_core.store.Store.waiting`)."""
+    """Stores running tasks (`nekro_core.store.Store.waiting`)."""
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
-        """Store a row; it replaces the row with the same key."""
+        """Store a row. It replaces a row with the same key."""
 
     def forget(self, kind: str, name: str) -> Awaitable[object]:
         """Delete a row."""
 
 
 class TaskNoteWriter(Protocol):
-    """The part of the inbox that is needed here (`nekro_core.delivery.Inbox`)."""
+    """The part of the inbox that this module uses (`nekro_core.delivery.Inbox`)."""
 
     async def note(
         self,
@@ -42,12 +43,13 @@ class TaskNoteWriter(Protocol):
         unique_id: str,
         beside: Callable[[int], tuple[SqlStatement, ...]],
     ) -> Record:
-        """Store a line for the agent, and the statements of ``beside`` in the same transaction."""
+        """Store a line for the agent, and run the statements of ``beside`` in the same
+        transaction."""
 
 
 class RunningTaskRecords:
-    """Stores which tasks run. Without a ``keeper`` nothing is stored. ``wall`` is in seconds since
-    1970."""
+    """Stores which tasks run. Without a ``keeper`` nothing is stored. ``wall`` returns seconds
+    since 1970."""
 
     def __init__(
         self, keeper: TaskStore | None = None, *, wall: Callable[[], float] = time.time
@@ -56,13 +58,13 @@ class RunningTaskRecords:
         self._wall = wall
 
     def began(self, plugin: str, task_type: str, task_id: str, chat_key: str) -> None:
-        """Store that a task runs."""
+        """Store that a task has started."""
         if self._keeper is None:
             return
         try:
             chat = str(ChatKey.parse(chat_key))
         except ChatKeyError:
-            return  # It belongs to no chat, so no chat can be told.
+            return  # The task belongs to no chat, so nothing can be reported.
         self._keeper.put(
             WaitingRow(
                 kind=TASK,
@@ -75,18 +77,18 @@ class RunningTaskRecords:
         )
 
     def ended(self, task_type: str, task_id: str) -> None:
-        """Delete a task that ended or was cancelled."""
+        """Delete the row of a task that ended or was cancelled."""
         if self._keeper is not None:
             self._keeper.forget(TASK, _name(task_type, task_id))
 
 
 async def report_interrupted(store: Store, inbox: TaskNoteWriter) -> int:
-    """Tell chats of the tasks that an earlier process left, delete these, and return how many there
-    were. Raises `StoreError`."""
+    """Report the interrupted tasks of an earlier process to their chats, and delete their rows.
+    Returns how many there were. Raises `StoreError`."""
     rows = await store.waiting.all(TASK)
     for row in rows:
         known = json.loads(row.data)
-        logger.warning("{}: task {} was cut off by a restart", row.plugin, known)
+        logger.warning("{}: task {} was interrupted by a restart", row.plugin, known)
         forgotten = store.waiting.forgotten(row.kind, row.name)
         await inbox.note(
             ChatKey.parse(row.chat_key),

@@ -1,5 +1,5 @@
-"""Runs the tasks of plugins in one bot. They end with the bot; the next start tells their chats
-so."""
+"""Runs the background tasks of plugins in one bot. Tasks end with the bot, and the next start
+reports this to their chats."""
 
 import asyncio
 import inspect
@@ -27,17 +27,17 @@ from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.system.errors import NekroError
 
 MAX_RUNNING = 64
-"""Tasks of one plugin at one time. More are a leak."""
+"""The most tasks of one plugin at one time. A plugin that needs more has a leak."""
 _MAX_ENDED = 256
-"""Ended tasks whose final report is remembered."""
+"""How many ended tasks' final reports are remembered."""
 _TOLD_S = 1.0
-"""Seconds that ``on_terminal`` may take."""
+"""The most seconds that ``on_terminal`` may take."""
 
 _Key = tuple[str, str]
 
 
 class TaskRefused(NekroError):
-    """The task is not started. The message says why."""
+    """The task was not started. The message says why."""
 
 
 class _Running(msgspec.Struct):
@@ -46,11 +46,11 @@ class _Running(msgspec.Struct):
 
 
 class TaskRunner:
-    """Runs tasks. A task is identified by its type and id. An id alone finds the first task that
-    has it.
+    """Runs tasks. A task is identified by its type and its id. If only the id is given, the first
+    task with this id is meant.
 
     Args:
-        kept: Stores which tasks run, for the next start; None stores nothing.
+        kept: Stores which tasks run, so that the next start can report them; None stores nothing.
     """
 
     def __init__(self, kept: RunningTaskRecords | None = None) -> None:
@@ -69,24 +69,24 @@ class TaskRunner:
         on_terminal: OnTerminal | None = None,
         **kwargs: Any,
     ) -> AsyncTaskHandle:
-        """Begin a task of the plugin; it ends with the plugin at the latest.
+        """Start a task of the plugin. It is cancelled when the plugin is unloaded.
 
         Args:
-            task_type: The name under which the plugin mounted it.
-            task_id: Tells tasks of one type apart.
+            task_type: The name under which the plugin mounted the task's function.
+            task_id: Distinguishes tasks of the same type.
             chat_key: The text form of the chat's key.
-            plugin: The plugin's object.
-            journal: Where the handle's lines for the agent go.
+            plugin: The plugin object.
+            journal: Stores the lines that the handle adds for the agent.
             *args: Arguments of the task's function, after its handle.
-            on_terminal: Called with the task's final report; may be async. It may take 1 s.
+            on_terminal: Called with the task's final report; may be async, and may take 1 s.
             **kwargs: Keyword arguments of the task's function.
 
         Returns:
             The task's handle.
 
         Raises:
-            TaskRefused: The plugin has no such type, the task runs already, or 64 tasks of the
-                plugin run.
+            TaskRefused: The plugin has no such task type, the task already runs, or the plugin has
+                64 running tasks.
         """
         kinds = {each.name: each for each in plugin.declared if isinstance(each, TaskType)}
         if task_type not in kinds:
@@ -99,7 +99,8 @@ class TaskRunner:
             raise TaskRefused(f"{plugin.key} has {MAX_RUNNING} tasks that run: no more at one time")
         handle = AsyncTaskHandle(task_id, chat_key, plugin, task_type=task_type, journal=journal)
         entry = self._running[key] = _Running(handle)
-        # A task that is cancelled before its first step never runs its ``finally``.
+        # If the task is cancelled before its first step, its ``finally`` does not run. This undo
+        # step removes the entry then.
         forget = plugin.effects.add(f"task {task_id}", partial(_drop, self._running, key))
 
         async def run() -> None:
@@ -123,23 +124,23 @@ class TaskRunner:
         return handle
 
     def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
-        """The handle of a task that runs.
+        """Get the handle of a running task.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
-            The handle, or None where the task does not run.
+            The handle; None if the task does not run.
         """
         key = self._find(task_type, task_id, self._running)
         return self._running[key].handle if key else None
 
     def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
-        """The newest report of a task, also of one that ended lately.
+        """Get the newest report of a task, even if the task has recently ended.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
@@ -152,14 +153,14 @@ class TaskRunner:
         return self._ended[key][0] if key else None
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Whether a task runs.
+        """Whether a task is running.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
-            True while it runs. May be awaited.
+            True while the task runs. The result may be awaited.
         """
         return AwaitableBool(self._find(task_type, task_id, self._running) is not None)
 
@@ -167,11 +168,11 @@ class TaskRunner:
         """Cancel a task.
 
         Args:
-            task_type: The task's type; empty to look by the id alone.
+            task_type: The task's type; empty to find the task by its id only.
             task_id: The task's id.
 
         Returns:
-            False where it does not run. May be awaited.
+            False if the task does not run. The result may be awaited.
         """
         key = self._find(task_type, task_id, self._running)
         if key is None:
@@ -191,7 +192,7 @@ class TaskRunner:
         return sum(self.cancel(*key) for key in [*self._running])
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
-        """The handles of all running tasks.
+        """Get the handles of all running tasks.
 
         Returns:
             The handles, in the order in which the tasks were started.
@@ -201,11 +202,12 @@ class TaskRunner:
     def _find(self, task_type: str, task_id: str, table: Any) -> _Key | None:
         if task_type and task_id:
             return (task_type, task_id) if (task_type, task_id) in table else None
-        wanted = task_id or task_type  # one argument alone is the id
+        wanted = task_id or task_type  # if only one argument is given, it is the id
         return next((key for key in table if key[1] == wanted), None)
 
     def _keep(self, key: _Key, last: TaskCtl, plugin: TaskOwner) -> None:
-        # The report may hold objects of the plugin's classes, so it is dropped with the plugin.
+        # The report may refer to objects of the plugin's classes, so drop it when the plugin is
+        # unloaded.
         if old := self._ended.pop(key, None):
             old[1]()
         forget = plugin.effects.add(f"result of {key[1]}", partial(_drop, self._ended, key))

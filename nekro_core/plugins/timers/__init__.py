@@ -1,1 +1,1 @@
-"""Timers and recurring functions as plugins use them."""
+"""The functions for timers that plugins call."""

@@ -1,8 +1,9 @@
 """Functions for timers that fire once, under the names that existing plugins use.
 
-Times are seconds since 1970. A timer that is due adds a system line to its chat, and the chat's
-agent answers it. Timers survive restarts. A tool that the model called may use its own chat, and
-other chats if the operator allows the plugin to; else `ToolFailure` is raised.
+Times are seconds since 1970. When a timer is due, a system line is added to the timer's chat, and
+the chat's agent answers it. Timers survive restarts. A tool that the model called may set timers
+for the chat of the call, and for other chats if the operator allows the plugin to; otherwise
+`ToolFailure` is raised.
 """
 
 from collections.abc import Generator
@@ -35,8 +36,8 @@ class TimerTask:
 
     Attributes:
         chat_key: The chat whose agent is woken.
-        trigger_time: When, in whole seconds since 1970.
-        event_desc: What the agent is told to do then.
+        trigger_time: The due time, in whole seconds since 1970.
+        event_desc: The text that tells the agent what to do then.
         temporary: Whether it is the chat's one temporary timer.
         timer_id: The timer's id.
     """
@@ -49,7 +50,7 @@ class TimerTask:
 
 
 class _Listed(list[TimerTask]):
-    """A list that can be awaited too: some plugins await the result of `get_timers`."""
+    """A list that can also be awaited, because some plugins await the result of `get_timers`."""
 
     def __await__(self) -> Generator[Any, None, "_Listed"]:
         yield from ()
@@ -57,7 +58,7 @@ class _Listed(list[TimerTask]):
 
 
 def current_timers() -> TimerService:
-    """The timers of the bot. Raises `ToolFailure` if it has none."""
+    """Get the bot's timer service. Raises `ToolFailure` if the bot has none."""
     found = current_services().timers
     if found is None:
         raise ToolFailure("there are no timers here")
@@ -70,16 +71,17 @@ async def set_timer(
     """Wake the chat's agent at a time.
 
     Args:
-        chat_key: The chat. A tool that the model called may use its own, and others if the operator
-            allows the plugin to.
-        trigger_time: Seconds since 1970; 0 is now. A negative value clears timers of the chat
-            instead: with ``temporary`` the temporary one, else the others.
-        event_desc: What the agent is told to do then.
-        temporary: Whether it replaces the chat's one temporary timer.
+        chat_key: The chat. A tool that the model called may name the chat of the call, and other
+            chats if the operator allows the plugin to.
+        trigger_time: The due time in seconds since 1970; 0 is now. A negative value deletes timers
+            of the chat instead: with ``temporary`` the temporary timer, else all others.
+        event_desc: The text that tells the agent what to do then.
+        temporary: Whether this is the chat's temporary timer. A chat has one, so the new timer
+            replaces it.
 
     Returns:
-        True. False if it was not set; the log says why: the time is past, the text is empty or too
-        long, or there are too many timers.
+        True if the timer was set or timers were deleted. False if the time is past, the text is
+        empty or too long, or there are too many timers; the log says which.
 
     Raises:
         ToolFailure: The chat is not allowed, or the bot has no timers.
@@ -97,7 +99,7 @@ async def set_timer(
 
 
 async def set_temp_timer(chat_key: str, trigger_time: float, event_desc: str) -> bool:
-    """Set the chat's one temporary timer.
+    """Set the chat's temporary timer, replacing an existing one.
 
     Args:
         chat_key: As for `set_timer`.
@@ -118,7 +120,7 @@ async def clear_timers(chat_key: str, temporary: bool | None = None) -> bool:
 
     Args:
         chat_key: As for `set_timer`.
-        temporary: True for the temporary one, False for the others, None for both.
+        temporary: True for the temporary timer, False for the others, None for all.
 
     Returns:
         Always True.
@@ -137,7 +139,7 @@ def get_timers(chat_key: str) -> list[TimerTask]:
         chat_key: As for `set_timer`.
 
     Returns:
-        The timers, the next one first. Awaiting the list is allowed and returns the list.
+        The timers, in the order of their due times. The list may be awaited.
 
     Raises:
         ToolFailure: As of `set_timer`.
@@ -155,7 +157,7 @@ def get_timers(chat_key: str) -> list[TimerTask]:
 
 
 async def clear_timer(chat_key: str, timer_id: str) -> bool:
-    """Delete one timer of a chat, also a recurring one.
+    """Delete one timer of a chat, even a recurring one.
 
     Args:
         chat_key: As for `set_timer`.
@@ -171,7 +173,7 @@ async def clear_timer(chat_key: str, timer_id: str) -> bool:
 
 
 def now() -> float:
-    """Get the time of the clock that timers use.
+    """Get the present time of the clock that timers use.
 
     Returns:
         Seconds since 1970.
@@ -188,8 +190,8 @@ def moment_of(local_time: str, timezone: str = "") -> float:
     Args:
         local_time: ISO 8601, for example ``2026-11-23 07:30``. An offset in it overrides
             ``timezone``.
-        timezone: An IANA time zone (``Asia/Shanghai``); empty for the operator's, or the
-            machine's.
+        timezone: An IANA time zone (``Asia/Shanghai``). If it is empty, the zone that the operator
+            set, else the machine's.
 
     Returns:
         Seconds since 1970.

@@ -1,10 +1,10 @@
 """Functions for recurring timers, under the names that existing plugins use.
 
 A schedule is a cron expression of five fields (or a name such as ``@daily``), an IANA time zone
-(empty: the operator's, or the machine's) and a workday mode: ``none`` (every day), ``mon_fri``,
-``weekend``, ``cn_workday`` or ``cn_restday``. The last two follow China's public holidays. If times
-pass while the bot is down, the agent is woken once for all of them at the next start. Wrong values
-raise `ValueError`.
+(if empty: the zone that the operator set, else the machine's) and a workday mode: ``none`` (every
+day), ``mon_fri``, ``weekend``, ``cn_workday`` or ``cn_restday``. The last two follow China's public
+holidays. If times pass while the bot is down, the agent is woken once for all of them at the next
+start. Wrong values raise `ValueError`.
 """
 
 from dataclasses import dataclass
@@ -34,20 +34,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurringTimerJob:
-    """A recurring timer as it is now.
+    """The present state of a recurring timer.
 
     Attributes:
-        job_id: Its id.
+        job_id: The id of the timer.
         chat_key: The chat whose agent is woken.
-        cron_expr: Five fields of cron.
-        event_desc: What the agent is told to do.
+        cron_expr: A cron expression of five fields.
+        event_desc: The text that tells the agent what to do.
         timezone: The IANA time zone of the schedule; empty for the machine's.
         workday_mode: ``none``, ``mon_fri``, ``weekend``, ``cn_workday`` or ``cn_restday``.
-        title: A name for people; may be empty.
+        title: A name that people see; may be empty.
         status: ``active`` or ``paused``.
-        next_run_at: When it is next due, in UTC; None if it is not.
-        last_run_at: The last due time for which the agent was woken, in UTC; None before the first.
-        create_time: When it was made, in UTC.
+        next_run_at: The next due time, in UTC; None if there is none.
+        last_run_at: The last due time for which the agent was woken, in UTC; None if it never was.
+        create_time: When the timer was made, in UTC.
     """
 
     job_id: str
@@ -79,14 +79,15 @@ async def create_cron_job(
     """Wake the chat's agent at the times of a schedule.
 
     Args:
-        chat_key: The chat. A tool that the model called may use its own, and others if the operator
-            allows the plugin to.
+        chat_key: The chat. A tool that the model called may name the chat of the call, and other
+            chats if the operator allows the plugin to.
         cron_expr: Five fields of cron (``0 8 * * *``), or a name such as ``@daily``.
-        event_desc: What the agent is told to do then.
-        timezone: An IANA time zone; empty for the operator's, or the machine's.
-        workday_mode: The days that count: ``none`` (all), ``mon_fri``, ``weekend``, ``cn_workday``
-            or ``cn_restday``.
-        title: A name for people.
+        event_desc: The text that tells the agent what to do then.
+        timezone: An IANA time zone. If it is empty, the zone that the operator set, else the
+            machine's.
+        workday_mode: On which days the timer is due: ``none`` (all), ``mon_fri``, ``weekend``,
+            ``cn_workday`` or ``cn_restday``.
+        title: A name that people see.
 
     Returns:
         The job.
@@ -109,7 +110,7 @@ async def update_job(
     workday_mode: str | None = None,
     title: str | None = None,
 ) -> RecurringTimerJob | None:
-    """Change the given fields of a job. None leaves a field as it is.
+    """Change the given fields of a job. A field with None does not change.
 
     Args:
         job_id: The job's id.
@@ -146,7 +147,7 @@ async def get_job(job_id: str) -> RecurringTimerJob | None:
         job_id: The job's id.
 
     Returns:
-        The job, or None where there is none.
+        The job; None if there is none.
 
     Raises:
         ToolFailure: The job's chat is not allowed, or the bot has no timers.
@@ -158,12 +159,12 @@ async def get_job(job_id: str) -> RecurringTimerJob | None:
 async def list_jobs(
     chat_key: str | None = None, status: str | None = None, limit: int | None = None
 ) -> list[RecurringTimerJob]:
-    """The jobs of a chat, or of all chats, in the order in which they were made.
+    """List the jobs of a chat, or of all chats, in the order in which they were made.
 
     Args:
         chat_key: The chat; None or empty for all chats.
         status: ``active`` or ``paused``; None for both.
-        limit: How many at most; None for all.
+        limit: The most jobs to return; None for all.
 
     Returns:
         The jobs.
@@ -183,7 +184,7 @@ async def delete_job(job_id: str) -> bool:
         job_id: The job's id.
 
     Returns:
-        False where there was none.
+        False if there was no such job.
 
     Raises:
         ToolFailure: As of `get_job`.
@@ -198,7 +199,7 @@ async def pause_job(job_id: str) -> RecurringTimerJob | None:
         job_id: The job's id.
 
     Returns:
-        The job, or None where there is none.
+        The job; None if there is none.
 
     Raises:
         ToolFailure: As of `get_job`.
@@ -207,13 +208,13 @@ async def pause_job(job_id: str) -> RecurringTimerJob | None:
 
 
 async def resume_job(job_id: str) -> RecurringTimerJob | None:
-    """Resume a paused job from now on.
+    """Resume a paused job. Times that passed during the pause are skipped.
 
     Args:
         job_id: The job's id.
 
     Returns:
-        The job, or None where there is none.
+        The job; None if there is none.
 
     Raises:
         ToolFailure: As of `get_job`.
@@ -222,13 +223,13 @@ async def resume_job(job_id: str) -> RecurringTimerJob | None:
 
 
 async def run_now(job_id: str) -> RecurringTimerJob | None:
-    """Wake the agent at once, in addition to the job's times.
+    """Wake the agent at once. The job's due times do not change.
 
     Args:
         job_id: The job's id.
 
     Returns:
-        The job, or None where there is none.
+        The job; None if there is none.
 
     Raises:
         ToolFailure: As of `get_job`.
@@ -240,7 +241,7 @@ def get_job_id(job: RecurringTimerJob | str) -> str:
     """Get the id of a job.
 
     Args:
-        job: A job, or its id already.
+        job: A job, or the id of a job.
 
     Returns:
         The id.
@@ -255,7 +256,7 @@ def get_job_summary(job: RecurringTimerJob) -> str:
         job: The job.
 
     Returns:
-        Its id, title (or text), schedule and status.
+        The job's id, title (else text), schedule and status.
     """
     days = "" if job.workday_mode == "none" else f", {job.workday_mode}"
     zone = f" {job.timezone}" if job.timezone else ""
@@ -274,7 +275,7 @@ def validate_cron_expr(cron_expr: str) -> str:
         The expression. A name is replaced by its five fields.
 
     Raises:
-        ValueError: It is no cron expression.
+        ValueError: The text is not a cron expression.
     """
     return parsed_cron(cron_expr)
 
@@ -297,8 +298,8 @@ def validate_timezone(timezone: str) -> str:
 
 
 def _row(job_id: str) -> TimerRow | None:
-    """The row of a job; None if there is none. Raises `ToolFailure` if the caller may not act in
-    its chat."""
+    """Get the row of a job; None if there is none. Raises `ToolFailure` if the caller may not act
+    in the job's chat."""
     row = current_timers().get(job_id)
     if row is not None:
         allowed_chat(row.chat_key)

@@ -1,1 +1,1 @@
-"""What plugins answer over HTTP: pages behind the login, and webhooks."""
+"""Serves plugins' pages, which need the login of the operator's page, and plugins' webhooks."""

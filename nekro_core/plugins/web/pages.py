@@ -1,7 +1,7 @@
 """Serves plugins' pages below ``/plugins/{key}``, with the plugins' routers.
 
-One application finds the plugin of a request. The web server mounts it once, behind its login. So
-loading and unloading plugins never changes the web server's own routes.
+One ASGI application finds the plugin of a request. The web server mounts this application once,
+behind the login. So loading and unloading plugins never changes the web server's own routes.
 """
 
 from typing import Any, cast
@@ -14,15 +14,15 @@ from nekro_core.system.asgi import Receive, Scope, Send, WebApplication
 from nekro_core.tools.describe import place_of
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Largest body of a request, as for the bot's own API."""
+"""The largest body of a request. The bot's own API has the same limit."""
 MAX_AT_ONCE = 64
-"""Requests and WebSockets of one plugin at one time. A page keeps a few open."""
+"""The most requests and WebSockets of one plugin at one time. A page keeps a few open."""
 _THE_BOTS = ("app", "router", "endpoint", "route", "path_params")
 
 
 class PluginPages:
-    """An ASGI application that answers with plugins' routers. It checks no login: mount it behind
-    one."""
+    """An ASGI application that answers with plugins' routers. It does not check the login: mount it
+    behind one."""
 
     def __init__(self) -> None:
         self._pages: dict[str, tuple[WebApplication, PluginRequests]] = {}
@@ -48,7 +48,7 @@ class PluginPages:
         plugin.effects.add(f"pages of {key}", drop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the plugin that it names."""
+        """Pass a request to the plugin that its path names."""
         key = inner_path(scope).partition("/")[0]
         found = self._pages.get(key)
         if found is None:
@@ -56,7 +56,8 @@ class PluginPages:
             return
         application, visits = found
         root = f"{scope.get('root_path', '')}/{key}"
-        # With the values of the bot's router, the plugin's routes would be searched there by name.
+        # Remove the values of the bot's router. With them, the plugin's ``url_for`` would search
+        # the bot's routes.
         inner = {name: value for name, value in scope.items() if name not in _THE_BOTS}
         inner |= {"root_path": root, "app_root_path": root}
         if scope["path"] == root:
@@ -65,13 +66,13 @@ class PluginPages:
 
 
 def _application(router: PluginRouter, where: str) -> WebApplication:
-    from fastapi import APIRouter, FastAPI  # noqa: PLC0415 - imported where there is a router
+    from fastapi import APIRouter, FastAPI  # noqa: PLC0415 - imported only if a plugin has a router
 
     routes: Any = router.factory()
     if not isinstance(routes, APIRouter):
         came = type(routes).__name__
         if hasattr(routes, "close"):
-            routes.close()  # the coroutine of an async function, which is never awaited
+            routes.close()  # an async factory returned a coroutine; close it to avoid a warning
         raise DeclarationRefused(
             f"its router is a {came}, expected fastapi.APIRouter",
             where=where,

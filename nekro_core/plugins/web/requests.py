@@ -21,9 +21,9 @@ _CODES = {404: "not_found", 405: "method", 408: "body", 413: "body", 503: "busy"
 
 class PluginRequests:
     """The requests that a plugin is answering: at most ``most`` at one time, each with a body of at
-    most ``body_bytes``.
+    most ``body_bytes`` bytes.
 
-    Unloading the plugin cancels them. Later requests are refused.
+    When the plugin is unloaded, its open requests are cancelled and new ones are refused.
     """
 
     def __init__(self, plugin: NekroPlugin, what: str, *, most: int, body_bytes: int) -> None:
@@ -41,8 +41,8 @@ class PluginRequests:
     async def serve(
         self, application: WebApplication, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Let the plugin's code answer. An error is logged without the address, which may hold a
-        secret. If no part of an answer was sent yet, the error is answered with 500."""
+        """Let the plugin's code answer a request. An error is logged without the URL, which may
+        contain a secret. If no part of an answer was sent before the error, the answer is 500."""
         if self._closed or len(self._open) >= self._most:
             await refuse(scope, send, 503, "too many requests at one time")
             return
@@ -87,7 +87,7 @@ class PluginRequests:
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:
-    """Wrap ``receive``. It raises `HTTPException` once the body has more than ``limit`` bytes."""
+    """Wrap ``receive``, so that it raises `HTTPException` when the body exceeds ``limit`` bytes."""
     left = limit
 
     async def receiving() -> Message:
@@ -95,7 +95,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         message = await receive()
         left -= len(message.get("body") or b"")
         if left < 0:
-            # FastAPI answers 400 for any other exception that is raised while it reads.
+            # FastAPI answers 400 if any other exception is raised while it reads the body.
             from starlette.exceptions import HTTPException  # noqa: PLC0415 - there is a server here
 
             raise HTTPException(413, f"the request is larger than {limit} bytes")
@@ -105,7 +105,7 @@ def _bounded(receive: Receive, limit: int) -> Receive:
 
 
 def _declared_length(scope: Scope) -> int:
-    """The length in the request's headers; 0 if there is none."""
+    """Get the ``Content-Length`` of a request; 0 if there is none."""
     for name, value in scope.get("headers", ()):
         if name == b"content-length" and value.isdigit() and len(value) < 20:
             return int(value)
@@ -113,12 +113,12 @@ def _declared_length(scope: Scope) -> int:
 
 
 def inner_path(scope: Scope) -> str:
-    """Get the part of the path after the place where an application is mounted."""
+    """Get the part of the path after the mount point of the application."""
     return str(scope["path"]).removeprefix(str(scope.get("root_path", ""))).lstrip("/")
 
 
 async def refuse(scope: Scope, send: Send, status: int, message: str) -> None:
-    """Answer with an error of the bot. A WebSocket is closed."""
+    """Answer a request with an error of the bot; close a WebSocket."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
@@ -133,11 +133,11 @@ async def _nothing() -> Message:
 
 
 _IN_A_THREAD = 256 * 1024
-"""Bytes of JSON or of a form. More are parsed in a thread, since that would block every chat."""
+"""Bytes. Larger JSON and forms are parsed in a thread, because parsing would block every chat."""
 
 
 class UnreadableRequest(NekroError):
-    """The request cannot be read. ``status`` is the HTTP status to answer."""
+    """The request cannot be read. ``status`` is the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -148,7 +148,7 @@ async def read_request(endpoint: str, scope: Scope, receive: Receive) -> Webhook
     """Read the whole request with its body. Raises `UnreadableRequest`."""
     from starlette.datastructures import Headers  # noqa: PLC0415 - there is a server here
 
-    headers = Headers(scope=scope)  # ignores case: senders and plugins write names differently
+    headers = Headers(scope=scope)  # ignores upper and lower case in names
     raw = await _body(receive)
     client = scope.get("client")
     return WebhookRequest(
@@ -168,10 +168,10 @@ async def _body(receive: Receive) -> bytes:
     while True:
         try:
             message = await receive()
-        except HTTPException as error:  # it is larger than it may be
+        except HTTPException as error:  # the body is too large
             raise UnreadableRequest(error.status_code, error.detail) from None
         if message["type"] == "http.disconnect":
-            raise UnreadableRequest(400, "the sender went away")
+            raise UnreadableRequest(400, "the sender closed the connection")
         parts.append(message.get("body", b""))
         if not message.get("more_body"):
             return b"".join(parts)

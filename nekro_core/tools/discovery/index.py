@@ -1,16 +1,20 @@
-"""Ranks tools for a query: by their names, the words of their descriptions, and the meaning of
-both.
+"""Ranks tools for a query by their names, by the words of their descriptions, and by meaning.
 
-A score is the sum over the terms of the query that a tool has. Each term is weighed by how few
-tools have it (the idf of BM25) and by its place (a name counts more than a description, and that
-more than a parameter). Terms are: stems of English words; their groups of three letters, for
-compounds and misspelt words; pairs of neighbouring Chinese or Japanese characters; concepts of the
-trilingual lexicon, by which a query finds a description in another language; and the sounds of
-katakana and English words, by which one finds the other. A tool that matches every part of a query
-ranks before one that matches a single part well.
+A tool's score is the sum of the weights of the query's terms that the tool has. A term has more
+weight if few tools have it (the idf of BM25). It also has more weight in a name than in a
+description, and more in a description than in a parameter. There are five kinds of terms:
 
-Where the nearness in meaning between the query and each tool is known, it is the score, and the
-words add to it. For a full match they add about the difference between a far tool and a near one.
+- stems of English words
+- groups of three letters of English words, for compounds and misspelt words
+- pairs of neighbouring Chinese or Japanese characters
+- concepts of the trilingual lexicon, so that a query finds descriptions in another language
+- the sounds of katakana and English words, so that each of the two finds the other
+
+A tool that matches every part of a query ranks before a tool that matches a single part well.
+
+If the similarity in meaning between the query and each tool is known, it is the score, and matching
+words add to it. A full match of words adds about as much as the difference between a tool with a
+different meaning and one with a similar meaning.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -35,54 +39,55 @@ _NAME = 2.0
 _BRIEF = 1.0
 _PLUGIN = 0.3
 _REST = 0.5
-"""Weights of the places of a term."""
+"""Weights of the places where a tool has a term: name, description, plugin, anything else."""
 _WORD = 0.4
 _PAIR = 0.4
 _CONCEPT = 1.0
 _STRANGE = 0.6
 _LETTERS = 0.2
-"""Weights of the kinds of terms. A Chinese word is about two pairs. An English word that the
-lexicon does not know (``_STRANGE``) is likely a name. ``_LETTERS`` is for all groups of three
+"""Weights of the kinds of terms. A Chinese word has about two pairs. An English word that is not in
+the lexicon (``_STRANGE``) is probably a name. ``_LETTERS`` is the weight of all groups of three
 letters of a word together."""
 _SOUND = 0.5
-"""Weight of a word that sounds like one of the other script."""
+"""Weight of a word that sounds like a word in the other script."""
 _AGAIN = 0.25
-"""Factor for further matches of one word, such as by its concept besides its stem."""
+"""Factor for further matches of the same word, for example by its concept after its stem."""
 _COVERS = 0.5
-"""Exponent of the covered share of a query, which multiplies the score."""
+"""The score is multiplied by the share of the query that the tool covers, to this power."""
 _WORDS = 0.45
-"""The most that matching words add to the nearness; reached at the weight of the rarest possible
-term."""
+"""The most that matching words add to the similarity. It is reached at the weight of the rarest
+possible term."""
 _NEAR = 0.26
-"""How near the nearest tool must be where no tool has a word of the query. A query that asks for
+"""The least similarity of the best tool if no tool has a word of the query. A query that asks for
 nothing, such as "ok thanks", reaches 0.25."""
 _FAR = 0.1
-"""How near a tool without a word of the query must be, once any tool fits."""
+"""The least similarity of a tool that has no word of the query, if some tool fits the query."""
 _EXACT = 100.0
-"""For a query that is a tool's name: it wants this tool."""
+"""Added if the query is the tool's name."""
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
-"""Most characters that are read of a query and of a place; a model's query is a few words."""
+"""How many characters of a query are read, and how many of each place of a tool. A model's query
+has a few words."""
 _MAX_SENTENCE = 240
 _MAX_SENTENCES = 2000
-"""Most characters of a tool's sentence, and most tools with one: a thousand take two seconds of a
-core."""
+"""The most characters of a tool's sentence, and the most tools with a sentence. A thousand tools
+take two seconds of one core."""
 
 _Term = str | int
 _Wanted = tuple[tuple[tuple[_Term, float], ...], float]
-"""A part of a query: the terms that match it, each with its weight, and the largest weight."""
+"""A part of a query: its terms, each with its weight, and the largest of these weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A tool that was found."""
+    """A tool that a search found, with its score."""
 
     named: NamedTool
     score: float
 
 
 class ToolIndex:
-    """A search index of tools. Making it takes some tenths of a millisecond for each tool."""
+    """A search index of tools. Building it takes some tenths of a millisecond for each tool."""
 
     def __init__(self, tools: Iterable[NamedTool], known: ConceptLexicon | None = None) -> None:
         self._lexicon = known or lexicon()
@@ -91,12 +96,13 @@ class ToolIndex:
         self._having = Counter(term for terms in self._terms for term in terms)
         self._rarest = math.log(1 + (len(self._tools) + 0.5) / 1.5)
         self.sentences = tuple(_sentence(each.tool) for each in self._tools[:_MAX_SENTENCES])
-        """One sentence for each tool, to compare a query with: see `search`."""
+        """One sentence for each tool. `search` gets the similarity between the query and each of
+        these."""
 
     def search(self, query: str, limit: int = 5, near: Sequence[float] = ()) -> list[SearchHit]:
-        """The tools that fit best, best first; tools without any match are left out.
+        """Find the tools that fit a query best, best first. Tools without any match are left out.
 
-        ``near``: how near the query is to each of the ``sentences``, from -1 to 1.
+        ``near`` has the similarity between the query and each of the ``sentences``, from -1 to 1.
         """
         plain = folded(query[:_MAX_QUERY])
         wanted = tuple(self._wanted(plain))
@@ -110,7 +116,7 @@ class ToolIndex:
             )
             if (score := self._fused(said, nearness, fits=fits) + _named(named, exact)) > 0
         ]
-        # Of equal scores the tool with the fewest other terms comes first.
+        # Of tools with equal scores, the one with the fewest terms comes first.
         hits.sort(key=lambda hit: (*hit[:2], hit[2].name))
         return [SearchHit(named, -score) for score, _, named in hits[:limit]]
 
@@ -135,8 +141,8 @@ class ToolIndex:
             yield ((sound, counts),), counts
 
     def _strange_sounds(self, plain: str) -> Iterator[str]:
-        """The sounds of the words that the lexicon does not have. Only sounds that a tool has: a
-        word without a match in the other script must not lower the covered share."""
+        """Yield the sounds of words that are not in the lexicon, if any tool has the sound. Other
+        sounds are left out, because they would lower the covered share of the query."""
         katakana = [run for run in runs_of_katakana(plain) if not self._known(run)]
         english = [word for word in content_words(plain) if not self._known(word)]
         for sound in _sounds(katakana, english, katakana="~e", english="~k"):
@@ -180,7 +186,7 @@ class ToolIndex:
         words = content_words(plain)
         joined = (
             first + second for first, second in pairwise(words)
-        )  # スタックオーバーフロー is one
+        )  # スタックオーバーフロー is two English words
         heard = _sounds(runs_of_katakana(plain), chain(words, joined), katakana="~k", english="~e")
         return terms | dict.fromkeys(heard, 1.0)
 

@@ -1,4 +1,4 @@
-"""Finds the concepts of texts in English, Chinese and Japanese, by a list of chat bots' topics."""
+"""Finds the concepts in English, Chinese and Japanese texts, with a list of topics of chat bots."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,13 +15,13 @@ from nekro_core.tools.discovery.words import (
 Part = tuple[tuple[str, ...], Mapping[int, float]]
 """The stems or character pairs of a word, and its possible concepts with their weights."""
 _INSIDE = 0.5
-"""Weight of a word that is only a part of a longer one."""
+"""Weight of a word that is only a part of a longer entry."""
 _SINGLE = 0.5
 """Weight of a single Chinese or Japanese character, which may be a part of an unknown word."""
 
 
 class ConceptLexicon:
-    """Concepts, each with its words. Made by `lexicon`."""
+    """The concepts, and the words that express each of them. Made by `lexicon`."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._english: dict[tuple[str, ...], list[int]] = {}
@@ -39,11 +39,11 @@ class ConceptLexicon:
         self._widest = max(map(len, self._eastern), default=0)
 
     def parts(self, plain: str) -> Iterator[Part]:
-        """Split a folded text into parts, each with its stems or pairs and the weighted concepts
-        that it may mean.
+        """Split a folded text into parts. Each part has stems or character pairs, and the weighted
+        concepts that it may mean.
 
-        A longer form wins over the shorter ones in it: "local time" is a little about time, but a
-        single character of a Chinese word means nothing.
+        A longer entry is preferred to shorter entries inside it. A shorter entry inside it has less
+        weight, as "time" in "local time"; a single character inside a Chinese word has none.
         """
         stems = all_words(plain)
         at = 0
@@ -67,8 +67,8 @@ class ConceptLexicon:
                 at += length
 
     def _note_english(self, stems: Sequence[str], at: int, found: dict[int, float]) -> int:
-        """Add the concepts of the longest form at this place, and return how many words it takes.
-        Stop words may be between its words: "identify the song"."""
+        """Add the concepts of the longest entry that begins at ``at``, and return its number of
+        words. Stop words may be between its words, as in "identify the song"."""
         for length in range(min(self._longest, len(stems) - at), 0, -1):
             known = self._english.get(tuple(stems[at : at + length]))
             if known and (length > 1 or not is_stop_word(stems[at])):
@@ -101,7 +101,7 @@ class ConceptLexicon:
             known.append(number)
 
     def _note(self, known: Sequence[int], found: dict[int, float], sure: float = 1.0) -> None:
-        # A word of several concepts counts less for each.
+        # A word with several concepts has less weight for each of them.
         for number in known:
             counts = sure * self._weights[number] * len(known) ** -0.5
             found[number] = max(found.get(number, 0.0), counts)
@@ -109,6 +109,6 @@ class ConceptLexicon:
 
 @cache
 def lexicon() -> ConceptLexicon:
-    """The lexicon of ``concepts.txt``, read at the first search."""
+    """Get the lexicon of ``concepts.txt``. The file is read at the first call."""
     text = (files("nekro_core.tools.discovery") / "concepts.txt").read_text("utf-8")
     return ConceptLexicon(line for line in text.splitlines() if line and not line.startswith("#"))

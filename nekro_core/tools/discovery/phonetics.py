@@ -1,8 +1,8 @@
-"""Makes rough sound keys of words, so that katakana and the English word that it comes from are
-alike.
+"""Makes rough sound keys of words, so that a katakana word and the English word that it comes from
+have the same key.
 
-Only consonants count, since katakana adds vowels. Consonants that katakana cannot distinguish are
-one: l and r, b and v, s, z, sh and th. So トレロ and "Trello" are both "trr".
+Only consonants count, since katakana adds vowels. Consonants that katakana cannot distinguish
+become one: l and r; b and v; s, z, sh and th. So トレロ and "Trello" both have the key "trr".
 """
 
 import re
@@ -15,7 +15,7 @@ _ROWS = {
     "p": "パピプペポ", "r": "ラリルレロ", "A": "アイウエオ",
 }  # fmt: skip
 _OF_KANA = {kana: row for row, many in _ROWS.items() for kana in many}
-"""M becomes n, since ン is both. Ya, wa, small kana and ー are left out like vowels."""
+"""M becomes n, since ン stands for both. Ya, wa, small kana and ー are left out, as vowels are."""
 _ENGLISH = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
@@ -26,7 +26,7 @@ _ENGLISH = tuple(
         (r"ph", "f"), (r"gh(?=t|$)", ""), (r"sch", "sk"), (r"ch", "t"), (r"ck", "k"), (r"qu?", "k"),
         (r"sh|th", "s"), (r"x", "ks"), (r"c(?=[eiy])", "s"), (r"c", "k"), (r"j|z", "s"),
         (r"g(?=es?$|y)", "s"), (r"v", "b"), (r"f", "h"), (r"m", "n"),
-        # r is silent where no vowel follows: "server" is サーバー.
+        # r is silent unless a vowel follows: "server" is サーバー.
         (r"(?<=[aeiou])r(?![aeiouyr])", ""), (r"l", "r"),
     )
 )  # fmt: skip
@@ -34,23 +34,23 @@ _FIRST_VOWEL = re.compile(r"^[aeiouy]")
 _VOWEL = re.compile(r"[aeiouyw]")
 _TWICE = re.compile(r"n{2,}")
 _LEAST = 3
-"""Fewest consonants of a useful key: a tenth of all words share two."""
+"""The fewest consonants of a useful key. With two, a tenth of all words would have the same key."""
 
 
 def runs_of_katakana(plain: str) -> list[str]:
-    """The stretches of katakana in a text, each likely a loanword from English."""
+    """Find the sequences of katakana in a text. Each is probably a loanword from English."""
     return _KATAKANA.findall(plain)
 
 
 def sound_of_katakana(run: str) -> str:
-    """The key of one stretch; empty where it has too few consonants."""
+    """Get the key of a sequence of katakana; empty if it has too few consonants."""
     rows = "".join(_OF_KANA.get(kana, "") for kana in _W.sub("", run))
     key = _TWICE.sub("n", rows[:1] + rows[1:].replace("A", ""))
     return key if len(key) >= _LEAST else ""
 
 
 def sound_of_english(word: str) -> str:
-    """The key of a word in lower case; empty where it has too few consonants."""
+    """Get the key of a lower-case English word; empty if it has too few consonants."""
     spoken = word
     for pattern, instead in _ENGLISH:
         spoken = pattern.sub(instead, spoken)

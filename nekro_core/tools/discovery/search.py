@@ -1,4 +1,4 @@
-"""Finds the deferred tools of a set, which a prompt does not show in full, and makes their
+"""Finds the deferred tools of a set, which the prompt does not show in full, and makes their search
 index."""
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ SEARCH_OWNER = "nekro.discovery"
 
 @dataclass(frozen=True, slots=True)
 class DeferredTools:
-    """``single`` are tools that are deferred individually. ``asleep`` has, by plugin key, the tools
-    that are deferred with their whole plugin."""
+    """The deferred tools of a set. ``single`` are those that are deferred individually. ``asleep``
+    has, by plugin key, those that are deferred because their plugin sleeps."""
 
     single: tuple[NamedTool, ...]
     asleep: Mapping[str, tuple[NamedTool, ...]]
@@ -28,12 +28,12 @@ class DeferredTools:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The short names of the plugins that they belong to."""
+        """The short names of the deferred tools' plugins."""
         return tuple(dict.fromkeys(each.tool.module for each in self.deferred))
 
 
 def deferred_tools_of(tools: ToolSet) -> DeferredTools:
-    """The deferred tools of a set; use it with `ToolSet.once`."""
+    """Get the deferred tools of a set. Call it through `ToolSet.once`, which caches the result."""
     single: list[NamedTool] = []
     asleep: dict[str, tuple[NamedTool, ...]] = {}
     for named in tools.named:
@@ -47,10 +47,10 @@ def deferred_tools_of(tools: ToolSet) -> DeferredTools:
 
 
 def search_index_of(tools: ToolSet) -> ToolIndex:
-    """A search index of the deferred tools of a set; use it with `ToolSet.once`."""
+    """Make a search index of the deferred tools of a set. Call it through `ToolSet.once`."""
     return ToolIndex(tools.once(deferred_tools_of).deferred)
 
 
 def is_search(tool: Tool) -> bool:
-    """Whether a tool is the search itself."""
+    """Whether a tool is the search tool itself."""
     return tool.owner == SEARCH_OWNER

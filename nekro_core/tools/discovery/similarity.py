@@ -1,5 +1,5 @@
-"""Measures how near a query is to each tool in meaning, for wordings that no list of words
-covers."""
+"""Measures how similar a query and each tool are in meaning, for wordings that are not in the
+lexicon."""
 
 from array import array
 from collections.abc import Sequence
@@ -10,27 +10,28 @@ from loguru import logger
 from nekro_core.system.workers.worker import WorkerLost, WorkerProcess
 
 _TIMEOUT_S = 60.0
-"""Time-out of a search. The first one also starts the process and encodes every tool: three seconds
-of a core, or half a minute on a core that a dozen programs share. If the first
-search were given up sooner, the next would have to start all of this again."""
+"""Time-out of a search. The first search also starts the process and encodes every tool. This takes
+three seconds of one core, or half a minute if a dozen programs share the core. After a time-out,
+the next search would have to start all of this again."""
 _MAX_QUERY = 400
-"""Most characters of a query; a model's query is a few words."""
+"""How many characters of a query are read. A model's query has a few words."""
 _MOST_LOSSES = 3
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""The matrices are small: more threads only wait for each other."""
+"""The matrices are small, so more threads would only wait for each other."""
 
 
 class TextSimilarity(Protocol):
-    """Measures how near texts are in meaning."""
+    """Measures how similar texts are in meaning."""
 
     async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """For each text its nearness, from -1 to 1. No values at all if it cannot be measured."""
+        """Get the similarity between the query and each text, from -1 to 1. The result is empty if
+        it cannot be measured."""
 
 
 class SentenceVectors:
-    """`TextSimilarity` by a sentence encoder, in a child process that ends when it is idle.
+    """A `TextSimilarity` with a sentence encoder in a child process, which ends when it is idle.
 
-    If it fails, the search goes by words alone, and the log says what is missing.
+    If the encoder fails, the search uses words only, and the log says what is missing.
     """
 
     def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:
@@ -51,11 +52,11 @@ class SentenceVectors:
             )
         except WorkerLost as lost:
             self._losses += 1
-            logger.warning("tool_search goes by words alone: {}", lost)
+            logger.warning("tool_search uses words only: {}", lost)
             return ()
         if missing := answer.get("missing"):
             self._losses = _MOST_LOSSES
-            logger.warning("tool_search goes by words alone from now on: {}", missing)
+            logger.warning("tool_search uses words only from now on: {}", missing)
             return ()
         return array("f", data)
 

@@ -1,4 +1,4 @@
-"""Writes one short line for each deferred tool, within bounds."""
+"""Writes one short line for each deferred tool, with limits on length and number."""
 
 import re
 from collections import Counter
@@ -8,13 +8,14 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool
 
 LINE_TOKENS = 11.8
-"""Most estimated tokens of one line; the estimate is a sixth too high. So a tool costs less than
-12, including the introduction of the list."""
+"""The most estimated tokens of one line. The estimate is a sixth too high, so a tool costs fewer
+than 12 tokens, including its share of the list's introduction."""
 MAX_LINES = 400
-"""Most tools with their own line; of the others only the plugins are named."""
+"""The most tools with a line. For other tools, only their plugins are named."""
 
 _LONGEST_WORD = 24
-"""Most letters of a word; a third-party server can send thousands without a blank."""
+"""The most letters of a normal word. A third-party server may send thousands of letters without a
+blank."""
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,3}|[^\sA-Za-z0-9_]|_(?![A-Za-z])|\n")
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD_ENDS = re.compile(r"(?<=[\w)])(?=[\s，、；：,;:（(])|(?<=[\u3041-\u9fff])")
@@ -24,10 +25,10 @@ _FILLING = re.compile(
 
 
 def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINES) -> list[str]:
-    """A line for each tool, given with the name that it is called by: ``name: brief``.
+    """Make a line ``name: brief`` for each tool. The name is the one in the model's code.
 
-    A tool whose name alone is too long gets no line, and neither does any tool beyond ``limit``. A
-    line for each plugin says how many more of them it has; a search still finds them.
+    A tool gets no line if its name is too long or if there are already ``limit`` lines. For these
+    tools, a line for each plugin says how many more it has. A search still finds them.
     """
     lines: list[str] = []
     more: Counter[str] = Counter()
@@ -40,13 +41,13 @@ def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINE
 
 
 def estimate_tool_tokens(text: str, *, name: bool = False) -> float:
-    """Estimate the o200k_base tokens of a short text. Words inside a name take more, since there is
-    no space before them."""
+    """Estimate the o200k_base tokens of a short text. Words inside a name take more tokens, since
+    there is no space before them."""
     total = 0.0
     for piece in _PIECE.findall(text):
         if piece.isascii() and piece.isalpha():
             long, longer = (4, 8) if name else (8, 12)
-            # Longer than any real word: the tokenizer cuts it into many pieces.
+            # The tokenizer cuts a piece that is longer than any real word into many tokens.
             most = 2.2 if len(piece) <= _LONGEST_WORD else len(piece) / 2
             total += 1.0 if len(piece) <= long else 1.5 if len(piece) <= longer else most
         elif "\u3041" <= piece <= "\u30ff":
@@ -59,7 +60,7 @@ def estimate_tool_tokens(text: str, *, name: bool = False) -> float:
 
 
 def brief_of(tool: Tool) -> str:
-    """What a tool does, in one sentence."""
+    """Get the first sentence of a tool's description."""
     told = " ".join((tool.description or tool.summary).split())
     first = _END_OF_SENTENCE.split(told, maxsplit=1)[0]
     return _FILLING.sub("", first).rstrip(" .。")
@@ -74,7 +75,7 @@ def _line(name: str, tool: Tool) -> str:
 
 
 def _cut(text: str, room: float) -> str:
-    """As much of a text as fits, up to the end of a word."""
+    """Cut a text at the end of a word, so that it has at most ``room`` tokens."""
     ends = [match.start() for match in _WORD_ENDS.finditer(text)]
     fitting = [end for end in ends if end and estimate_tool_tokens(text[:end]) <= room]
     return f"{text[: fitting[-1]].rstrip()}…" if fitting else ""

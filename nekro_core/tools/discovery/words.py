@@ -1,4 +1,4 @@
-"""Splits texts into words that a search can compare, in English, Chinese, Japanese and Korean."""
+"""Splits English, Chinese, Japanese and Korean texts into words that a search can compare."""
 
 import re
 import unicodedata
@@ -19,7 +19,7 @@ there these this to up us use used using want was we what when which who will wi
 """
 _STOP = frozenset(_SAYING_NOTHING.split())
 _WHOLE = frozenset(("always", "bus", "gas", "news", "plus", "series", "species", "towards"))
-"""Words that only look as if they had an ending."""
+"""Words that look as if they had an ending, but have none."""
 _ENDINGS = (
     ("ization", "ize"), ("ational", "ate"), ("isation", "ize"), ("fulness", "ful"),
     ("iveness", "ive"), ("ations", "ate"), ("ation", "ate"), ("ators", "ate"), ("ator", "ate"),
@@ -31,36 +31,36 @@ _ENDINGS = (
 
 
 def folded(text: str) -> str:
-    """Normalize a text: unify compatible characters, remove accents, split names into words, use
-    lower case, and simplified characters for traditional and Japanese ones."""
+    """Normalize a text: unify compatible characters, remove accents, split names into words,
+    convert to lower case, and replace traditional and Japanese characters by simplified ones."""
     plain = _ACCENTED.sub(_bare, unicodedata.normalize("NFKC", text))
     return _HUMP.sub(" ", plain).lower().translate(_simplified())
 
 
 def all_words(plain: str) -> list[str]:
-    """The stems of the English words of a folded text, in order. Stop words such as "the" stay as
-    they are, since phrases may need them."""
+    """Get the stems of the English words in a folded text, in order. Stop words such as "the" are
+    included unchanged, since phrases may need them."""
     return [word if word in _STOP else stem(word) for word in _WORD.findall(plain)]
 
 
 def content_words(plain: str) -> list[str]:
-    """The English words without stop words, not stemmed."""
+    """Get the English words of a folded text without stop words, not stemmed."""
     return [word for word in _WORD.findall(plain) if word not in _STOP]
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether a word alone says nothing about a request."""
+    """Whether a word is so common that it says nothing about a request."""
     return word in _STOP
 
 
 def cjk_runs(plain: str) -> list[str]:
-    """The stretches of Chinese, Japanese or Korean in a folded text."""
+    """Find the sequences of Chinese, Japanese or Korean characters in a folded text."""
     return _EAST.findall(plain)
 
 
 def character_bigrams(run: str) -> Iterator[str]:
-    """Each pair of neighbouring characters, since there are no spaces between words. Pairs of
-    hiragana are left out, since most are endings."""
+    """Yield each pair of neighbouring characters, since these languages have no spaces between
+    words. Pairs of hiragana are left out, since most are endings."""
     for start in range(len(run) - 1):
         pair = run[start : start + 2]
         if not _KANA_ONLY.match(pair):
@@ -68,7 +68,8 @@ def character_bigrams(run: str) -> Iterator[str]:
 
 
 def character_trigrams(word: str) -> list[str]:
-    """Each group of three letters of a longer English word, with a mark; none of a Chinese one."""
+    """Get each group of three letters of an English word with at least four letters, marked with
+    "#". Empty for other words."""
     if not word.isascii():
         return []
     return ["#" + word[start : start + 3] for start in range(len(word) - 2) if len(word) > 3]
@@ -78,7 +79,8 @@ def character_trigrams(word: str) -> list[str]:
 def stem(word: str) -> str:
     """Remove a word's ending, so that ``translate``, ``translated`` and ``translation`` are equal.
 
-    It is rough on purpose: both sides of a comparison are stemmed alike, and a stem is never shown.
+    It is deliberately rough: both sides of a comparison are stemmed in the same way, and people
+    never see a stem.
     """
     bare = word.partition("'")[0]
     if bare in _WHOLE:
@@ -91,7 +93,7 @@ def stem(word: str) -> str:
     if len(bare) > 3 and bare[-1] == bare[-2] and bare[-1] not in "aeiouls":
         bare = bare[:-1]
     short = bare.removesuffix("e") if len(bare) > 3 else bare
-    return bare if is_stop_word(short) else short  # a note is not "not"
+    return bare if is_stop_word(short) else short  # "note" must not become "not"
 
 
 def _bare(accented: re.Match[str]) -> str:

@@ -1,23 +1,23 @@
-"""Uses the tools of the MCP servers in ``data/mcp.json``, a file in the form that other programs
-use.
+"""Uses the tools of the MCP servers in ``data/mcp.json``. The file has the same format as in other
+programs.
 
 ::
 
-    settings.py       bounds
-    configuration.py  reads the file: the servers, and the faults of those that cannot be used
+    settings.py       limits and intervals
+    configuration.py  reads the file: the servers, and why a server cannot be used
     servers.py        starts, stops and replaces servers as the file says
     state.py          the state of a server
     connection.py     connects to one server, lists and calls its tools, reconnects
     child.py          exchanges messages with a child process over stdin and stdout
     remote.py         exchanges messages over streamable HTTP
-    conversion.py     turns its tools into tools of the bot
+    conversion.py     turns the server's tools into tools of the bot
     depth_limit.py    cuts messages that are nested too deeply
-    results.py        turns the result of a call into a result of the bot
+    results.py        turns the result of a call into an outcome of the bot
 
-A server's data is untrusted. It is bounded in length and number, and the model gets it as a result
-and never as an instruction. A server's secrets stay in the bot: tools, results and the log do not
-contain them. The package ``mcp`` takes a second to import. So only `connection` and the modules
-below it import it, when there is a server.
+A server's data is untrusted. It is limited in length and number, and the model gets it as a result
+and never as an instruction. A server's secrets are removed from tools, results and the log. The
+package ``mcp`` takes a second to import. So only `connection` and the modules that it uses import
+``mcp``, and only if there is a server.
 """
 
 from nekro_core.tools.mcp_client.servers import McpServers, read_states, server_status_lines

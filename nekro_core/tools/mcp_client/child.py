@@ -1,7 +1,7 @@
 """Runs a server as a child process, and exchanges lines of JSON over its stdin and stdout.
 
-`mcp.client.stdio` does the same, but without bounds: a line that never ends would fill the memory.
-The server gets the few environment variables that every program needs, and those of its
+`mcp.client.stdio` does the same, but has no limits: a line without an end would fill the memory.
+The server gets a few environment variables that every program needs, and the variables of its
 configuration.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
@@ -26,7 +26,7 @@ from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.depth_limit import limit_depth
 
 _END_S = 0.5
-"""Seconds for a server to end after its stdin was closed, and again after SIGTERM."""
+"""Seconds that a server has to end after its stdin was closed, and again after SIGTERM."""
 _LOGGED_LINES = 200
 _LOGGED_CHARS = 500
 
@@ -39,9 +39,9 @@ Streams = tuple[
 async def child_process(
     server: McpServerConfig, max_bytes: int, ended: Callable[[], None]
 ) -> AsyncIterator[Streams]:
-    """Start the server; leaving the block ends it and all processes that it started. When it dies,
-    or writes a line of more than ``max_bytes``, its messages end and ``ended`` is called. Raises
-    `OSError`."""
+    """Start the server. At the end of the block, the server and all processes that it started are
+    ended. If the server dies, or writes a line of more than ``max_bytes`` bytes, the stream of its
+    messages ends and ``ended`` is called. Raises `OSError`."""
     process = await anyio.open_process(
         [server.command, *server.args],
         stdin=subprocess.PIPE,
@@ -98,7 +98,8 @@ async def _read(
 
 
 def _message(line: bytes, name: str) -> SessionMessage | None:
-    """The message of a line. Servers print other lines too; those are skipped."""
+    """Parse the message in a line. Servers also print other lines; for these, the result is
+    None."""
     if not line.strip():
         return None
     try:
@@ -122,7 +123,8 @@ async def _write(
                 text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{text}\n".encode())
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            # The server no longer reads. End its messages, or callers would wait for ever.
+            # The server no longer reads. End the stream of its messages, so that callers do not
+            # wait for ever.
             await incoming.aclose()
 
 
@@ -149,14 +151,14 @@ async def _end(process: Process) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
     await _gone(process)
-    # End the processes that it started, too.
+    # Also end the processes that the server started.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _gone(process: Process) -> bool:
-    # Not process.wait(): it also waits for pipes, which a grandchild may hold open.
+    # Do not use process.wait(): it also waits for the pipes, which a grandchild may hold open.
     with anyio.move_on_after(_END_S):
-        while process.returncode is None:  # noqa: ASYNC110 - its pipes do not show its end
+        while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.01)
     return process.returncode is not None

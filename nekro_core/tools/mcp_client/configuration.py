@@ -13,22 +13,23 @@ from nekro_core.tools.tool import Visibility
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
 _SECRET = re.compile(r"token|key|secret|password|passwd|auth|credential|cookie", re.IGNORECASE)
 _LEAST_SECRET = 8
-"""Fewest characters of a secret. Shorter values are words like ``true``, which results need."""
+"""The fewest characters of a secret. Shorter values are words like ``true``, which must not be
+removed from results."""
 _SSE = "sse"
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _MAX_FILE = 1024 * 1024
 
 
 class McpConfigError(NekroError, ValueError):
-    """The file, or one server in it, is not as expected. The text never contains a value that may
+    """The file, or a server's entry in it, is not valid. The text never contains a value that may
     be secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
-    """One server: a command to start, or a URL. ``sse`` selects the protocol of servers before
-    2025. ``secrets`` are values that must not be shown. ``timeout_s`` bounds a call; 0 for the
-    default."""
+    """One server: a command that starts it, or its URL. ``sse`` selects the protocol that servers
+    used before 2025. ``secrets`` are values that must not be shown. ``timeout_s`` is the time limit
+    of a call; 0 means the default."""
 
     name: str
     command: str = ""
@@ -51,7 +52,7 @@ class McpServerConfig:
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     def without_secrets(self, text: str) -> str:
-        """The text with the server's secrets replaced."""
+        """Get the text with the server's secrets replaced."""
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "[secret]")
         return text
@@ -59,15 +60,16 @@ class McpServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The content of the file. ``wrong`` says, by server name, why a server cannot be used."""
+    """The content of the file. ``wrong`` maps the name of each server that cannot be used to the
+    reason."""
 
     servers: tuple[McpServerConfig, ...] = ()
     wrong: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_configuration(text: str, environment: Mapping[str, str]) -> McpConfig:
-    """Read a file's text. ``${NAME}`` and ``${NAME:-default}`` are filled from the environment. A
-    faulty server does not affect the others. Raises `McpConfigError`."""
+    """Read the text of the file. ``${NAME}`` and ``${NAME:-default}`` are replaced by values of the
+    environment. A faulty entry does not affect the other servers. Raises `McpConfigError`."""
     if len(text) > _MAX_FILE:
         raise McpConfigError(f"it is over {_MAX_FILE // 1024} KiB long")
     try:
@@ -180,7 +182,7 @@ def _visibility(entry: Mapping[str, Any]) -> Visibility:
 
 def _secrets(named: Mapping[str, str], filled: set[str], url: str) -> frozenset[str]:
     found = {value for name, value in named.items() if _SECRET.search(name)} | filled
-    # "Bearer abc": the second word is the secret.
+    # In "Bearer abc", the second word is the secret.
     found |= {word for value in found for word in value.split()}
     parts = urlsplit(url)
     found |= {part for part in (parts.password or "", *re.split("[=&]", parts.query)) if part}

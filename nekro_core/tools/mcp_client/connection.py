@@ -1,4 +1,5 @@
-"""Connects to one MCP server, lists and calls its tools, and reconnects when it is lost."""
+"""Connects to one MCP server, lists and calls its tools, and reconnects when the connection is
+lost."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,21 +24,23 @@ from nekro_core.tools.outcome import ToolFailure
 from nekro_core.tools.tool import Tool
 
 _LONGEST_RETRY = 60
-"""The longest wait, as a multiple of the first."""
+"""The longest wait before a reconnect, as a multiple of the first wait."""
 _MAX_PAGES = 50
 _FLOOD_WINDOW_S = 10.0
 _RELIST_S = 1.0
-"""Fewest seconds between two listings of a server that keeps changing its tools."""
+"""The fewest seconds between two listings of a server's tools, for servers that often change
+them."""
 _MAX_REASON = 300
 
 
 class McpConnectionLost(NekroError):
-    """The server is lost, or was dropped for its behaviour; the text says why."""
+    """The connection ended, or the bot ended it because of the server's behaviour. The text says
+    why."""
 
 
 class McpConnection:
-    """The connection to a server while `run` runs. ``offer`` is called with its tools whenever they
-    were listed again, ``tell`` with every change of its state."""
+    """The connection to a server, while `run` runs. ``offer`` is called with the server's tools
+    each time they were listed, ``tell`` with the server's state each time it changes."""
 
     def __init__(
         self,
@@ -66,23 +69,24 @@ class McpConnection:
         self._unasked: tuple[float, int] = (-math.inf, 0)
 
     async def run(self) -> None:
-        """Keep it connected until cancelled. Never raises."""
+        """Connect, and reconnect after each loss, until cancelled. Raises no errors."""
         wait_s = self._settings.retry_s
         while True:
             began = anyio.current_time()
             self._say(McpServerPhase.CONNECTING)
             try:
                 await self._live()
-            except Exception as error:  # noqa: BLE001 - a stranger's process and wire: anything comes
+            except Exception as error:  # noqa: BLE001 - the server may cause any error
                 self._reason = self._server.without_secrets(_reason(error))
-                # Show only our own texts: others may name the host's programs and folders.
+                # Show the model only the bot's own texts. Other texts may name programs and folders
+                # of the host.
                 ours = isinstance(_first_error(error), McpConnectionLost)
                 self._told = self._reason if ours else "the operator finds why in the log"
             self._client = None
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
-                wait_s = self._settings.retry_s  # It worked for a while.
+                wait_s = self._settings.retry_s  # The connection lasted.
             logger.warning(
-                "MCP server {}: {}; it is tried again in {:g} s",
+                "MCP server {}: {}; the next attempt is in {:g} s",
                 self._server.name, self._reason, wait_s,
             )  # fmt: skip
             self._say(McpServerPhase.WAITING)
@@ -90,12 +94,12 @@ class McpConnection:
             wait_s = min(wait_s * 2, self._settings.retry_s * _LONGEST_RETRY)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool. Raises `ToolFailure`, also where the outcome of the call is unknown."""
+        """Call a tool. Raises `ToolFailure`, even if the outcome of the call is unknown."""
         client = self._client
         if client is None:
             raise ToolFailure(
                 f"the MCP server {self._server.name!r} is not connected ({self._told}); "
-                "it is tried again all the time"
+                "the bot keeps trying to connect"
             )
         self._calls += 1
         try:
@@ -113,7 +117,7 @@ class McpConnection:
         finally:
             self._calls -= 1
         if not isinstance(result, types.CallToolResult):
-            raise ToolFailure("the server answered with something that is no result")
+            raise ToolFailure("the server's answer is not the result of a call")
         return outcome_of_result(result, self._server)
 
     def _unknown(self) -> ToolFailure:
@@ -123,8 +127,7 @@ class McpConnection:
         )
 
     async def _live(self) -> None:
-        """Connect, and stay connected until the server is lost. Raises any error of the
-        connection."""
+        """Connect, and return only by raising the error that ended the connection."""
         self._news, self._ended = anyio.Event(), False
         self._changed = self._flooded = self._doubted = False
         limit_s = self._settings.connect_s
@@ -142,7 +145,7 @@ class McpConnection:
                     self._client = client
                     await self._watch(client)
             except MCPError:
-                # If the handshake fails, the next attempt uses the newer protocol.
+                # If the handshake failed, use the other protocol in the next attempt.
                 self._legacy = self._client is not None or not self._legacy
                 raise
             finally:
@@ -158,7 +161,7 @@ class McpConnection:
         return remote_server(self._server, connect_s=limit_s, max_bytes=max_bytes)
 
     async def _list(self, client: Client) -> None:
-        """List the server's tools, and offer them."""
+        """List the server's tools and pass them to ``offer``."""
         found: list[types.Tool] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
@@ -170,7 +173,7 @@ class McpConnection:
         most = self._settings.most_tools
         if len(found) > most or cursor is not None:
             logger.error(
-                "MCP server {}: it has more than {} tools, the first are taken",
+                "MCP server {}: it has more than {} tools, only the first are used",
                 self._server.name, most,
             )  # fmt: skip
         timeout_s = self._server.timeout_s or self._settings.call_s
@@ -217,7 +220,7 @@ class McpConnection:
         self._news.set()
 
     def _ping_soon(self) -> None:
-        """Ping the server soon, to see whether it still answers."""
+        """Make `_watch` ping the server at once, to check that it still answers."""
         self._doubted = True
         self._news.set()
 
@@ -227,14 +230,14 @@ class McpConnection:
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """The first error of a group, at any depth."""
+    """Get the first error of an exception group, at any depth."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _reason(error: BaseException) -> str:
-    """The error as one line."""
+    """Describe the error in one line."""
     match error := _first_error(error):
         case McpConnectionLost() | MCPError():
             text = str(error)

@@ -18,14 +18,14 @@ from nekro_core.tools.schema import converter
 from nekro_core.tools.tool import REQUIRED, Parameter, Tool, ToolKind
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""Calls a tool of the server by its own name."""
+"""Calls a tool of the server by the name that the server uses."""
 
 _MAX_TEXT = 4000
-"""Most characters of a description; longer ones are manuals."""
+"""The most characters of a tool's description. Longer ones are manuals."""
 _LEAST_TEXT = 80
-"""Characters that each parameter's description may always have."""
+"""The limit on a parameter's description is never below this number of characters."""
 _MAX_SCHEMA = 16_000
-"""Most characters of a tool's schema; with a longer one the parameters have no schema."""
+"""The most characters of a tool's schema. If it is longer, the parameters get no schema."""
 _MAX_NAME = 64
 _MAX_PARAMETERS = 64
 _MAX_CHOICES = 12
@@ -42,7 +42,7 @@ _PLAIN: Mapping[str, tuple[str, Any]] = {
 
 
 def module_of(name: str, taken: Collection[str] = ()) -> str:
-    """The short name of a server's tools in code: an identifier that hides no other name."""
+    """Make the module name of a server's tools in code: an identifier that hides no other name."""
     module = _identifier(name, "server")
     if not is_free_name(module) or module in sys.stdlib_module_names:
         module = f"mcp_{module}"
@@ -52,10 +52,10 @@ def module_of(name: str, taken: Collection[str] = ()) -> str:
 def tools_of(
     remote: Sequence[RemoteTool], server: McpServerConfig, module: str, call: Call, timeout_s: float
 ) -> list[Tool]:
-    """Convert the tools, in the server's order; of two with the same name only the first.
+    """Convert the tools, in the server's order. If two have the same name, only the first is used.
 
-    Their names are ``module.name`` and never bare, so that a server cannot take the name of a
-    plugin's tool.
+    Their names always have the form ``module.name``, so that a server's tool cannot take the name
+    of a plugin's tool.
     """
     found: dict[str, Tool] = {}
     taken: set[str] = set()
@@ -119,7 +119,8 @@ def _tool(
 def _parameters(
     schema: Mapping[str, Any],
 ) -> tuple[tuple[Parameter, ...], Mapping[str, str]]:
-    """The parameters as Python sees them, required ones first, and the server's name of each."""
+    """Make the Python parameters, required ones first, and a map from their names to the server's
+    names."""
     properties = _object(schema.get("properties"))
     wanted = schema.get("required")
     required = set(map(str, wanted)) if isinstance(wanted, list) else set()
@@ -168,8 +169,8 @@ def _convert(annotation: Any, *, required: bool) -> Callable[[Any], Any] | None:
 
 
 def _type(schema: Mapping[str, Any], depth: int = 0) -> tuple[str, Any]:
-    """The Python type of a JSON Schema: its text, and the annotation that is checked here. The
-    server checks the rest."""
+    """Get the Python type of a JSON Schema: the text for the model, and the annotation that the bot
+    checks. The annotation may be less strict, since the server checks the rest."""
     if depth > _MAX_DEPTH:
         return "Any", Any
     choices = schema.get("enum")
@@ -194,7 +195,7 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _identifier(name: str, instead: str) -> str:
-    # Python normalizes names to this form; code could not reach any other one.
+    # Python normalizes names in code to NFKC, so a name in another form could not be called.
     clean = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", name)).strip("_")[:_MAX_NAME]
     for fitting in (clean, f"{instead}_{clean}"):
         if fitting.isidentifier():

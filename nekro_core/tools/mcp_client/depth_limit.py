@@ -1,7 +1,7 @@
 """Cuts messages that are nested too deeply for the JSON reader.
 
-Without it one tool with such a schema would hide all others of its server, since they come in one
-message.
+A server lists all its tools in one message. Without this limit, one tool with a schema that is
+nested too deeply would make all its tools unreadable.
 """
 
 import re
@@ -9,16 +9,16 @@ import re
 from pydantic_core import from_json
 
 MAX_DEPTH = 100
-"""Levels that stay; the JSON reader gives up at 200."""
+"""How many levels are kept. The JSON reader fails at 200."""
 INSTEAD = b'"nested too deeply"'
-# Single signs, not whole strings: with an unclosed quote, each later one would search to the end
-# again (64 kB of \\" took 10 s).
+# Matches single characters and not whole strings. If a quote is never closed, a pattern for strings
+# would search to the end of the message again for each later quote (64 kB of \\" took 10 s).
 _SIGN = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
 
 
 def limit_depth(message: bytes) -> bytes:
-    """Replace each value below `MAX_DEPTH` levels of a JSON message by a text that says so. A
-    message that can be read, or is not JSON, is returned unchanged."""
+    """Replace each value that is nested deeper than `MAX_DEPTH` levels by the text `INSTEAD`. If
+    the JSON reader accepts the message, or it is not JSON, it is returned unchanged."""
     if message.count(b"[") + message.count(b"{") <= MAX_DEPTH:
         return message
     try:
@@ -47,5 +47,5 @@ def _cut(message: bytes) -> bytes:
                 if depth == MAX_DEPTH:
                     start = found.end()
             case _:
-                continue  # an escape outside of strings: no JSON
+                continue  # a backslash outside of strings: not JSON
     return message if depth else b"".join((*kept, message[start:]))

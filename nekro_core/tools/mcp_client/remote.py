@@ -1,4 +1,5 @@
-"""Connects to a server over streamable HTTP, or over the event stream of servers before 2025."""
+"""Connects to a server over streamable HTTP, or over the event stream that servers used before
+2025."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,18 +13,18 @@ from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.depth_limit import limit_depth
 
 _ANSWER_S = 300.0
-"""Longest silence within an answer, in seconds; a call has its own limit."""
+"""The longest pause within an answer, in seconds. A call has a separate time limit."""
 
 
 @asynccontextmanager
 async def remote_server(
     server: McpServerConfig, *, connect_s: float, max_bytes: int
 ) -> AsyncIterator[Any]:
-    """The two streams of a session. An answer of more than ``max_bytes`` is cut off. No redirect is
-    followed, since the headers are for this server alone."""
+    """Open the two message streams of a session. An answer of more than ``max_bytes`` bytes is an
+    error. Redirects are not followed, since only this server may get the headers."""
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
-        del headers, timeout, auth  # the package's own values
+        del headers, timeout, auth  # ignore the values of the mcp package
         return httpx2.AsyncClient(
             headers={**server.headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(connect_s, read=_ANSWER_S),
@@ -45,8 +46,8 @@ async def remote_server(
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Bounds the bytes of each answer. An event stream has no end, so each of its lines is bounded.
-    In both, values that are nested too deeply are cut."""
+    """Limits the bytes of each answer. An event stream has no end, so the limit is for each of its
+    lines. In both, values that are nested too deeply are cut."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, max_bytes: int) -> None:
         self._inner = inner
@@ -57,7 +58,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            raise httpx2.ReadError("the answer is compressed, which nobody asked for")
+            raise httpx2.ReadError("the answer is compressed, against the request's header")
         events = "text/event-stream" in response.headers.get("content-type", "")
         kind = _Lines if events else _Whole
         response.headers.pop("content-length", None)
@@ -69,7 +70,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _Lines(httpx2.AsyncByteStream):
-    """An event stream, line by line; each line is a message."""
+    """The lines of an event stream. Each line is a message."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._inner = inner
@@ -94,13 +95,14 @@ class _Lines(httpx2.AsyncByteStream):
 
 
 def _readable(line: bytes) -> bytes:
-    """A line of a stream of events. Source: the HTML standard, "Server-sent events"."""
+    """Limit the depth of the JSON in a line of an event stream. Source: the HTML standard,
+    "Server-sent events"."""
     name, colon, value = line.partition(b":")
     return name + colon + limit_depth(value) if name == b"data" else line
 
 
 class _Whole(httpx2.AsyncByteStream):
-    """An answer of one message."""
+    """An answer that is a single message."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Turns the result of a server's tool into a result of the bot."""
+"""Turns the result of a server's tool into a tool outcome of the bot."""
 
 import base64
 import binascii
@@ -38,13 +38,13 @@ _SOUNDS = {
 def outcome_of_result(
     result: CallToolResult, server: McpServerConfig
 ) -> ToolReturn | ToolReturnMedia:
-    """Convert a result: its text, and the media that models can see and hear. The code gets
-    structured content unchanged. The server's secrets are removed from all of it. Raises
-    `ToolFailure` for an error."""
+    """Convert a result: its text, and the media that models accept. If the result has structured
+    content, the model's code gets that as the value. The server's secrets are removed from texts
+    and structured content. Raises `ToolFailure` if the result is an error."""
     words, media = _read(result.content)
     text = server.without_secrets("\n".join(words))
     if result.is_error:
-        raise ToolFailure(text[:_MAX_FAULT] or "the server reports an error and says nothing of it")
+        raise ToolFailure(text[:_MAX_FAULT] or "the server reports an error without a text")
     if len(text) > _MAX_CHARS:
         raise ToolFailure(f"the result is {len(text)} characters long, over {_MAX_CHARS}")
     if media:

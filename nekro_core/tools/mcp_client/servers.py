@@ -29,14 +29,14 @@ from nekro_core.tools.tool import Tool
 
 CONFIG_FILE = "mcp.json"
 STATE_FILE = "mcp_state.json"
-"""Both are in the data folder. The bot writes the second for `nekro mcp servers`."""
+"""Both files are in the data folder. The bot writes ``mcp_state.json`` for `nekro mcp servers`."""
 
 Offer = Callable[[str, Iterable[Tool]], Callable[[], None]]
-"""`PluginRegistry.offer`."""
+"""The type of `PluginRegistry.offer`."""
 
 
 class McpServers:
-    """The servers of the file. Use `open`."""
+    """The servers that the file lists. Made by `open`."""
 
     def __init__(
         self,
@@ -66,22 +66,23 @@ class McpServers:
         settings: McpSettings | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> AsyncIterator[Self]:
-        """Follow ``mcp.json`` of the folder, whose ``${NAME}`` are filled from ``environment``. It
-        does not wait for servers to start. Leaving the block ends them all. A server's problem is
-        logged and in its state."""
+        """Start the servers in the folder's ``mcp.json``, and follow changes of this file.
+        ``${NAME}`` in it is replaced by the value in ``environment``. Does not wait until the
+        servers have started. At the end of the block, all servers are ended. A server's problem is
+        logged and shown in its state."""
         async with background_tasks() as tasks:
             servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")
             yield servers
 
     def states(self) -> tuple[McpServerState, ...]:
-        """The states of all servers of the file."""
+        """Get the states of all servers that the file lists."""
         return tuple(self._states.values())
 
     async def follow(self) -> None:
-        """Apply the file whenever it changes. Runs until cancelled."""
+        """Read and apply the file whenever it changes. Runs until cancelled."""
         while True:
-            stamp = _stamp(self._file)  # microseconds
+            stamp = _stamp(self._file)  # takes only microseconds
             if stamp != self._seen:
                 self._seen = stamp
                 await self._apply(await anyio.to_thread.run_sync(self._read))
@@ -123,7 +124,8 @@ class McpServers:
 
     async def _start(self, server: McpServerConfig) -> None:
         try:
-            # The package takes a second to import: in a thread, and only where there is a server.
+            # The package mcp takes a second to import: import it in a thread, and only if there is
+            # a server.
             load = partial(import_module, "nekro_core.tools.mcp_client.connection")
             made: Any = await anyio.to_thread.run_sync(load)
             described: Any = import_module("nekro_core.tools.mcp_client.conversion")
@@ -162,7 +164,7 @@ class McpServers:
 
 
 class _Running:
-    """A server's task, and its offered tools."""
+    """The task of a running server, and the function that withdraws its tools."""
 
     def __init__(self, server: McpServerConfig, module: str) -> None:
         self.server = server
@@ -176,7 +178,7 @@ class _Running:
         self._withdraw = withdraw
 
     async def run(self, connect: Callable[[], Any]) -> None:
-        """Run the connection until `end`."""
+        """Run the connection until `end` is called."""
         try:
             with self._scope:
                 await connect()
@@ -185,13 +187,13 @@ class _Running:
             self._over.set()
 
     async def end(self) -> None:
-        """End the task, and wait until its process has ended."""
+        """End the task, and wait until the server's process has ended."""
         self._scope.cancel()
         await self._over.wait()
 
 
 def read_states(data_dir: Path) -> list[Mapping[str, Any]]:
-    """Read the states that the bot of this folder wrote last."""
+    """Read the servers' states from the file that the bot last wrote."""
     try:
         found: list[Mapping[str, Any]] = json.loads((data_dir / STATE_FILE).read_text("utf-8"))
     except FileNotFoundError:
@@ -200,7 +202,7 @@ def read_states(data_dir: Path) -> list[Mapping[str, Any]]:
 
 
 def server_status_lines(data_dir: Path) -> str:
-    """A line for each server, for the operator to read. The bot of the folder wrote them last."""
+    """Describe the state that the bot last wrote for each server, in lines for the operator."""
     states = read_states(data_dir)
     if not states:
         return f"there are no MCP servers; they are named in {data_dir / CONFIG_FILE}"

@@ -4,23 +4,25 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class McpSettings(BaseModel):
-    """Times are seconds."""
+    """Limits and intervals. Times are in seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     connect_s: float = Field(default=30.0, gt=0)
-    """Longest start of a server, until it has listed its tools. ``npx`` may download it first."""
+    """Time limit for starting a server and listing its tools. ``npx`` may download the server
+    first."""
     call_s: float = Field(default=120.0, gt=0)
-    """Longest call, unless the file sets another limit for the server."""
+    """Time limit of a call, unless ``mcp.json`` sets another one for the server."""
     ping_s: float = Field(default=30.0, gt=0)
-    """How often a silent server is pinged, and how long its answer may take."""
+    """Interval of pings to a server without calls, and time limit for its answer."""
     retry_s: float = Field(default=1.0, gt=0)
-    """Wait before a reconnect after a failure. It doubles each time, up to 60 times this value."""
+    """Wait before the first reconnect after a failure. The wait doubles each time, up to 60 times
+    this value."""
     look_s: float = Field(default=1.0, gt=0)
-    """How often the file is checked for changes."""
+    """Interval of checks whether ``mcp.json`` has changed."""
     most_tools: int = Field(default=256, ge=1)
-    """Most tools of one server; further ones are ignored."""
+    """The most tools of one server. Further tools are ignored."""
     message_mb: int = Field(default=32, ge=1)
-    """Largest message of a server, in MiB."""
+    """The largest message of a server, in MiB."""
     unasked_messages: int = Field(default=2000, ge=10)
-    """Most messages within ten seconds from a server that has no request to answer."""
+    """The most messages that a server may send in ten seconds while it has no request to answer."""

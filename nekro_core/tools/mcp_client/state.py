@@ -1,4 +1,4 @@
-"""The state of a server, for the operator."""
+"""The state of an MCP server, for the operator."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +15,7 @@ class McpServerPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class McpServerState:
-    """One server. ``reason`` says why it is not ready; nothing here is secret."""
+    """The state of one server. ``reason`` says why it is not ready. No field contains secrets."""
 
     name: str
     phase: McpServerPhase

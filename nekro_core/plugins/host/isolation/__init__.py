@@ -1,1 +1,1 @@
-"""What a plugin changes in the process, and how it is undone."""
+"""Finds, limits and undoes what plugins do to the process: tasks, patches, a blocked loop."""

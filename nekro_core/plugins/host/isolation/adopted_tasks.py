@@ -1,8 +1,8 @@
-"""Makes tasks that a plugin starts itself (``asyncio.create_task``) end with the plugin.
+"""Ends the tasks that a plugin started with ``asyncio.create_task`` when the plugin is unloaded.
 
-The loop's task factory looks at who starts a task. A task belongs to a plugin if the plugin's code
-starts it, or a library that the plugin called. What the bot starts on a plugin's behalf belongs to
-the bot.
+The event loop's task factory checks which code starts a task. A task belongs to a plugin if it is
+started by the plugin's code or by a library that the plugin called. A task that the bot's code
+starts for a plugin belongs to the bot.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ _Work = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
 
 @contextmanager
 def adopt_plugin_tasks() -> Iterator[None]:
-    """Adopt the tasks that plugins start on the running loop while the block is open."""
+    """While the block is open, record which plugin started each task on the running loop."""
     loop = asyncio.get_running_loop()
     before = loop.get_task_factory()
-    if isinstance(before, _Adopting):  # Another bot of this process sees to it.
+    if isinstance(before, _Adopting):  # Another bot of this process does this already.
         yield
         return
     loop.set_task_factory(_Adopting(before))

@@ -1,15 +1,15 @@
-"""Logs what blocks the event loop, and interrupts it if it is a plugin: while a handler computes
-without awaiting, every chat waits.
+"""Logs code that blocks the event loop, and interrupts the code if it is a plugin's. While a
+handler computes without awaiting, every chat waits.
 
-The loop stores the time of a heartbeat. A watchdog thread compares it and, when it stops changing,
-reads the stack of the loop's thread. If a plugin goes on blocking, the thread sends a signal, whose
-handler raises in the plugin's code. That ends a loop in Python, and a wait (``time.sleep``, a
-socket).
+The loop regularly stores the time, as a heartbeat. A watchdog thread checks this time. If it stops
+changing, the thread reads the stack of the loop's thread. If a plugin continues to block, the
+watchdog thread sends a signal. The signal handler raises an exception in the plugin's code. This
+ends a Python loop and a blocking call such as ``time.sleep`` or a socket's.
 
-Code that holds the GIL all the time stops the watchdog thread as well. For this case a timer of
-the process's CPU time sends a second signal. Python's regular expressions check for signals while
-they match, so an endless match is ended too; other C code is not. If a plugin is interrupted before
-it was logged, it is logged then.
+Code that never releases the GIL also stops the watchdog thread. For this case a timer on the
+process's CPU time sends a second signal. Python's regular expressions check for signals while they
+match, so an endless match is ended too. Other C code is not ended. If a plugin is interrupted
+before it was logged, it is logged at the interrupt.
 """
 
 import asyncio
@@ -33,24 +33,25 @@ from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.system.sync_bridge import outer_frame
 
 _LOOKS = 4
-"""Checks of the heartbeat in the time that a handler may block."""
+"""How often the heartbeat is checked within the time that a handler may block."""
 _SHOWN = 6
-"""Lines of the stack that are shown, innermost last."""
+"""How many stack frames the log shows, innermost last."""
 _OWN_PATIENCE = 3
-"""How many times longer the bot's own code may block before it is logged: a start reads large
-files."""
+"""How many times longer the bot's own code may block before it is logged, because the bot reads
+large files when it starts."""
 _SIGNAL = getattr(signal, "SIGUSR2", None)
 _ALARM = getattr(signal, "SIGVTALRM", None)
 
 
 @contextmanager
 def watch_event_loop(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
-    """Log what blocks the running loop for longer than ``limit_s``, once for each incident, and
-    again when the loop continues. `LoopBlocked` is raised in a plugin that blocks for ``break_s``,
-    and again after each further ``break_s``; 0 never interrupts.
+    """Log code that blocks the running loop for longer than ``limit_s`` seconds, once when this is
+    found and once when the loop continues. If a plugin blocks for ``break_s`` seconds,
+    `LoopBlocked` is raised in its code, and again after each further ``break_s``; 0 never
+    interrupts.
 
-    It uses SIGUSR2 and SIGVTALRM if both are unused and this is the main thread. Otherwise it
-    interrupts nothing.
+    Interrupting needs the signals SIGUSR2 and SIGVTALRM. If either is in use, or this is not the
+    main thread, nothing is interrupted.
     """
     watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), limit_s)
     looking = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
@@ -86,7 +87,8 @@ def _breaking(watch: "_Watch", break_s: float) -> Iterator[None]:
         watch.break_s = 0.0
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         for each in (_SIGNAL, _ALARM):
-            # A signal may be pending. The default action would end the process; ignoring drops it.
+            # A signal may be pending, and its default action would end the process. Ignoring the
+            # signal drops it.
             signal.signal(each, signal.SIG_IGN)
             signal.signal(each, signal.SIG_DFL)
 
@@ -107,13 +109,13 @@ class _Watch:
         self._log: SimpleQueue[tuple[str, str, tuple[object, ...]] | None] = SimpleQueue()
         """Lines for the logging thread. The code that blocks may hold a lock of the log, so neither
         the signal handler nor the watchdog thread may wait for it. `SimpleQueue.put` is safe in a
-        signal handler, whatever the handler interrupted."""
+        signal handler, whatever code the signal interrupted."""
 
     def beat(self) -> None:
-        """Store the time of a heartbeat. Runs in the loop."""
+        """Store the time as the heartbeat. Runs in the loop."""
         self._beaten = time.monotonic()
         if self.break_s:
-            # CPU time of the process: a process that was stopped has not blocked anything.
+            # The timer counts CPU time, because a stopped process blocks nothing.
             signal.setitimer(signal.ITIMER_VIRTUAL, self.break_s + self._every_s)
         if not self.ended.is_set():
             self._loop.call_later(self._every_s, self.beat)
@@ -125,7 +127,7 @@ class _Watch:
         seen = before = time.monotonic()
         while not self.ended.wait(self._every_s):
             now, beaten = time.monotonic(), self._beaten
-            # If the machine slept, or this thread was late too, the check does not count.
+            # If the machine slept or this thread was late, this check does not count.
             punctual = now - before < 2 * self._every_s
             looks = looks + 1 if beaten == seen and punctual else 0
             seen, before = beaten, now
@@ -154,15 +156,16 @@ class _Watch:
         self._log.put(None)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGUSR2 in the loop's thread. Raises `LoopBlocked` if a plugin's code runs there,
-        else does nothing."""
+        """Handle SIGUSR2 in the loop's thread. Raises `LoopBlocked` if a plugin's code runs there;
+        otherwise does nothing."""
         del number
         if self._beaten == self._sent_for:
             self._break(frame)
 
     def alarmed(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGVTALRM, for when the watchdog thread cannot run. The CPU time may be that of
-        other threads, so this starts the timer again and checks the heartbeat."""
+        """Handle SIGVTALRM, which is for the case that the watchdog thread cannot run. Other
+        threads may have used the CPU time, so this starts the timer again and checks the
+        heartbeat."""
         del number
         if not self.break_s:
             return
@@ -175,21 +178,21 @@ class _Watch:
             return
         beaten = self._beaten
         seconds = time.monotonic() - beaten
-        if self._told_of != beaten:  # The watchdog thread had no time, or could not run.
+        if self._told_of != beaten:  # The watchdog thread has not logged it.
             self._tell(frame, beaten, seconds, _LOOKS)
         message = "plugin {} is broken off, it blocked the loop for {:.1f} s"
         self._log.put(("ERROR", message, (plugin, seconds)))
         raise LoopBlocked(f"it blocked the event loop for {seconds:.1f} s and was broken off")
 
     def _send(self, beaten: float) -> None:
-        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented, the only way)
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented)
         if _SIGNAL is not None and plugin_of_frame(frame):
             self._sent_for = beaten
             signal.pthread_kill(self._thread_id, _SIGNAL)
 
     def _tell(self, frame: FrameType | None, beaten: float, seconds: float, looks: int) -> None:
-        """Log what blocks the loop in ``frame``. Does nothing if the loop waits for events, or if
-        the bot's own code has not blocked for long enough."""
+        """Log the code in ``frame`` that blocks the loop. Does nothing if the loop only waits for
+        events, or if the bot's own code has not yet blocked for long enough."""
         idle = asyncio.current_task(self._loop) is None and not plugin_of_frame(frame)
         if frame is None or idle:
             return  # The loop waits for events: no task runs.
@@ -213,8 +216,9 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _who(stack: list[FrameType]) -> str:
-    """The tool or hook that blocks, read from our frame that called it. Else the plugin whose code
-    runs, such as that of a task which it started. Empty if no plugin is on the stack."""
+    """Name the tool or hook that blocks, read from the bot's frame that called it. If there is
+    none, name the plugin whose code runs, for example in a task that it started. Empty if no plugin
+    is on the stack."""
     for frame in stack:
         if frame.f_code is _code(call_tool):
             tool, ctx = frame.f_locals["tool"], frame.f_locals["ctx"]

@@ -1,4 +1,4 @@
-"""Whether code belongs to a plugin, the bot or a library, by the module that it runs in."""
+"""Finds out whether code belongs to a plugin, the bot or a library, by the name of its module."""
 
 import sys
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from types import FrameType
 from nekro_core.plugins.host.builtin import NAMESPACE
 
 LOCAL_NAMESPACE = "nekro_local_"
-"""What the packages of installed plugins begin with (see `nekro_core.plugins.host.loader`)."""
+"""The prefix of package names of installed plugins (see `nekro_core.plugins.host.loader`)."""
 _BUILTIN = f"{NAMESPACE}.plugins."
 _OWN = "nekro_core."
 _DEEPEST = 200
@@ -24,7 +24,7 @@ def plugin_of_module(module: str) -> str:
 
 
 def is_bot_module(module: str) -> bool:
-    """Whether a module is the bot's."""
+    """Whether a module belongs to the bot."""
     return module.startswith(_OWN)
 
 
@@ -36,8 +36,8 @@ def frames_outward(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def plugin_of_frame(frame: FrameType | None) -> str:
-    """Get the plugin whose code runs in this frame, or called the library that does. It is empty
-    where the bot's own code comes first, because what the bot does for a plugin belongs to the
+    """Get the plugin whose code runs in this frame, or called the library that runs in it. Empty if
+    the bot's own code called the library, because the bot's own work for a plugin belongs to the
     bot."""
     for depth, each in enumerate(frames_outward(frame)):
         module = each.f_globals.get("__name__") or ""
@@ -50,4 +50,4 @@ def plugin_of_frame(frame: FrameType | None) -> str:
 
 def caller_frame(depth: int = 1) -> FrameType:
     """Get the frame that is ``depth`` calls above the caller."""
-    return sys._getframe(depth + 1)  # noqa: SLF001 - documented, the only way without a copy
+    return sys._getframe(depth + 1)  # noqa: SLF001 - documented; other ways copy the stack

@@ -1,5 +1,5 @@
-"""Reports functions of the bot and of shared libraries that a plugin replaced. It does not restore
-them, since other code may depend on the new ones by then.
+"""Reports which functions of the bot and of shared libraries a plugin replaced. It does not restore
+the old functions, because other code may already depend on the new ones.
 
 It remembers the functions, classes and methods of the bot and of shared libraries, and compares
 them after plugins were loaded.
@@ -18,20 +18,22 @@ _SHARED = frozenset(
     | {"logging", "os", "pathlib", "random", "shutil", "signal", "socket", "ssl", "subprocess"}
     | {"tempfile", "threading", "time"}
 )
-"""Packages that are compared: a function replaced there affects other plugins and the bot."""
+"""The packages that are compared. A replaced function in them affects other plugins and the bot."""
 _MOST_TOLD = 8
 _KINDS = (FunctionType, BuiltinFunctionType, MethodType, type, staticmethod, classmethod, property)
 
 
 class PatchDetector:
-    """Remembers the names of the shared modules and finds those that were replaced."""
+    """Remembers which object each name of the shared modules refers to, and finds replaced
+    objects."""
 
     def __init__(self) -> None:
         self._names: dict[str, Mapping[str, Any]] = {}
 
     def changes(self) -> dict[str, str]:
-        """What was replaced since the last call: its full name, and the module that the new object
-        is from. The first call finds nothing. A call takes some ten milliseconds."""
+        """Find what was replaced since the last call. Returns, by full name, the module that
+        defines the new object. The first call finds nothing. A call takes about ten
+        milliseconds."""
         found = {}
         now = dict(_names())
         for holder, names in now.items():
@@ -46,7 +48,7 @@ class PatchDetector:
 
 
 def patch_problem(found: Mapping[str, str], key: str) -> PluginProblem:
-    """Make the warning for the author and the operator."""
+    """Make the warning about replaced functions for the author and the operator."""
     names = sorted(found)
     more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
     return PluginProblem(
@@ -57,8 +59,9 @@ def patch_problem(found: Mapping[str, str], key: str) -> PluginProblem:
 
 
 def by_plugin(found: Mapping[str, str], items: Collection[str]) -> dict[str, dict[str, str]]:
-    """Sort replaced names by plugin. ``items`` are the plugins that were loaded. A replacement that
-    is not from one of them belongs to the plugin if only one was loaded, else to the empty name."""
+    """Group replaced names by plugin. ``items`` are the plugins that were loaded since the last
+    check. A new object that no plugin's module defines is assigned to the plugin if only one was
+    loaded, else to the empty name."""
     alone = next(iter(items)) if len(items) == 1 else ""
     sorted_out: dict[str, dict[str, str]] = {}
     for name, origin in found.items():
@@ -72,7 +75,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _names() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The names of each shared module, and of each class that it defines."""
+    """Yield the names in each shared module, and in each class that the module defines."""
     for name, module in [*sys.modules.items()]:
         if name.partition(".")[0] not in _SHARED or not isinstance(module, ModuleType):
             continue
