@@ -296,12 +296,12 @@ class Host(Protocol):
         """
 
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
-        """Return the time of each chat's newest message, so that the adapter can fetch later
-        messages.
+        """Return the time of each chat's newest message of a person, so that the adapter can fetch
+        later messages.
 
         Args:
             instance: The instance part of chat keys.
 
         Returns:
-            For each chat the time of its newest message, in seconds since 1970.
+            For each chat this time, in seconds since 1970.
         """

@@ -113,16 +113,14 @@ class Inbox:
         return tuple(self._events)
 
     async def next_event(self) -> InboxEvent:
-        """Wait for an event, and take the oldest from the queue. Only one consumer may call this.
-        """
+        """Wait for an event, and take the oldest from the queue. Only one consumer may call it."""
         while not self._events:
             self._event_came = anyio.Event()
             await self._event_came.wait()
         return self._events.popleft()
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Remove the events of a person's messages in a chat from the queue. The stored rows stay.
-        """
+        """Remove the events of a person's messages in a chat from the queue. Stored rows stay."""
         self._events = deque(
             event
             for event in self._events

@@ -27,8 +27,7 @@ class Ticket:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until this ticket is the first in the queue, and keep it first until the block ends.
-        """
+        """Wait until this ticket is the first in the queue. It stays first until the block ends."""
         try:
             # Do not await if this ticket is first. The row is still queued for the database, so its
             # next state then shares a commit with it.

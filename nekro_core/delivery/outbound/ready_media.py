@@ -1,5 +1,4 @@
-"""Stores outgoing media, so that a delayed send still finds them, and makes them fit the platform.
-"""
+"""Stores outgoing media, so that a delayed send still finds them, and fits them to the platform."""
 
 import msgspec
 
