@@ -33,7 +33,7 @@ _SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (float, float.__float__),
     ((bytes, bytearray, memoryview), lambda value: f"<{memoryview(value).nbytes} bytes>"),
     ((date, time), lambda value: value.isoformat()),
-    (PurePath, lambda value: value.name),  # only the name: the model must not see folders of the host
+    (PurePath, lambda value: value.name),  # hides folders of the host from the model
 )
 
 
