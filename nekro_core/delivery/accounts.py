@@ -84,7 +84,7 @@ class AccountDirectory:
                 return False
             self._names = read_names(self._file.path)
         except (OSError, ValueError) as error:
-            logger.error("{} is not taken: {}", self._file.path, error)
+            logger.error("{} is not applied: {}", self._file.path, error)
             return False
         await self._take()
         return True
@@ -99,7 +99,9 @@ class AccountDirectory:
                 logger.error("{}: {}", self._file.path, error)
                 self._problems[adapter, account] = str(error)
             except StoreError as error:
-                logger.error("{}: {} is not named: {}", self._file.path, account, error)
+                logger.error(
+                    "{}: account {} cannot get its name: {}", self._file.path, account, error
+                )
                 self._file.ask_again()
 
     async def _follow(self) -> None:

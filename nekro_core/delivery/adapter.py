@@ -83,7 +83,7 @@ class Adapter(Protocol):
         """
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the one platform call and report what the platform answered. Never raises for a
+        """Make exactly one platform call and return the platform's answer. Never raises for a
         platform's failure.
 
         Args:
@@ -115,7 +115,7 @@ class Adapter(Protocol):
 
 @runtime_checkable
 class SupportsEditing(Adapter, Protocol):
-    """An adapter whose platform lets sent messages be changed."""
+    """An adapter whose platform can edit sent messages."""
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
         """Replace the segments of a sent message, in one platform call. Repeating the call does no
@@ -197,11 +197,11 @@ class SupportsConfirmation(Adapter, Protocol):
 
 
 class Host(Protocol):
-    """The bot, as an adapter sees it."""
+    """The part of the bot that an adapter uses."""
 
     data_dir: Path
     settings: Mapping[str, Any]
-    """NoneBot's configuration, lower-case names."""
+    """NoneBot's configuration, with names in lower case."""
     media: MediaKeeper
     links: MediaLinker
 
@@ -276,7 +276,7 @@ class Host(Protocol):
             instance: The instance part of a chat key.
 
         Returns:
-            The platform's id; None where none is bound.
+            The platform's id; None if no account is bound.
         """
 
     def online(self) -> None:
@@ -289,7 +289,7 @@ class Host(Protocol):
         Args:
             chat_key: The chat.
             after: Only records whose ``seq`` is greater; 0 for the newest ``limit`` records.
-            limit: How many at most.
+            limit: The maximum number of records.
 
         Returns:
             The records, oldest first.

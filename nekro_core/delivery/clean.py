@@ -20,7 +20,7 @@ _Value = TypeVar("_Value")
 
 
 def clean_text(text: str) -> str:
-    """Replace each lone surrogate of a text."""
+    """Replace each lone surrogate of a text with U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -29,7 +29,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_segments(segments: Segments) -> Segments:
-    """Make every text of the segments encodable; returns the same object where nothing changes."""
+    """Make all texts of the segments encodable. Returns the same object if nothing changes."""
     try:
         encode_segments(segments)
     except UnicodeEncodeError:

@@ -22,7 +22,7 @@ class MediaKeeper(Protocol):
         Args:
             chat_key: The chat that received them.
             data: The bytes.
-            name: What people see.
+            name: The file name that people see.
             expect: The kind that it must have; empty for the kind that its name suggests.
 
         Returns:
@@ -37,7 +37,7 @@ class MediaKeeper(Protocol):
         Args:
             chat_key: The chat that received it.
             url: ``http(s)``, ``data:`` or ``base64://``.
-            name: What people see.
+            name: The file name that people see.
             expect: As for `keep_bytes`.
 
         Returns:

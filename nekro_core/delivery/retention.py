@@ -72,7 +72,7 @@ class RetentionLoop:
             try:
                 await self.run_once()
             except (StoreError, OSError) as error:
-                logger.warning("what is old stays until the next round: {}", error)
+                logger.warning("old rows and media stay until the next round: {}", error)
             await anyio.sleep(self._settings.round_s)
 
     async def run_once(self) -> None:
@@ -84,7 +84,7 @@ class RetentionLoop:
         await self._all_of(old.deliveries, now, keep.turns_days)
         await self._all_of(old.uses, now, keep.uses_days)
         if gone := await self._media.tidy(now):
-            logger.info("{} old media are gone", gone)
+            logger.info("{} old media were deleted", gone)
 
     async def _now(self) -> float:
         """Return the current time, or a day after the newest message's time, whichever is earlier.

@@ -93,7 +93,7 @@ class UsageLimit:
 
 @dataclass(slots=True)
 class TimeLimit:
-    """Limits the seconds since the turn began. `Turn.run` also cancels the turn when they are
+    """Limits the duration of a turn, in seconds. `Turn.run` also cancels the turn when this time is
     over."""
 
     limit: float

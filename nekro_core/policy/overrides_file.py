@@ -83,7 +83,9 @@ class PolicyFile:
         except FileNotFoundError:
             book = PolicyOverrides()
         except (OSError, ValueError) as error:
-            logger.error("{} is not taken, what it last said stays: {}", self._file.path, error)
+            logger.error(
+                "{} is not applied, its last content stays in force: {}", self._file.path, error
+            )
             return False
         if book == self._book:
             return False
@@ -158,7 +160,7 @@ class PolicyFile:
 
     def _path(self) -> Path:
         if self._file is None:
-            raise InvalidOverride("this bot keeps no file of its conduct")
+            raise InvalidOverride("this bot has no file for overrides")
         return self._file.path
 
 

@@ -127,5 +127,5 @@ class PolicyResolver:
             return self._model
         model = self._models(name)
         if model is None:
-            logger.error("{}: there is no model {!r}; the bot's own answers", chat_key, name)
+            logger.error("{}: there is no model {!r}; the default model answers", chat_key, name)
         return model or self._model

@@ -23,11 +23,11 @@ class TriggerSettings(BaseModel):
     longest_wait_s: float = Field(default=6.0, ge=0, le=600)
     """The bot answers after this time even if the person keeps writing."""
     history_age_s: float = Field(default=600.0, ge=0)
-    """Maximum age of an answered message that the adapter fetched from the platform's history after
-    the bot was offline."""
+    """A message that the adapter fetched from the platform's history, after the bot was offline, is
+    answered only if it is younger than this."""
     recover_age_s: float = Field(default=3600.0, ge=0)
-    """Maximum age of a message that was stored but not answered before a restart. An older one is
-    not answered."""
+    """A message that was stored but not answered before a restart is answered only if it is younger
+    than this."""
     private: bool = True
     """Whether every message of a private chat is answered."""
     burst_turns: int = Field(default=60, ge=0)
@@ -73,8 +73,8 @@ class TurnSettings(BaseModel):
     money_a_day: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Maximum cost of all chats in 24 hours."""
     max_repairs: int = Field(default=3, ge=0, le=20)
-    """After a reply whose code failed, so many more consecutive replies may fail before the turn
-    ends."""
+    """Maximum number of further replies in a row with which the model may repair failed code. If
+    the last of them fails too, the turn ends."""
     parallel_calls: int = Field(default=8, ge=1, le=64)
     """Maximum number of calls of one reply that run at the same time, if the model calls functions
     natively."""

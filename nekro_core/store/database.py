@@ -2,8 +2,8 @@
 
 A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
 them together. So under load many writes share a commit, which is the slow part on SQLite; without
-load a write does not wait for others. Since writes are committed in the order of their calls, no
-row appears after a row with a higher number is visible.
+load a write does not wait for others. Since writes are committed in the order of their calls, once
+a row is visible, no row with a lower number appears.
 
 SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
 """

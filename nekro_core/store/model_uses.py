@@ -40,7 +40,9 @@ class ModelUseRepository:
                     use.seconds,
                 ),
             ),
-            failed=lambda: logger.error("a use of {} by {} is not written", use.model, use.plugin),
+            failed=lambda: logger.error(
+                "a request to {} by {} is not stored", use.model, use.plugin
+            ),
         )
 
     async def usage(self, *, since: float, plugin: str) -> Usage:

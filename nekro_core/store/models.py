@@ -16,7 +16,8 @@ from tortoise.models import Model
 from nekro_core.chat import MAX_KEY_LENGTH
 
 MAX_ID = 255
-"""Longest id that a platform may give: what a unique VARCHAR holds on every database we know."""
+"""Maximum length of a platform's id. It is the limit of a unique VARCHAR column on all databases
+that we know."""
 
 
 class AccountTable(Model):

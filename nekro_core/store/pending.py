@@ -34,7 +34,9 @@ class WaitingRepository:
                 },
                 key=("kind", "name"),
             ),
-            failed=lambda: logger.error("a restart would forget {} {}", row.kind, row.name),
+            failed=lambda: logger.error(
+                "{} {} is not stored, a restart would lose it", row.kind, row.name
+            ),
         )
 
     def forget(self, kind: str, name: str) -> Awaitable[object]:

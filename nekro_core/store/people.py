@@ -14,8 +14,8 @@ from nekro_core.store.models import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000
-"""Maximum number of names held in memory, about 4 MB. With them a changed name is noticed without a
-read."""
+"""Maximum number of names held in memory, about 4 MB. They show without a read whether a person's
+name has changed."""
 
 
 class AccountRepository:
@@ -73,7 +73,7 @@ class AccountRepository:
             if len(account) > MAX_ID:
                 raise ValueTooLarge(f"account id of {len(account)} characters: at most {MAX_ID}")
             instance = name or self._free_instance(adapter, account)
-            ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
+            ChatKey(instance, ChatKind.PRIVATE, "0")  # Raises `ChatKeyError` for an invalid name.
             bound = self._clock()
             ((*taken,),) = await self._database.write(
                 SqlStatement(
@@ -101,7 +101,7 @@ class AccountRepository:
         never change, or if the instance belongs to another adapter. Raises `ChatKeyError` if
         ``instance`` cannot be part of a chat key.
         """
-        ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
+        ChatKey(instance, ChatKind.PRIVATE, "0")  # Raises `ChatKeyError` for an invalid name.
         if len(account) > MAX_ID:
             raise ValueTooLarge(f"account id of {len(account)} characters: at most {MAX_ID}")
         async with self._binding:

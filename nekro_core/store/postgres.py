@@ -84,7 +84,7 @@ _NEVER = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.ClientConfigurationError,
 )
-"""Errors that are raised at once, because they would not go away by waiting."""
+"""Errors that are raised at once, because waiting would not help."""
 
 
 class PostgresEngine:

@@ -87,8 +87,8 @@ async def upgrade_server(tortoise: dict[str, Any]) -> None:
         async with TortoiseContext() as context:
             await context.init(tortoise)
             connection = context.db()
-            # Create the table of migrations first. Tortoise reads it even if it does not exist, and
-            # that error would abort a transaction.
+            # Create the table of migrations first. Tortoise would read it before it exists, and the
+            # error would abort the transaction.
             editor = AsyncpgSchemaEditor(connection, atomic=False)
             await MigrationRecorder(connection).ensure_schema(editor)
             await upgrade_connection(connection, in_transaction)

@@ -1,1 +1,1 @@
-"""Erases a person's data in all rooms that store any."""
+"""Erases a person's data in all rooms that store such data."""

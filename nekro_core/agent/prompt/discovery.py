@@ -67,7 +67,7 @@ class FoundTools:
         try:
             row = await self._store.get(SEARCH_OWNER, chat_key=str(chat_key), store_key=_ROW)
         except StoreError as error:
-            logger.warning("{}: what it has found is not known: {}", chat_key, error)
+            logger.warning("{}: the found tools cannot be read: {}", chat_key, error)
             return
         self._found_in(chat_key).update(dict.fromkeys(_read(row)[-self._most :]))
 
@@ -86,7 +86,7 @@ class FoundTools:
         try:
             await self._store.set(SEARCH_OWNER, row, chat_key=str(chat_key), store_key=_ROW)
         except StoreError as error:
-            logger.warning("{}: what it has found is not stored: {}", chat_key, error)
+            logger.warning("{}: the found tools cannot be stored: {}", chat_key, error)
 
     async def forget(self, chat_key: ChatKey) -> None:
         """Forget what a chat found. Raises `StoreError`."""

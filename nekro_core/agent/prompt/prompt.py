@@ -169,8 +169,8 @@ def _opening(
 
 
 def _is_shared(view: PromptView) -> bool:
-    """Return whether the prompt must say who asks. It need not in a private chat with one
-    person."""
+    """Return whether the prompt must say who asks. In a private chat with one person it need
+    not."""
     people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 

@@ -1,4 +1,4 @@
-"""Distinguishes the lines of a prompt that the program writes from text that it quotes.
+"""Marks quoted text in a prompt, so that it cannot look like a line of the program.
 
 The program's lines begin with a word in brackets (`OWN_MARKS`), or with ``+``. Each line of quoted
 text begins with the mark ``>``. Quoted text is cut first and marked afterwards. In the opposite

@@ -46,7 +46,7 @@ _MOST_CUT_RUNS = 5
 """A turn is given up if the end of the process cut off this many of its runs, because the runs may
 have killed the process. A turn whose process was killed before any code ran is still answered."""
 _SUSPECT_CUT_RUNS = 2
-"""A turn with this many such runs is resumed only while no other such turn runs."""
+"""A turn with this many cut-off runs is resumed only while no other such turn runs."""
 
 
 class Session:
@@ -311,7 +311,7 @@ class Session:
             return
 
         def begin() -> TurnRecorder:
-            logger.info("{}: turn {} is taken up again", self.chat_key, turn.turn_id)
+            logger.info("{}: turn {} is resumed", self.chat_key, turn.turn_id)
             resume_row = partial(store.turns.resume, turn.turn_id)
             return TurnRecorder(store, self.chat_key, resume_row, through_seq=turn.through_seq)
 
@@ -334,7 +334,7 @@ class Session:
             await self._notify([trigger] if trigger else [], "turn.failed")
 
     def _reason_to_drop(self, turn: TurnRow, trigger: Record) -> str:
-        """Return in one word why a turn is not resumed; empty if it is."""
+        """Return in one word why a turn is not resumed; empty if it is resumed."""
         if trigger.recalled:
             return "recalled"
         if self._services.wall() - turn.started > self._services.trigger.recover_age_s:

@@ -179,7 +179,9 @@ class Sessions:
         if state is CooldownState.NO:
             self._command_cooldown.note(key, user)
         elif state is CooldownState.BEGINS:
-            logger.warning("{}: {} runs so many commands that none is run for a while", key, user)
+            logger.warning(
+                "{}: {} sent so many commands that none of theirs runs for a while", key, user
+            )
         return state is not CooldownState.NO
 
     def _give_to_session(self, record: Record, age_s: float = 0.0) -> None:
@@ -225,7 +227,9 @@ class Sessions:
         try:
             await self._services.store.chats.mark_handled(record.chat_key, record.seq)
         except StoreUnavailable as error:
-            logger.error("{}: command {} is not marked: {}", record.chat_key, record.seq, error)
+            logger.error(
+                "{}: command {} cannot be marked as handled: {}", record.chat_key, record.seq, error
+            )
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn and send the chat a notice. Returns False if no turn
@@ -292,7 +296,7 @@ class Sessions:
                 try:
                     await session.live()
                 except Exception:  # noqa: BLE001 (one chat's fault must not end the others)
-                    logger.exception("{}: the session failed and goes on", session.chat_key)
+                    logger.exception("{}: the session failed and continues", session.chat_key)
                     await anyio.sleep(_AFTER_FAULT_S)
                 else:
                     return

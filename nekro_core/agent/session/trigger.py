@@ -85,7 +85,7 @@ def decide(
 def trigger_reason(
     record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]
 ) -> str:
-    """Return in one word why this record is answered; empty if it is not.
+    """Return in one word why this record is answered; empty if it is not answered.
 
     Messages of the bot's own accounts (`Author.BOT`) are never answered. System lines are answered
     if they are meant for the agent.

@@ -26,8 +26,8 @@ from nekro_core.store import DeliveryRow
 
 
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
-    """Return whether a turn of an earlier process had already answered. It had if its last run
-    finished and the turn sent a message that must not be sent again."""
+    """Return whether a turn of an earlier process had already answered. This is the case if its
+    last run finished and the turn sent a message that must not be sent again."""
     if not runs:
         return False
     last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]
@@ -39,7 +39,7 @@ def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool
 
 class DeduplicatingSender:
     """A `MessageSender` that does not send messages again that were sent before the restart. For
-    each such message it returns the earlier receipts, only once."""
+    such a message it returns the earlier receipts. Each earlier message is matched only once."""
 
     def __init__(self, outgoing: MessageSender, rows: Sequence[DeliveryRow]) -> None:
         self._outgoing = outgoing

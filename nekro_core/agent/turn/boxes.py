@@ -252,7 +252,9 @@ class LazyBox:
             assert self._chat_box is not None, "it was opened"
             await self._chat_box.put_uploads(media)
         except (BackendUnavailable, BoxLost) as error:
-            logger.warning("{}: uploads are in no box: {}", self._chat_key, error)
+            logger.warning(
+                "{}: the uploads cannot be written into a box: {}", self._chat_key, error
+            )
 
     async def close(self) -> None:
         """Give the box back, if it was opened. May be called more than once."""

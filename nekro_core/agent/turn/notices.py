@@ -34,7 +34,7 @@ class NoticeSender:
         try:
             await self._outgoing.send(chat_key, (Text(notice),), run_id=run_id)
         except (DeliveryError, StoreError) as error:
-            logger.error("{} could not be told {!r}: {}", chat_key, notice, error)
+            logger.error("{}: the notice {!r} was not sent: {}", chat_key, notice, error)
 
     def text(self, records: Sequence[Record], key: str, **values: object) -> str:
         """Return a sentence in the language of ``records``."""

@@ -53,9 +53,9 @@ class TurnReplies:
         await self._recorder.end_words(run_id, stop)
 
     async def _send_whole(self, prose: str, tail: str, run_id: str) -> None:
-        """Send the whole text, if it is long in several messages or as a file. The middle is left
-        out only if the platform has no files and the text needs more messages than a run may send.
-        """
+        """Send the whole text. A long text is sent in several messages or as a file. The middle is
+        left out only if the platform has no files and the text needs more messages than a run may
+        send."""
         chat_key = self._context.chat_key
         try:
             await self.outgoing.send(chat_key, (Text(prose + tail),), run_id=run_id)

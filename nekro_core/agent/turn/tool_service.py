@@ -1,4 +1,4 @@
-"""Offers the bot's tools to other programs: over HTTP, and through that over MCP."""
+"""Offers the bot's tools to other programs over HTTP. The MCP server uses this HTTP interface."""
 
 import uuid
 from collections.abc import Mapping

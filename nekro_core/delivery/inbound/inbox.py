@@ -44,7 +44,7 @@ class StampedMessage:
         record: The record that will be stored.
         unique_id: The same for a message and its duplicate; None if duplicates cannot be
             recognized.
-        arrived: When it reached us, on the inbox's clock.
+        arrived: When the message arrived, on the inbox's clock.
     """
 
     record: Record
@@ -58,7 +58,7 @@ class StoredRecord:
 
     Attributes:
         record: The record.
-        arrived: When its message reached us, on the inbox's clock.
+        arrived: When the message of the record arrived, on the inbox's clock.
     """
 
     record: Record

@@ -91,7 +91,9 @@ class VoiceTranscriber:
         if record.seq in self._tried:
             return False
         if self._waiting[key] >= _MOST_WAITING:
-            logger.info("{}: {} voices wait already; one stays as it is", key, _MOST_WAITING)
+            logger.info(
+                "{}: {} voices wait already; one more is not transcribed", key, _MOST_WAITING
+            )
             return False
         self._waiting[key] += 1
         self._in_progress[record.seq] = record
@@ -135,7 +137,9 @@ class VoiceTranscriber:
                 of_record = record.segments if revised is None else segments
                 self._replaced[key] |= _paths(of_no_record) - _paths(of_record)
         except StoreError as error:
-            logger.error("{}: what was said in {} is not kept: {}", key, record.seq, error)
+            logger.error(
+                "{}: the transcript of record {} is not stored: {}", key, record.seq, error
+            )
         finally:
             del self._in_progress[record.seq]
             self._tried[record.seq] = None
@@ -155,7 +159,7 @@ class VoiceTranscriber:
             try:
                 await self._media.forget(key, path)
             except OSError as error:
-                logger.warning("{}: {} stays: {}", key, path, error)
+                logger.warning("{}: {} cannot be deleted: {}", key, path, error)
 
     async def _transcribe(self, key: ChatKey, segment: Segment) -> Segment:
         if not self._wants(segment):
@@ -172,7 +176,7 @@ class VoiceTranscriber:
                 transcript = await self._transcriber.transcribe(wav)
                 voice = msgspec.structs.replace(voice, text=clean_text(transcript.text))
         except (MediaError, SpeechError, OSError) as error:
-            logger.warning("{}: a voice is not written down: {}", key, error)
+            logger.warning("{}: a voice is not transcribed: {}", key, error)
         return voice
 
     async def _as_wav(self, key: ChatKey, media: Media, data: bytes) -> tuple[bytes, Media]:

@@ -80,7 +80,7 @@ class Fetcher:
             raise NotFetched("malformed data: URL")
         if head.lower().endswith(";base64"):
             return self._decode(body)
-        self._check_size(len(body) // 3)  # Percent-encoded: three characters at most.
+        self._check_size(len(body) // 3)  # Up to three characters for each byte.
         return self._checked(unquote_to_bytes(body))
 
     def _decode(self, text: str) -> bytes:

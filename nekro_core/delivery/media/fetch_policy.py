@@ -43,7 +43,7 @@ class PrivateHost:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``host:port``; an IPv6 address stands in brackets. Raises `ValueError`."""
+        """Read ``host:port``; an IPv6 address is written in brackets. Raises `ValueError`."""
         entry = text.strip().lower()
         if _is_ipv6(entry):
             return cls(entry, None)

@@ -105,10 +105,10 @@ class MediaFitter:
         except MediaError as error:
             missing = isinstance(error, CodecMissing)
             if missing and limits.converts:
-                logger.warning("a voice for {} goes out as it is: {}", chat_key, error)
+                logger.warning("a voice for {} is sent unconverted: {}", chat_key, error)
                 return voice
             level = "WARNING" if missing else "INFO"
-            logger.log(level, "a voice for {} cannot be one: {}", chat_key, error)
+            logger.log(level, "a voice for {} cannot be sent as a voice: {}", chat_key, error)
             return File(voice.media) if files else _with_problem(voice, str(error))
         except OSError as error:
             return _with_problem(voice, f"cannot be read: {error.strerror}")
@@ -146,7 +146,7 @@ class MediaFitter:
             data = await anyio.Path(media.path).read_bytes()
             made = await self._converter.picture(data, limits)
         except MediaError as error:
-            logger.info("a picture for {} cannot be one: {}", chat_key, error)
+            logger.info("a picture for {} cannot be sent as a picture: {}", chat_key, error)
             return File(media) if files else _with_problem(image, str(error))
         except OSError as error:
             return _with_problem(image, f"cannot be read: {error.strerror}")

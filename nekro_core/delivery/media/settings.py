@@ -28,7 +28,7 @@ class MediaSettings(BaseModel):
     If empty, no such links are made."""
 
     link_s: float = Field(default=3600.0, gt=0)
-    """How long such a link works."""
+    """Seconds for which such a link works."""
 
     fetch_s: float = Field(default=20.0, gt=0)
     """Maximum duration of a whole fetch, with its redirects."""

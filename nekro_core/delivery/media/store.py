@@ -160,7 +160,7 @@ class MediaStore:
                     piece = original.read(_PIECE)
             path = folder / f"{digest.hexdigest()[:32]}.{ending}"
             if path.exists():
-                os.utime(path)  # Used again: not the oldest.
+                os.utime(path)  # Mark the file as recently used.
                 return path, mime, digest.hexdigest(), copied
             partial_path.replace(path)
         finally:
@@ -269,7 +269,7 @@ class MediaStore:
         """Write the bytes to ``new``. Returns None if the file was written, empty text if ``path``
         already exists, or the reason why the file cannot be written."""
         if path.exists():
-            os.utime(path)  # Used again: not the oldest.
+            os.utime(path)  # Mark the file as recently used.
             return ""
         new.parent.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(new.parent).free - len(data) < _LEAST_FREE:

@@ -26,7 +26,7 @@ from nekro_core.delivery.outbound.split import Piece
 from nekro_core.store import DeliveryRow, Store, StoreError
 
 _LAST_WORDS_S = 5.0
-"""Longest time for a cancelled send to store its outcome."""
+"""Maximum time in seconds in which a cancelled send stores its outcome."""
 _MOST_UNWRITTEN = 10_000
 """Maximum number of outcomes held in memory while the database cannot be written."""
 _KNOWN_IDS = 1000
@@ -40,8 +40,8 @@ class OutgoingCall:
 
     ``parked`` is the time at which the call was parked. ``doubted`` is the time at which the call
     began or, for a call of an earlier process, was loaded. Both are on the event loop's clock,
-    which nobody can set. ``age`` is the call's age in seconds when it was parked. It is 0 except
-    for calls of an earlier process, whose age comes from the wall clock.
+    which, unlike the wall clock, cannot be set. ``age`` is the call's age in seconds when it was
+    parked. It is 0 except for calls of an earlier process, whose age comes from the wall clock.
     """
 
     row: DeliveryRow
@@ -177,7 +177,7 @@ class DeliveryLedger:
             if len(self._unwritten) < _MOST_UNWRITTEN:
                 self._unwritten[entry.row.delivery_id] = entry.row
             logger.error(
-                "delivery {} is {} and that cannot be stored: {}",
+                "delivery {}: the outcome {} cannot be stored: {}",
                 entry.row.delivery_id,
                 receipt.state,
                 error,
@@ -216,7 +216,7 @@ class DeliveryLedger:
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
     async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
-        """Load the calls without an outcome of an earlier process, in order. Calls that were
+        """Load the calls of an earlier process that have no outcome, in order. Calls that were
         ``sending`` become ``unknown``. Of the ``unknown`` calls, those younger than ``young_s`` are
         returned."""
         found = self._store.deliveries

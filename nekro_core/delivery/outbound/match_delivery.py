@@ -33,10 +33,9 @@ def match_delivery(
 
     If there is no match, the outcome is ``rejected`` only if the history reaches back to an earlier
     message and shows a message of the bot that certainly arrived. The reason: some implementations
-    store no history, omit the bot's messages, or renumber messages. If the platform is not
-    ``faithful``, it may show a message with other content than was sent. There, any new message of
-    the bot with an unknown id may be the one that is searched for, so the outcome stays
-    ``unknown``.
+    store no history, omit the bot's messages, or renumber messages. A platform that is not
+    ``faithful`` may show a message with changed content. So any new message of the bot with an
+    unknown id may be the delivery's message, and the outcome stays ``unknown``.
 
     Args:
         doubt: The call, and the data that distinguishes its message from others.
@@ -45,7 +44,7 @@ def match_delivery(
 
     Returns:
         ``sent`` with the message's id, ``rejected`` if the message did not arrive, ``unknown`` if
-        the history does not show which is true.
+        the history does not show whether the message arrived.
     """
     wanted = _likeness(doubt.delivery.segments)
     places = [place for place, each in enumerate(shown) if each.message_id in doubt.before]

@@ -113,7 +113,7 @@ class PlatformCaller:
             limit = f"{seconds:g} s"
             return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
         except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
-            logger.exception("the adapter failed with {}", delivery.delivery_id)
+            logger.exception("the adapter failed in delivery {}", delivery.delivery_id)
             return Receipt(state=unknown, reason=f"the adapter failed: {error}")
         if receipt.state not in _ANSWERS:
             reason = f"the adapter answered {receipt.state}, which it cannot know"

@@ -58,7 +58,7 @@ class RetryQueue:
             try:
                 await self._ledger.retry_writes()
             except StoreError as error:
-                logger.debug("what became of some messages is still not written: {}", error)
+                logger.debug("the outcomes of some messages are still not stored: {}", error)
             for queue in self._queues.parked():
                 queue.flushing = True
                 tasks.start_soon(self._flush_in_turn, queue)
@@ -74,7 +74,7 @@ class RetryQueue:
                     while queue.parked and await self._try(queue, queue.parked[0]):
                         pass
             except StoreError as error:
-                logger.error("what waits for {} must wait on: {}", queue.chat_key, error)
+                logger.error("the waiting messages for {} stay queued: {}", queue.chat_key, error)
             finally:
                 queue.flushing = False
 
