@@ -108,7 +108,7 @@ class MediaFitter:
                 logger.warning("a voice for {} is sent unconverted: {}", chat_key, error)
                 return voice
             level = "WARNING" if missing else "INFO"
-            logger.log(level, "a voice for {} cannot be sent as a voice: {}", chat_key, error)
+            logger.log(level, "a voice for {} cannot be one: {}", chat_key, error)
             return File(voice.media) if files else _with_problem(voice, str(error))
         except OSError as error:
             return _with_problem(voice, f"cannot be read: {error.strerror}")
