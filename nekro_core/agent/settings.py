@@ -28,10 +28,11 @@ class PromptSettings(BaseModel):
     """Whether tool_search also compares meanings. This needs a process of 160 MB, which ends after
     two idle minutes."""
     images: int = Field(default=4, ge=0, le=32)
-    """Maximum number of pictures, the newest, for a model that accepts pictures."""
+    """Maximum number of pictures in a prompt, for a model that accepts pictures. The newest
+    pictures are shown."""
     image_pixels: int = Field(default=1024, ge=64, le=4096)
-    """Length in pixels of the longer side of such a picture. Larger pictures cost more tokens and
-    do not help a model."""
+    """Maximum length in pixels of the longer side of such a picture. Larger pictures cost more
+    tokens and do not help a model."""
 
 
 class AgentSettings(BaseModel):

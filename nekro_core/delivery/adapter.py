@@ -41,10 +41,11 @@ class Capabilities:
         images_per_call: The maximum number of pictures in one call.
         edit_every_s: Minimum number of seconds between two edits of a sent message. An adapter that
             sets it implements `SupportsEditing`. None if messages cannot be edited.
-        voice: The format that voice messages must have; None to send them unconverted.
-        picture: The format that pictures must have; None to send them unconverted.
-        file_bytes: Maximum size of a file or video. A larger file is sent as a link if the operator
-            has set an address for links; otherwise it is refused with a reason. None for no limit.
+        voice: The formats and limits for voice messages; None to send them unconverted.
+        picture: The formats and limits for pictures; None to send them unconverted.
+        file_bytes: Maximum size of a file or video in bytes. A larger file is sent as a link if the
+            operator has set an address for links; otherwise it is refused with a reason. None for
+            no limit.
         bundle: The maximum size of one `Forward`. A platform that has bundles lists `Forward` in
             ``alone``, never in ``inline``. If ``alone`` does not list it, bundles are sent as
             quoted text.

@@ -49,7 +49,7 @@ class TurnSettings(BaseModel):
     max_steps: int = Field(default=10, ge=1, le=100)
     """Maximum number of model replies. A turn that needs more repeats itself."""
     max_seconds: float = Field(default=600.0, gt=0)
-    """Maximum duration of a turn, from its beginning, with all waiting."""
+    """Maximum duration of a turn in seconds, including the time of its calls."""
     max_tokens: int = Field(default=200_000, ge=1000)
     """Maximum number of prompt and completion tokens of all steps of a turn together."""
     chat_turns_a_day: int = Field(default=0, ge=0)

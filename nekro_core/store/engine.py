@@ -36,8 +36,8 @@ class DatabaseEngine(Protocol):
         even if that row was deleted; 0 if there is none. Raises `StoreUnavailable`."""
 
     async def vacuum(self, *, anew: bool) -> None:
-        """Remove the data of deleted rows that commits have left in the files. With ``anew``, all
-        other data is rewritten too. Raises `StoreUnavailable`."""
+        """Remove the data of deleted rows that commits have left in the files. With ``anew``, the
+        engine goes through the whole database, which takes longer. Raises `StoreUnavailable`."""
 
 
 def explain(text: str) -> str:

@@ -22,8 +22,8 @@ class StoreError(NekroError):
 
 
 class DataFolderInUse(StoreError):
-    """Another process owns the data folder. The text names the process (``pid``) and since when it
-    runs."""
+    """Another process owns the data folder. The text names the process (``pid``), and since when it
+    owns the folder."""
 
     def __init__(self, message: str, *, pid: int | None, since: float | None) -> None:
         super().__init__(message)
@@ -32,8 +32,8 @@ class DataFolderInUse(StoreError):
 
 
 class DatabaseInUse(StoreError):
-    """Another bot owns the database on the server. The text names the bot's process, its address
-    and since when it runs."""
+    """Another bot owns the database on the server. The text names the bot's process, its address,
+    and since when it is connected."""
 
 
 class DatabaseTooNew(StoreError):

@@ -31,7 +31,8 @@ class MediaSettings(BaseModel):
     """Seconds for which such a link works."""
 
     fetch_s: float = Field(default=20.0, gt=0)
-    """Maximum duration of a whole fetch, with its redirects."""
+    """Maximum duration of a fetch in seconds, with its redirects and its waiting for other
+    fetches."""
 
     silent_s: float = Field(default=5.0, gt=0)
     """Maximum wait for the next byte of a fetch, or for the lookup of its host name. A chat's
