@@ -1,1 +1,1 @@
-"""The agent of a chat: when it answers, what the model is told, and how its code is run."""
+"""Runs the agent of each chat: decides when it answers, writes its prompts, and runs its code."""

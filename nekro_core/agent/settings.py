@@ -10,64 +10,75 @@ from nekro_core.policy.settings import Mode, TurnSettings
 
 
 class PromptSettings(BaseModel):
-    """Bounds of what the model is shown."""
+    """Limits of a prompt's content."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     history: int = Field(default=40, ge=1, le=500)
-    """Messages of the chat before the one that is answered."""
+    """Maximum number of messages of the chat's history in a prompt."""
     message_chars: int = Field(default=3000, ge=200)
-    """A longer message loses its middle."""
+    """Maximum number of characters of a message. The middle of a longer message is left out."""
     observation_chars: int = Field(default=12_000, ge=500)
-    """Of a run's output, a traceback or a tool's observation; longer ones lose their middle."""
+    """Maximum number of characters of a run's output, a traceback or a tool's observation. The
+    middle of a longer text is left out."""
     found_tools: int = Field(default=16, ge=1, le=100)
-    """Tools of a chat that were searched for and stay at hand; over it the oldest go."""
+    """Maximum number of found tools that a chat's prompts show. Above it, the tool that was found
+    longest ago is dropped."""
     search_by_meaning: bool = True
-    """Whether tool_search also compares meanings: a process of 160 MB, gone two minutes later."""
+    """Whether tool_search also compares meanings. This needs a process of 160 MB, which ends after
+    two idle minutes."""
     images: int = Field(default=4, ge=0, le=32)
-    """Newest pictures given to a model that sees."""
+    """Maximum number of pictures in a prompt, for a model that accepts pictures. The newest
+    pictures are shown."""
     image_pixels: int = Field(default=1024, ge=64, le=4096)
-    """Longer side; larger pictures cost more tokens and show a model nothing more."""
+    """Maximum length in pixels of the longer side of such a picture. Larger pictures cost more
+    tokens and do not help a model."""
 
 
 class AgentSettings(BaseModel):
-    """How the agent works."""
+    """Settings of the agent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Mode = "code"
-    """How the model acts: ``code``, it writes Python that runs in a box; ``tools``, it calls the
-    functions natively, one JSON object of arguments each. The second is for models that can."""
+    """How the model acts. With ``code`` the model writes Python that runs in a box. With ``tools``
+    the model calls functions natively, with a JSON object of arguments for each call; not all
+    models support this."""
     modes: dict[str, Mode] = Field(default_factory=dict)
-    """Another mode for single chats, by chat key."""
+    """The mode of single chats, by chat key; it replaces ``mode``."""
     stream_code: bool = True
-    """Run statements while the model still writes; else only whole replies."""
+    """Whether statements run while the model still writes. Otherwise the code runs when the reply
+    is complete."""
     names: tuple[str, ...] = Field(default=("Nekro",), min_length=1)
-    """What people call the bot; a message with one of them is answered. The first is its own."""
+    """Names that people call the bot. A message that contains one of them is answered. The first is
+    the bot's main name."""
     persona: str = ""
-    """Who the bot is, in the operator's words."""
+    """The bot's persona, written by the operator."""
     language: Literal["", "en", "zh", "ja"] = ""
-    """Of the bot's own notices; empty follows the people of the chat."""
+    """Language of the bot's notices. If empty, they are in the language of the people in the
+    chat."""
     timezone: str = ""
-    """IANA name for times in prompts, for example ``Asia/Tokyo``; empty is the machine's."""
+    """Time zone of times in prompts, as an IANA name, for example ``Asia/Tokyo``. If empty, the
+    machine's time zone is used."""
     concurrent_turns: int = Field(default=8, ge=1, le=256)
-    """Turns of all chats at one time."""
+    """Maximum number of turns of all chats that run at the same time."""
     longest_queue_s: float = Field(default=300.0, gt=0)
-    """Where all of them are taken, a turn waits so long; then the chat is told that there is too
-    much to do, and its question is over."""
+    """Maximum wait of a turn while all slots are in use. After it the chat gets a notice that the
+    bot is too busy, and the question is dropped."""
     warm_boxes: int = Field(default=64, ge=1, le=1024)
-    """Boxes kept between turns, for chats whose code ran; over it the one unused longest is ended.
-    Its files are saved, but its chat's next code waits for a new box. Their memory together has a
-    bound besides (``NEKRO_SANDBOX__IDLE_MEMORY_MB``)."""
+    """Maximum number of boxes that stay running between turns, for chats whose code ran. Above it,
+    the box that was unused longest is ended. Its files are saved; the next code of that chat waits
+    for a new box. ``NEKRO_SANDBOX__IDLE_MEMORY_MB`` also limits these boxes' total memory."""
     box_idle_s: float = Field(default=600.0, gt=0)
-    """A box unused for this long is saved and ended."""
+    """A box that is unused for this long is saved and ended."""
     session_idle_s: float = Field(default=60.0, gt=0)
-    """A chat silent for this long is forgotten until it speaks again."""
+    """The session of a chat that is silent for this long is removed from memory. The next message
+    starts a new session."""
     prompt: PromptSettings = PromptSettings()
     turn: TurnSettings = TurnSettings()
 
     def mode_of(self, chat_key: ChatKey) -> Mode:
-        """How the model acts in this chat."""
+        """Return how the model acts in this chat."""
         return self.modes.get(str(chat_key), self.mode)
 
     @field_validator("modes")

@@ -1,13 +1,14 @@
-"""Binds the bot's accounts to instances, by the operator's names in ``data/accounts.toml``.
+"""Binds the bot's accounts to instances. The operator chooses the names in ``data/accounts.toml``.
 
 ::
 
     [onebot_v11]
     20002 = "mei"            # the instance in its chats' keys: mei-group_30003
 
-A name names the instance of an account that has no chats yet. Or the account takes over an instance
-that another account no longer uses, together with its chats. The outcome is written to
-``data/accounts.list.json``, where ``nekro accounts`` reads it while the bot runs.
+The operator may give a name to an account that has no chats yet; the name is then its instance. Or
+the name is an instance that another account no longer uses: then the account takes over that
+instance with its chats. The outcome is written to ``data/accounts.list.json``, where ``nekro
+accounts`` reads it while the bot runs.
 """
 
 import tomllib
@@ -31,7 +32,8 @@ POLL_S = 1.0
 
 
 class ListedAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as the bot last listed it. ``problem`` says why a name was refused."""
+    """An account in the list that the bot last wrote. ``problem`` says why a name was refused; it
+    is empty otherwise."""
 
     adapter: str
     account: str
@@ -82,7 +84,7 @@ class AccountDirectory:
                 return False
             self._names = read_names(self._file.path)
         except (OSError, ValueError) as error:
-            logger.error("{} is not taken: {}", self._file.path, error)
+            logger.error("{} is not applied: {}", self._file.path, error)
             return False
         await self._take()
         return True
@@ -97,7 +99,9 @@ class AccountDirectory:
                 logger.error("{}: {}", self._file.path, error)
                 self._problems[adapter, account] = str(error)
             except StoreError as error:
-                logger.error("{}: {} is not named: {}", self._file.path, account, error)
+                logger.error(
+                    "{}: account {} cannot get its name: {}", self._file.path, account, error
+                )
                 self._file.ask_again()
 
     async def _follow(self) -> None:
@@ -134,7 +138,7 @@ class AccountDirectory:
 
 
 def read_names(path: Path) -> dict[tuple[str, str], str]:
-    """The names by adapter and account. Raises `ValueError` and `OSError`."""
+    """Read the instance names, keyed by adapter and account. Raises `ValueError` and `OSError`."""
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -151,9 +155,9 @@ def read_names(path: Path) -> dict[tuple[str, str], str]:
 
 
 def write_name(data: Path, adapter: str, account: str, name: str) -> None:
-    """Write a name into the operator's file. An account that had the name loses it; comments and
-    everything else stay. Raises `ValueError` and `OSError`."""
-    import tomlkit  # noqa: PLC0415 - 20 ms that only who writes waits for
+    """Write a name into the operator's file. If another account has the name there, its entry is
+    deleted. Comments and all other entries stay. Raises `ValueError` and `OSError`."""
+    import tomlkit  # noqa: PLC0415 - this import takes 20 ms; only a write needs it
 
     path = data / FILE_NAME
     read_names(path)
@@ -168,7 +172,7 @@ def write_name(data: Path, adapter: str, account: str, name: str) -> None:
 
 
 def read_list(data: Path) -> list[ListedAccount]:
-    """Read the list that the bot last wrote; empty where it never ran."""
+    """Read the list that the bot last wrote; empty if the bot never ran."""
     try:
         return msgspec.json.decode((data / LIST_NAME).read_bytes(), type=list[ListedAccount])
     except (OSError, msgspec.MsgspecError):

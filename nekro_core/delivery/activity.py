@@ -1,4 +1,4 @@
-"""Publishes what happens in the chats to followers: pages, streams, tests."""
+"""Publishes the activity of all chats to followers: web pages, event streams, tests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,17 +10,18 @@ from anyio.streams.memory import MemoryObjectSendStream
 from nekro_core.chat import ChatKey, Record
 
 QUEUE = 1024
-"""Activities that a follower may lag behind: a minute of a very lively chat. A slower follower is
-ended, so that a stalled browser tab costs no memory. It starts again from the last id that it saw.
-"""
+"""How many activities a follower may lag behind: about a minute of a very busy chat. A follower
+that lags further is disconnected, so that a stalled browser tab costs no memory. The browser then
+reconnects and continues after the last id that it received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A line was added to a chat's history, or one changed (recalled, delivery decided).
+    """A record was added to a chat's history, or a record changed (it was recalled, or its delivery
+    got an outcome).
 
     Attributes:
-        record: The line as it is now.
+        record: The record in its current form.
     """
 
     record: Record
@@ -28,11 +29,11 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """A turn of the chat began (true) or ended (false).
+    """A turn of the chat began or ended.
 
     Attributes:
         chat_key: The chat.
-        busy: True for a turn's beginning, False for its end.
+        busy: True when the turn began, False when it ended.
     """
 
     chat_key: ChatKey
@@ -43,7 +44,7 @@ Activity = Recorded | Working
 
 
 class Broadcast:
-    """Hands each activity to every follower, in order, without waiting for any."""
+    """Hands each activity to every follower, in order, and never waits for a follower."""
 
     def __init__(self, *, queue: int = QUEUE) -> None:
         self._queue = queue
@@ -57,7 +58,7 @@ class Broadcast:
                 try:
                     follower.send_nowait(activity)
                 except (anyio.WouldBlock, anyio.BrokenResourceError):
-                    # It reads what is queued and then sees the end.
+                    # The follower still reads its queued activities; then its iterator ends.
                     self._followers.pop(follower, None)
                     follower.close()
 
@@ -77,7 +78,7 @@ class Broadcast:
 
     @property
     def follower_count(self) -> int:
-        """How many follow now."""
+        """How many followers are connected now."""
         return len(self._followers)
 
 

@@ -1,4 +1,5 @@
-"""Defines what an adapter must do, and what the bot offers it."""
+"""Defines the interface that an adapter implements, and the interface that the bot offers to
+adapters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from nekro_core.media.limits import PictureLimits, VoiceLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleLimits:
-    """The most that one bundle of messages holds; a larger one is sent as several. A bundle holds
-    text and pictures. Other media of its messages are sent after it.
+    """The maximum size of one bundle of messages; a larger bundle is sent as several. A bundle
+    holds text and pictures. Other media of its messages are sent after the bundle.
 
     Attributes:
         messages: How many messages one bundle holds.
@@ -30,21 +31,24 @@ class Capabilities:
 
     Attributes:
         inline: The segment types that share one call, in any mixture.
-        alone: The segment types that need a call each. A type in neither set is refused with a
-            reason.
-        text_length: The most characters of one call.
-        caption_length: The most characters of a call that has a picture; None for ``text_length``.
-        measure: Counts the characters of a text as the platform does, each as one or more.
-        images_per_call: The most pictures of one call.
-        edit_every_s: How many seconds must pass between two changes of a sent message; the adapter
-            is then `SupportsEditing`. None where messages cannot be changed.
-        voice: What a voice message must be like; None to send it as it is.
-        picture: What a picture must be like; None to send it as it is.
-        file_bytes: The most bytes of a file or video. A larger one becomes a link where the
+        alone: The segment types of which each segment needs its own call. A type in neither set is
+            refused with a reason.
+        text_length: The maximum number of characters in one call.
+        caption_length: The maximum number of characters in a call that has a picture; None if it is
+            ``text_length``.
+        measure: Counts a text's characters as the platform counts them; a character may count as
+            more than one.
+        images_per_call: The maximum number of pictures in one call.
+        edit_every_s: Minimum number of seconds between two edits of a sent message. An adapter that
+            sets it implements `SupportsEditing`. None if messages cannot be edited.
+        voice: The formats and limits for voice messages; None to send them unconverted.
+        picture: The formats and limits for pictures; None to send them unconverted.
+        file_bytes: Maximum size of a file or video in bytes. A larger file is sent as a link if the
             operator has set an address for links; otherwise it is refused with a reason. None for
             no limit.
-        bundle: What one `Forward` holds at most. `Forward` can only be in ``alone``; where it is
-            not, bundles are sent as quoted text.
+        bundle: The maximum size of one `Forward`. A platform that has bundles lists `Forward` in
+            ``alone``, never in ``inline``. If ``alone`` does not list it, bundles are sent as
+            quoted text.
     """
 
     inline: frozenset[type]
@@ -61,34 +65,35 @@ class Capabilities:
 
 
 class Adapter(Protocol):
-    """Connects one platform. It gets its `Host` when it is made. Its owner starts and closes it.
+    """Connects one platform. The bot creates the adapter with its `Host`, starts it and closes it.
 
-    It hands each message to `Host.accept`, a chat's messages in the order of arrival.
+    The adapter passes each message to `Host.accept`, the messages of one chat in the order of their
+    arrival.
     """
 
     name: str
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """Say what one call to a chat can carry.
+        """Return what one call to a chat can carry.
 
         Args:
             chat_key: The chat.
 
         Returns:
-            The limits that deliveries to it are split by.
+            The limits by which messages to this chat are split into calls.
         """
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the one platform call and report what the platform answered. Never raises for a
+        """Make exactly one platform call and return the platform's answer. Never raises for a
         platform's failure.
 
         Args:
             delivery: What to send, already split for the platform.
 
         Returns:
-            ``sent`` with the message's id; ``rejected`` with the reason where the platform says no;
-            ``unknown`` where it does not answer; ``pending`` where the call surely never left
-            (account offline).
+            ``sent`` with the message's id; ``rejected`` with the reason if the platform refuses;
+            ``unknown`` if the platform does not answer; ``pending`` if the call was certainly not
+            made (account offline).
         """
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
@@ -102,16 +107,16 @@ class Adapter(Protocol):
         """
 
     async def start(self) -> None:
-        """Begin to listen. The adapter added its routes when it was made; this may open
-        connections."""
+        """Begin to receive messages. The adapter added its HTTP routes when it was created; this
+        method may open connections."""
 
     async def aclose(self) -> None:
-        """Stop listening and end all tasks of the adapter."""
+        """Stop receiving messages and end all tasks of the adapter."""
 
 
 @runtime_checkable
 class SupportsEditing(Adapter, Protocol):
-    """An adapter whose platform lets sent messages be changed."""
+    """An adapter whose platform can edit sent messages."""
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
         """Replace the segments of a sent message, in one platform call. Repeating the call does no
@@ -122,21 +127,22 @@ class SupportsEditing(Adapter, Protocol):
             delivery: The new segments.
 
         Returns:
-            As of `Adapter.send`.
+            As for `Adapter.send`.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertainDelivery:
-    """A call with an unknown outcome, and what tells its message from others.
+    """A call with an unknown outcome, and data that distinguishes its message from others.
 
     Attributes:
-        delivery: What was to be sent.
-        since: When the send was requested, in seconds since 1970. By the bot's clock, which may
-            differ from the platform's.
-        before: Platform ids of messages that the chat already had then, as far as we know them.
-            Where the platform's history shows one of them, our message comes after it.
-        taken: Ids that surely belong to other messages, including those of ``before``.
+        delivery: The delivery whose outcome is unknown.
+        since: When the send was requested, in seconds since 1970, on the bot's clock. The
+            platform's clock may differ.
+        before: Platform ids of messages that the chat already had then, as far as the bot knows
+            them. If the platform's history shows one of these messages, our message comes after it.
+        taken: Platform ids that certainly belong to other messages, including the ids in
+            ``before``.
     """
 
     delivery: Delivery
@@ -147,12 +153,12 @@ class UncertainDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformMessage:
-    """A message as the platform shows it now.
+    """A message in the form that the platform shows now.
 
     Attributes:
         message_id: The platform's id.
-        own: Whether the account that was asked sent it.
-        segments: What it says.
+        own: Whether the bot's account on this platform sent it.
+        segments: The content of the message.
         time: The platform's time, in seconds since 1970.
     """
 
@@ -167,21 +173,24 @@ class SupportsConfirmation(Adapter, Protocol):
     """An adapter whose platform can be asked later whether a message arrived."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """Find out what became of a call with an unknown outcome. Sends nothing that could be seen
-        twice.
+        """Ask the platform for the outcome of a call whose outcome is unknown. This must not make
+        people see the message twice.
 
-        ``sent``, with the message's id: it is there. ``rejected``: it is not, as far as the
-        platform knows now. It may still be under way, so the outbox asks again until the call is
-        old enough, and then sends it again. ``unknown``: this platform, or this chat, can never
-        tell. ``pending``: it cannot be asked now (account offline). An adapter that reads a history
-        uses `nekro_core.delivery.outbound.match_delivery.match_delivery`. Some platforms take a key
-        with each message and show a repeated key once; their adapters may repeat the call with
-        `Delivery.delivery_id` as the key.
+        ``sent``, with the message's id: the message arrived. ``rejected``: the platform does not
+        have the message now. The message may still arrive, so the outbox asks again for a while
+        (`DeliverySettings.settle_s`), and then sends the message again. ``unknown``: this platform
+        can never tell, at least not for this chat. ``pending``: the platform cannot be asked now
+        (account offline).
 
-        The outbox bounds it with a time-out. Raises nothing for a platform's failure.
+        An adapter that reads a history uses
+        `nekro_core.delivery.outbound.match_delivery.match_delivery`. Some platforms accept a key
+        with each message and show the message once even if the key is sent twice. Their adapters
+        may repeat the call with `Delivery.delivery_id` as the key.
+
+        The outbox sets a time-out on this method. Never raises for a platform's failure.
 
         Args:
-            doubt: The call, and what tells its message from others.
+            doubt: The call, and data that distinguishes its message from others.
 
         Returns:
             ``sent``, ``rejected``, ``unknown`` or ``pending``, as above.
@@ -189,19 +198,20 @@ class SupportsConfirmation(Adapter, Protocol):
 
 
 class Host(Protocol):
-    """The bot, as an adapter sees it."""
+    """The part of the bot that an adapter uses."""
 
     data_dir: Path
     settings: Mapping[str, Any]
-    """NoneBot's configuration, lower-case names."""
+    """NoneBot's configuration, with names in lower case."""
     media: MediaKeeper
     links: MediaLinker
 
     async def accept(self, message: ChatMessage) -> None:
-        """Take an inbound message. Returns once it is stored, or known as a duplicate.
+        """Accept an inbound message. Returns when the message is stored or recognized as a
+        duplicate.
 
-        The history of a chat has the order of these calls: a message is stamped before the first
-        await.
+        A chat's history has the order of these calls, because this method gives the message its
+        sequence number before its first await.
 
         Args:
             message: The message.
@@ -211,7 +221,7 @@ class Host(Protocol):
         """
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
-        """Record that a message was taken back on the platform: it leaves the prompt.
+        """Record that a message was recalled on the platform. It no longer appears in prompts.
 
         Args:
             chat_key: The chat.
@@ -221,25 +231,24 @@ class Host(Protocol):
     async def revise(
         self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
     ) -> None:
-        """Record that a message was changed by its author. From now on the prompt has the new
-        words.
+        """Record that the author of a message edited it. Later prompts contain the new text.
 
-        Its reply mark and its media stay, and no session is woken. Nothing happens where the
-        message is not known or is another person's.
+        The message keeps its reply mark and its media, and no session is woken. The call does
+        nothing if the message is not known or has another author.
 
         Args:
             chat_key: The chat.
             message_id: The platform's id of the message.
-            user_id: The platform's id of the person who changed it.
-            said: The new words.
+            user_id: The platform's id of the person who edited it.
+            said: The new text, with its mentions.
 
         Raises:
             StoreUnavailable: Nothing was stored.
         """
 
     async def instance_of(self, adapter: str, account: str) -> str:
-        """Get the instance part of an account's chat keys. It is made on first use and never
-        changes.
+        """Get the instance part of an account's chat keys. The first call for an account creates
+        the instance; it never changes.
 
         Args:
             adapter: The adapter's name.
@@ -250,8 +259,8 @@ class Host(Protocol):
         """
 
     async def known_since(self, adapter: str, account: str) -> float | None:
-        """Return when `instance_of` was first called for an account. Messages since then should be
-        in the history.
+        """Return when `instance_of` was first called for an account. The history should contain all
+        messages since then.
 
         Args:
             adapter: The adapter's name.
@@ -268,31 +277,32 @@ class Host(Protocol):
             instance: The instance part of a chat key.
 
         Returns:
-            The platform's id; None where none is bound.
+            The platform's id; None if no account is bound.
         """
 
     def online(self) -> None:
-        """Report that an account can be reached, again or for the first time. Waiting messages are
-        sent now. Call this after the account is bound to its instance."""
+        """Report that an account has come online. Waiting messages are sent now. Call this after
+        the account is bound to its instance."""
 
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
-        """Get lines of a chat's history.
+        """Get records of a chat's history.
 
         Args:
             chat_key: The chat.
-            after: Only lines whose ``seq`` is greater; 0 for the newest ``limit`` lines.
-            limit: How many at most.
+            after: Only records whose ``seq`` is greater; 0 for the newest ``limit`` records.
+            limit: The maximum number of records.
 
         Returns:
-            The lines, oldest first.
+            The records, oldest first.
         """
 
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
-        """Return the time of each chat's newest message, so that later ones can be fetched.
+        """Return the time of each chat's newest message of a person, so that the adapter can fetch
+        later messages.
 
         Args:
             instance: The instance part of chat keys.
 
         Returns:
-            For each chat the time of its newest message, in seconds since 1970.
+            For each chat this time, in seconds since 1970.
         """

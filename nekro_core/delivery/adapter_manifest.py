@@ -1,7 +1,8 @@
-"""Reads an adapter's manifest: all that the bot must know before it imports the adapter.
+"""Reads an adapter's manifest: everything that the bot needs before it imports the adapter.
 
-It is the file ``adapter.toml`` in the adapter's folder. Each of its tables is one adapter, by its
-name; most folders have one. docs/adapters.md describes every key.
+The manifest is the file ``adapter.toml`` in the adapter's folder. Each table in it describes one
+adapter, and the table's name is the adapter's name. Most manifests have one table. docs/adapters.md
+describes every key.
 """
 
 import difflib
@@ -17,10 +18,10 @@ from nekro_core.system.errors import NekroError
 
 MANIFEST = "adapter.toml"
 CAPABILITIES = frozenset({"confirm", "edit", "page"})
-"""What ``capabilities`` may list: the protocols `SupportsConfirmation`, `SupportsEditing`, `Page`.
-"""
+"""The allowed items of ``capabilities``: the protocols `SupportsConfirmation`, `SupportsEditing`,
+`Page`."""
 _LARGEST = 64 * 1024
-"""Bytes of a manifest."""
+"""Maximum size of a manifest in bytes."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 _PREFIX = re.compile(r"[a-z][a-z0-9_]*_", re.ASCII)
 _WORD = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
@@ -28,8 +29,7 @@ _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class ManifestError(NekroError, ValueError):
-    """A manifest cannot be used; the text says what it contains, what was expected and what to
-    do."""
+    """A manifest is invalid. The text says what it contains, what was expected and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,25 +37,30 @@ class AdapterManifest:
     """One adapter, as its manifest describes it.
 
     Attributes:
-        name: What operators write into ``NEKRO_PLATFORMS`` and what its chat keys begin with: a
-            lower-case letter, then lower-case letters, digits and ``_``; at most 32 characters.
+        name: Operators write it into ``NEKRO_PLATFORMS``, and the adapter's chat keys begin with
+            it: a lower-case letter, then lower-case letters, digits and ``_``; at most 32
+            characters.
         folder: The folder of the manifest and the code.
         package: The name by which the folder is imported.
-        title: The platform as people know it; the name where none is given.
+        title: The platform's name for people; ``name`` if the manifest gives no title.
         always: Whether the adapter runs without being named in ``NEKRO_PLATFORMS``. Only for
-            folders; an installed package must be named.
-        settings: Prefixes of the names of its settings, in lower case, each ending in ``_``. The
-            bot hands it the environment variables with these prefixes.
-        settings_as_text: Whether such variables are handed over as text. Otherwise a value that is
-            JSON is parsed.
-        extra: What ``pip install`` takes to install what the adapter needs; may be empty.
-        eraser: The `AdapterEraser` that forgets a person, as ``module:function`` in the folder;
-            empty where the adapter stores nothing about people.
-        capabilities: Protocols that it supports beyond `Adapter`; a subset of `CAPABILITIES`.
-        nonebot_name: What NoneBot's ``SUPERUSERS`` calls the platform, where that is not ``name``.
-        bare_superusers: Whether an id in ``SUPERUSERS`` without a platform is one of this platform.
-        address_settings: Settings that hold WebSocket addresses of the platform. Their ports are
-            open for media at a host in ``NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS`` without a port.
+            adapters in folders; an adapter in an installed package must be named there.
+        settings: Prefixes of the adapter's environment variables, in lower case, each ending in
+            ``_``. The bot passes the variables with these prefixes to the adapter.
+        settings_as_text: Whether these variables are passed as text. Otherwise a value that is
+            valid JSON is parsed.
+        extra: The argument of ``pip install`` that installs the adapter's dependencies; may be
+            empty.
+        eraser: The `AdapterEraser` that deletes a person's data, as ``module:function`` in the
+            folder; empty if the adapter stores nothing about people.
+        capabilities: Protocols that the adapter implements besides `Adapter`; a subset of
+            `CAPABILITIES`.
+        nonebot_name: The platform's name in NoneBot's ``SUPERUSERS``, if it differs from ``name``.
+        bare_superusers: Whether an id in ``SUPERUSERS`` that names no platform belongs to this
+            platform.
+        address_settings: Settings that hold WebSocket addresses of the platform. If
+            ``NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS`` lists a host without a port, media may be
+            fetched from that host at the ports of these addresses.
     """
 
     name: str
@@ -74,7 +79,8 @@ class AdapterManifest:
 
 
 def read_manifests(folder: Path, package: str) -> list[AdapterManifest]:
-    """Read the adapters of a folder that is imported as ``package``, in the order of the file.
+    """Read the manifest of a folder that is imported as ``package``. Returns the adapters in the
+    order of the file.
 
     Raises `ManifestError`.
     """
@@ -165,5 +171,5 @@ _CHECKS: Mapping[str, tuple[type, Callable[[Any], bool], str]] = MappingProxyTyp
         ),
     }
 )
-"""For each key of a table: its type, a check of the value (or of each in a list), and what is
-expected, for the error."""
+"""For each key of a table: its type, a check of the value (or of each item of a list), and the
+error's text about what is expected."""

@@ -1,5 +1,5 @@
-"""Owns an adapter's tasks between ``start`` and ``aclose``, and retries messages that the store did
-not take."""
+"""Owns an adapter's tasks between ``start`` and ``aclose``, and retries messages that could not be
+stored."""
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,13 +22,14 @@ async def accept_patiently(
     *,
     pauses: Sequence[float] = RETRY_S,
 ) -> None:
-    """Hand a message over, and repeat until the store can be written. Meanwhile its chat waits;
-    when the chat's queue is full, the platform is not read. A skipped message would be lost, since
-    the time of later ones says how far the history is known. Any other error is raised after the
-    last pause, so that a message that cannot be stored does not block its chat.
+    """Pass a message to ``accept``, and repeat while the store cannot be written. Meanwhile the
+    later messages of the chat wait; when the chat's queue is full, the adapter stops reading from
+    the platform. A message must not be skipped: the adapter fetches missed messages after the time
+    of the newest stored one, so a skipped message would never be fetched. Any other error is raised
+    after the last pause, so that a message that cannot be stored does not block its chat.
 
     Args:
-        accept: The function that takes the message, such as `Host.accept`.
+        accept: The function that stores the message, such as `Host.accept`.
         message: The message.
         pauses: Seconds before each further attempt; the last one repeats.
     """
@@ -45,14 +46,14 @@ async def accept_patiently(
 
 
 class AdapterTasks:
-    """The tasks of an adapter, which end with it.
+    """The tasks of an adapter. They end when the adapter is closed.
 
-    The context that ``serve`` returns gets a task group for the adapter's tasks. It is left when
-    the adapter is closed, while those tasks still run. So it can let them finish their work, within
-    a bound that it sets. Then the tasks are cancelled.
+    ``serve`` gets a task group for the adapter's tasks and returns a context. `aclose` leaves the
+    context while the tasks still run, so the context's exit can wait for them, for as long as it
+    allows. Then the tasks are cancelled.
 
     Args:
-        serve: Called with a task group; returns the context that is entered while the adapter runs.
+        serve: Gets the task group and returns the context that is active while the adapter runs.
     """
 
     def __init__(self, serve: Callable[[TaskGroup], AbstractAsyncContextManager[object]]) -> None:
@@ -61,16 +62,16 @@ class AdapterTasks:
         self._ended: anyio.Event | None = None
 
     async def start(self, owner: TaskGroup) -> None:
-        """Begin in a task of ``owner``, such as the driver's task group. Returns once the context
-        of ``serve`` is entered, and raises its errors.
+        """Start a task in ``owner``, such as the driver's task group. Returns when the context of
+        ``serve`` is entered. An error in entering it is raised here.
 
         Args:
-            owner: The task group that the adapter's tasks run below.
+            owner: The parent task group of the adapter's tasks.
         """
         await owner.start(self._run)
 
     async def aclose(self) -> None:
-        """Stop, and wait for the end. May be called twice, and without a start."""
+        """Stop the tasks and wait for their end. May be called twice, or without `start`."""
         self._stop.set()
         if self._ended is not None:
             await self._ended.wait()

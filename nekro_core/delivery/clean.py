@@ -1,7 +1,8 @@
-"""Makes any text from a peer safe to store and send.
+"""Makes any text from outside the bot safe to store and send.
 
-JSON can spell half of a surrogate pair (``"\\ud83d"``) and Python can hold it, but a database or a
-socket cannot take it. This module replaces it with U+FFFD when the text arrives.
+JSON can contain half of a surrogate pair (``"\\ud83d"``), and a Python string can hold it. A
+database or a socket cannot encode it. So this module replaces each half with U+FFFD when the text
+arrives.
 """
 
 from typing import TypeVar
@@ -12,14 +13,14 @@ from nekro_core.chat import ChatMessage, Sender, decode_segments, encode_segment
 from nekro_core.chat.segments import Segments, Unknown
 
 MOST_SEGMENTS = 2_000
-"""Of one message. People do not write as many; each costs time whenever its chat is shown to a
-model."""
+"""Maximum number of segments in one message. People do not write so many, and each segment costs
+time in every prompt of its chat."""
 
 _Value = TypeVar("_Value")
 
 
 def clean_text(text: str) -> str:
-    """Replace each lone surrogate of a text."""
+    """Replace each lone surrogate of a text with U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -28,7 +29,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_segments(segments: Segments) -> Segments:
-    """Make every text of the segments encodable; returns the same object where nothing changes."""
+    """Make all texts of the segments encodable. Returns the same object if nothing changes."""
     try:
         encode_segments(segments)
     except UnicodeEncodeError:
@@ -38,9 +39,10 @@ def clean_segments(segments: Segments) -> Segments:
 
 
 def clean_message(message: ChatMessage) -> ChatMessage:
-    """Clean the texts of a message's sender, ids and segments. Of more than `MOST_SEGMENTS`
-    segments the middle is replaced by one that says so: in a message with many mentions the text is
-    before or after them."""
+    """Clean the texts of a message's sender, ids and segments. If the message has more than
+    `MOST_SEGMENTS` segments, one segment that gives their number replaces the middle ones. The
+    beginning and the end stay: in a message with many mentions, the text is before or after the
+    mentions."""
     sender, segments = message.sender, message.segments
     if len(segments) > MOST_SEGMENTS:
         left_out = Unknown("more", f"{len(segments) - MOST_SEGMENTS} more pieces")

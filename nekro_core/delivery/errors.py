@@ -1,4 +1,4 @@
-"""Errors of sending. A platform's answer is not an error but a `Receipt`.
+"""Errors of sending. A platform's refusal is no error: it is a `Receipt`.
 
 ::
 
@@ -14,15 +14,16 @@ from nekro_core.system.errors import NekroError
 
 
 class DeliveryError(NekroError):
-    """A send was not begun; no part of it was sent."""
+    """A send was refused before it began; no part of it was sent."""
 
 
 class NothingToSend(DeliveryError):
-    """There is nothing that a person could see or hear."""
+    """The message has no content that a person could see or hear."""
 
 
 class TooManySends(DeliveryError):
-    """The run has sent as many messages as one run may; says the limit and what to do instead."""
+    """The run has already sent the maximum number of messages. The text gives the limit and says
+    what to do instead."""
 
 
 class CannotDo(DeliveryError):

@@ -5,13 +5,14 @@ from typing import Literal, Protocol
 from nekro_core.chat import ChatKey, Media
 
 Expected = Literal["", "image", "audio", "video", "file"]
-"""The kind that a medium must have: ``file`` for any, empty for the kind that its name claims."""
+"""The kind that a medium must have: ``file`` for any kind, empty for the kind that its file name
+suggests."""
 
 
 class MediaKeeper(Protocol):
-    """Stores the media that a chat received, within bounds, and detects their types. A medium that
-    cannot be fetched, or is not of the expected kind, is returned as a `Media` whose ``problem``
-    says why; nothing is raised for it."""
+    """Stores the media that a chat received, within size limits, and detects their types. A medium
+    that cannot be fetched, or is not of the expected kind, is returned as a `Media` whose
+    ``problem`` says why. No error is raised."""
 
     async def keep_bytes(
         self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
@@ -21,8 +22,8 @@ class MediaKeeper(Protocol):
         Args:
             chat_key: The chat that received them.
             data: The bytes.
-            name: What people see.
-            expect: The kind that it must have; empty for the kind that its name claims.
+            name: The file name that people see.
+            expect: The kind that it must have; empty for the kind that its name suggests.
 
         Returns:
             The stored medium, or one with a ``problem``.
@@ -31,12 +32,12 @@ class MediaKeeper(Protocol):
     async def keep_url(
         self, chat_key: ChatKey, url: str, *, name: str = "", expect: Expected = ""
     ) -> Media:
-        """Fetch an address and store what is there.
+        """Fetch a URL and store its content.
 
         Args:
             chat_key: The chat that received it.
             url: ``http(s)``, ``data:`` or ``base64://``.
-            name: What people see.
+            name: The file name that people see.
             expect: As for `keep_bytes`.
 
         Returns:
@@ -57,5 +58,5 @@ class MediaLinker(Protocol):
                 (``http://10.0.0.5:8080``); empty for the operator's setting.
 
         Returns:
-            The link; empty where there is no address, or the bot has not stored the medium.
+            The link; empty if no address is given or set, or if the bot has not stored the medium.
         """

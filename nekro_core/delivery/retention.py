@@ -13,27 +13,28 @@ from nekro_core.system.background_tasks import background_tasks
 
 DAY_S = 86_400.0
 _PAUSE_S = 0.05
-"""Pause between two slices; messages have the database to themselves for about 95 % of the time."""
+"""Seconds between two slices. Deletion then uses the database for about 5 % of the time."""
 _FIRST_S = 300.0
-"""Seconds from the start to the first round; a start has other things to do."""
+"""Seconds from the bot's start to the first round, so that deletion does not slow the start."""
 
 
 class ExpiringMedia(Protocol):
-    """The part of `nekro_core.delivery.media.store.MediaStore` that is used here."""
+    """The only part of `nekro_core.delivery.media.store.MediaStore` that this module uses."""
 
     async def tidy(self, now: float) -> int:
-        """Delete old files; returns how many."""
+        """Delete old files. Returns the number of deleted files."""
 
 
 class RetentionStep(Protocol):
     """A method of `nekro_core.store.retention.RowRetention`."""
 
     def __call__(self, *, before: float, after: int = 0) -> Awaitable[int]:
-        """Delete one slice, and return where to continue; 0 at the end."""
+        """Delete one slice of old rows. Returns the value of ``after`` for the next slice; 0 at the
+        end."""
 
 
 class RetentionLoop:
-    """Deletes old rows and media round after round. ``wall`` returns seconds since 1970."""
+    """Deletes old rows and media at regular intervals. ``wall`` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class RetentionLoop:
         *,
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Run the rounds until the block is left."""
+        """Run one round after another until the block ends."""
         tidying = cls(store, media, settings, wall=wall)
         async with background_tasks() as tasks:
             tasks.start_soon(tidying.live, name="what is old")
@@ -71,7 +72,7 @@ class RetentionLoop:
             try:
                 await self.run_once()
             except (StoreError, OSError) as error:
-                logger.warning("what is old stays until the next round: {}", error)
+                logger.warning("old rows and media stay until the next round: {}", error)
             await anyio.sleep(self._settings.round_s)
 
     async def run_once(self) -> None:
@@ -83,11 +84,11 @@ class RetentionLoop:
         await self._all_of(old.deliveries, now, keep.turns_days)
         await self._all_of(old.uses, now, keep.uses_days)
         if gone := await self._media.tidy(now):
-            logger.info("{} old media are gone", gone)
+            logger.info("{} old media were deleted", gone)
 
     async def _now(self) -> float:
-        """Now, or a day after the newest message's time, whichever is earlier: a clock that is
-        wrong by years must not delete the whole history."""
+        """Return the current time, or a day after the newest message's time, whichever is earlier.
+        So a clock that is wrong by years cannot delete the whole history."""
         newest = await self._store.retention.newest_message_time()
         return min(self._wall(), newest + DAY_S)
 

@@ -1,4 +1,4 @@
-"""Decides how the bot behaves in a chat, and what people may use there."""
+"""Decides how the bot behaves in a chat, and how much people may use there."""
 
 from nekro_core.policy.overrides import (
     ChatOverrides,

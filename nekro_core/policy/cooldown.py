@@ -1,11 +1,14 @@
-"""The cooldown of senders that wake too many turns: it ends loops of two bots.
+"""Silences senders that wake too many turns. This ends endless loops between two bots.
 
-Two bots that answer each other never stop by themselves. Nothing in a message tells a bot from a
-quick person, so the bound is one that people hardly reach: a count of turns that one sender wakes
-in one chat. The threads of a chat count as one, since each answered mail may begin another thread.
-A sender that reaches the bound is told so once, and gets answers again after a while of silence.
-A person does keep silent; a bot that only answers then has nothing to answer. So a quick loop ends
-after ``burst_turns`` turns and a slow one after ``hour_turns``.
+Two bots that answer each other never stop by themselves. No message shows whether its sender is a
+bot or a quick person. So the number of turns that one sender wakes in one chat is limited, to a
+number that people hardly reach. All threads of a chat count as one chat, since each answered mail
+may begin another thread.
+
+A sender that reaches the limit gets one notice. Then the sender gets no answers until it has been
+silent for a while. A person can keep silent. A bot that only answers becomes silent too, because it
+gets nothing to answer. So a quick loop ends after ``burst_turns`` turns and a slow loop after
+``hour_turns``.
 """
 
 from collections import OrderedDict
@@ -23,14 +26,14 @@ _MOST_SENDERS = 20_000
 
 
 class CooldownState(Enum):
-    """Whether a sender is in its cooldown."""
+    """Whether a sender is in a cooldown."""
 
     NO = "no"
-    """It gets an answer."""
+    """The sender gets an answer."""
     BEGINS = "begins"
-    """It gets no answer from now on, and is told so."""
+    """The sender gets no answer from now on, and a notice that says so."""
     LASTS = "lasts"
-    """It still gets no answer."""
+    """The sender still gets no answer."""
 
 
 @dataclass(slots=True)
@@ -40,10 +43,10 @@ class _Sender:
 
 
 class Cooldown:
-    """Counts turns by chat, with its threads, and sender.
+    """Counts turns by sender and chat. A chat's threads count with the chat.
 
     Args:
-        settings: The bounds; one of 0 is no bound.
+        settings: The limits; 0 means no limit.
         clock: A monotonic clock.
     """
 
@@ -53,7 +56,7 @@ class Cooldown:
         self._senders: OrderedDict[tuple[ChatKey, str], _Sender] = OrderedDict()
 
     def note(self, chat_key: ChatKey, user_id: str) -> None:
-        """Count a turn that this sender woke; one without a sender is not counted."""
+        """Count a turn that this sender woke. A turn without a sender is not counted."""
         if not user_id:
             return
         key, settings = _key(chat_key, user_id), self._settings
@@ -66,8 +69,8 @@ class Cooldown:
         self._senders[key].turns.take(self._clock())
 
     def state(self, chat_key: ChatKey, user_id: str) -> CooldownState:
-        """Whether a message that this sender writes now gets an answer. A message during the
-        cooldown prolongs it."""
+        """Return whether a message that this sender writes now gets an answer. A message during the
+        cooldown prolongs the cooldown."""
         key = _key(chat_key, user_id)
         sender = self._senders.get(key)
         if sender is None:

@@ -1,7 +1,8 @@
-"""Limits on what one turn, and one run of it, may use. All raise the same error.
+"""Limits how much one turn, and each of its runs, may use. All limits of a turn raise the same
+error.
 
-A quota of 24 hours bounds a turn as a limit that counts what was used before it: see
-`nekro_core.policy.quotas`.
+A quota of 24 hours also becomes a limit of the turn. It begins with the amount that was used before
+the turn: see `nekro_core.policy.quotas`.
 """
 
 from collections import OrderedDict
@@ -15,11 +16,12 @@ from nekro_core.policy.settings import SendRateSettings, TurnSettings
 from nekro_core.system.errors import NekroError
 
 _RUNS = 4096
-"""Runs whose messages are counted. Far fewer run at once, so no count begins anew during a run."""
+"""Maximum number of runs whose messages are counted. Far fewer runs exist at the same time, so no
+count is lost during a run."""
 
 
 class LimitExceeded(NekroError):
-    """A turn reached a limit: ``kind`` names it, ``value`` is what was counted."""
+    """A turn reached a limit. ``kind`` names the limit, and ``value`` is the counted amount."""
 
     def __init__(self, kind: str, value: float, limit: float) -> None:
         super().__init__(f"{kind}: {value:g} of at most {limit:g}")
@@ -29,16 +31,17 @@ class LimitExceeded(NekroError):
 
 
 class Limit(Protocol):
-    """One limit. A turn checks it before each request, so it uses every reply that was paid for."""
+    """One limit of a turn. It is checked before each request to the model, so the turn uses every
+    reply that was paid for."""
 
     def check(self) -> None:
         """Raises `LimitExceeded` if the limit is reached."""
 
     def spend(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """Count a reply of the turn; ``cost`` is in the operator's currency."""
+        """Count a reply within the turn. ``cost`` is in the operator's currency."""
 
     def spend_extra(self, usage: RequestUsage, cost: float = 0.0) -> None:
-        """Count a request that a plugin made for the turn. It is no step of the turn."""
+        """Count a request that a plugin made for the turn. It does not count as a step."""
 
 
 class Measure(Enum):
@@ -47,7 +50,7 @@ class Measure(Enum):
     STEPS = "steps"
     """Model replies."""
     TURNS = "turns"
-    """Turns of a day before this one. A turn that has begun is finished."""
+    """Turns of the 24 hours before this turn. This limit never ends a turn that has begun."""
     TOKENS = "tokens"
     """Prompt and completion tokens together."""
     MONEY = "money"
@@ -56,8 +59,8 @@ class Measure(Enum):
 
 @dataclass(slots=True)
 class UsageLimit:
-    """At most ``limit`` of one measure, of which so much was ``taken`` already. ``kind`` names the
-    limit in its error; without it the measure does."""
+    """Allows at most ``limit`` of one measure. ``taken`` is the amount used so far. ``kind`` names
+    the limit in its error; if it is empty, the measure's name is used."""
 
     measure: Measure
     limit: float
@@ -90,7 +93,8 @@ class UsageLimit:
 
 @dataclass(slots=True)
 class TimeLimit:
-    """Seconds since the turn began. `Turn.run` also cancels the turn at that moment."""
+    """Limits the duration of a turn, in seconds. `Turn.run` also cancels the turn when this time is
+    over."""
 
     limit: float
     clock: Callable[[], float]
@@ -110,17 +114,17 @@ class TimeLimit:
 
 
 class Limits:
-    """Several limits as one."""
+    """Combines several limits into one."""
 
     def __init__(self, limits: Iterable[Limit]) -> None:
         self._limits = [*limits]
 
     def add(self, *limits: Limit) -> None:
-        """Check and count these as well."""
+        """Add limits to the combination."""
         self._limits += limits
 
     def check(self) -> None:
-        """Raises `LimitExceeded` for the first limit that is reached."""
+        """Raises `LimitExceeded` for the first limit that was reached."""
         for limit in self._limits:
             limit.check()
 
@@ -135,7 +139,7 @@ class Limits:
             limit.spend_extra(usage, cost)
 
     def refusal(self) -> str:
-        """The first limit that is reached, in words; empty if none is."""
+        """Return the error text of the first limit that was reached; empty if there is none."""
         try:
             self.check()
         except LimitExceeded as error:
@@ -144,7 +148,7 @@ class Limits:
 
 
 def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> tuple[Limit, ...]:
-    """The limits of a turn that begins now. ``clock`` is monotonic."""
+    """Return the limits of a turn that begins now. ``clock`` is monotonic."""
     return (
         UsageLimit(Measure.STEPS, settings.max_steps),
         UsageLimit(Measure.TOKENS, settings.max_tokens),
@@ -153,17 +157,18 @@ def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> tuple[Lim
 
 
 class RunSendLimit:
-    """How many messages each run may send."""
+    """Limits the number of messages that each run may send."""
 
     def __init__(self, settings: SendRateSettings) -> None:
         self._limit = settings.sends_per_run
         self._sent: OrderedDict[str, int] = OrderedDict()
 
     def take(self, run_id: str, messages: int) -> str:
-        """Count so many more messages of a run, all of them or none.
+        """Count ``messages`` more messages of a run. If they would exceed the limit, none is
+        counted.
 
-        Returns why they may not be sent, as a sentence for the run, or an empty text. A send
-        without a run is not counted.
+        Returns an empty text, or why the messages may not be sent, as a sentence for the run's
+        code. A send without a run is not counted.
         """
         if not run_id:
             return ""

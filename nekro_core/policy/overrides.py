@@ -1,4 +1,5 @@
-"""The operator's overrides for a chat, an account or the whole bot. The narrowest one counts.
+"""Defines the operator's overrides for a chat, an account or the whole bot. The most specific
+override applies.
 
 ::
 
@@ -34,17 +35,18 @@ class ChatState(StrEnum):
     """What the bot does in a chat."""
 
     ON = "on"
-    """It answers."""
+    """The bot answers."""
     OBSERVE = "observe"
-    """It stores what is said, and answers only commands."""
+    """The bot stores messages, and answers only commands."""
     OFF = "off"
-    """It stores nothing of what is said, and answers only commands."""
+    """The bot stores no messages, and answers only commands."""
 
 
 class Quota(BaseModel):
-    """What may be used in 24 hours. 0 sets no limit; None leaves the limit to a wider table.
+    """How much may be used in 24 hours. 0 means no limit. With None, the limit of a less specific
+    table applies.
 
-    ``money`` is in the operator's currency, by the prices of the models.
+    ``money`` is in the operator's currency. It is computed from the prices of the models.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,32 +56,35 @@ class Quota(BaseModel):
     money: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     def over(self, other: "Quota") -> "Quota":
-        """This one, with the other's values for its fields that are None."""
+        """Return this quota, with the values of ``other`` for fields that are None."""
         mine = {name: value for name, value in self if value is not None}
         return other.model_copy(update=mine)
 
 
 class ChatOverrides(BaseModel):
-    """One table of the file, or several as one. A field that is None is left to wider tables."""
+    """One table of the file, or several tables merged. If a field is None, the value of a less
+    specific table applies."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     state: ChatState | None = None
     persona: str | None = Field(default=None, max_length=20_000)
-    """Who the bot is here."""
+    """The bot's persona here."""
     names: tuple[str, ...] | None = None
-    """What people call the bot here; nothing in the list: it must be mentioned."""
+    """Names that people call the bot here. If the list is empty, the bot must be mentioned."""
     private: bool | None = None
     """Whether every message of a private chat is answered."""
     model: str | None = None
-    """The group of ``NEKRO_MODELS`` that answers here; ``default`` is the bot's own model."""
+    """The group of ``NEKRO_MODELS`` that answers here; ``default`` means the bot's default
+    model."""
     mode: Literal["code", "tools"] | None = None
     chat_quota: Quota = Quota()
-    """What a chat may use."""
+    """How much a chat may use."""
     person_quota: Quota = Quota()
-    """What each person may use, in all chats of all the bot's accounts on the platform together."""
+    """How much each person may use, in all chats of all the bot's accounts on the platform
+    together."""
     commands: dict[str, Permission] = Field(default_factory=dict)
-    """By command, the permission that it requires here; with ``off`` nobody can run it."""
+    """For each command, the permission that it requires here; ``off`` switches the command off."""
     operators: frozenset[str] = frozenset()
     """Platform ids of people who have the permission `advanced` here."""
     ignore: frozenset[str] = frozenset()
@@ -91,7 +96,8 @@ class ChatOverrides(BaseModel):
         return value.strip() if value is not None else None
 
     def over(self, other: "ChatOverrides") -> "ChatOverrides":
-        """This one, with the other's values where it has None. Lists of people add up."""
+        """Return these overrides, with the values of ``other`` for fields that are None. Lists of
+        people are combined."""
         mine: dict[str, Any] = {name: value for name, value in self if value is not None}
         return other.model_copy(
             update=mine
@@ -106,7 +112,7 @@ class ChatOverrides(BaseModel):
 
 
 class PersonOverrides(BaseModel):
-    """The overrides of one person."""
+    """The operator's overrides for one person."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -115,7 +121,7 @@ class PersonOverrides(BaseModel):
 
 
 class PolicyOverrides(BaseModel):
-    """The whole file."""
+    """The content of the whole file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -142,7 +148,7 @@ class PolicyOverrides(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a file's text. Raises `ValueError`, which says what is wrong and where."""
+        """Parse a file's text. Raises `ValueError`, whose text says what is wrong and where."""
         try:
             return cls.model_validate(tomllib.loads(text))
         except ValidationError as error:
@@ -150,7 +156,7 @@ class PolicyOverrides(BaseModel):
             raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
     def of(self, chat_key: ChatKey) -> ChatOverrides:
-        """All tables that apply to a chat, as one."""
+        """Return all tables that apply to a chat, merged."""
         overrides = self.bot
         for table in (
             self.accounts.get(chat_key.instance),
@@ -162,7 +168,7 @@ class PolicyOverrides(BaseModel):
         return overrides
 
     def quotas(self) -> Iterator[Quota]:
-        """Every quota in the file."""
+        """Yield every quota in the file."""
         for table in (self.bot, *self.accounts.values(), *self.chats.values()):
             yield table.chat_quota
             yield table.person_quota
@@ -170,7 +176,8 @@ class PolicyOverrides(BaseModel):
             yield person.quota
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
-        """The overrides of a person; those for the account go before those for the platform."""
+        """Return the overrides of a person. Overrides for the account take precedence over those
+        for the platform."""
         places: Mapping[str, PersonOverrides] = self.people
         there = places.get(f"{instance}:{user_id}")
         everywhere = places.get(f"{adapter}:{user_id}")
@@ -182,7 +189,7 @@ class PolicyOverrides(BaseModel):
 
 
 def without_thread(chat_key: ChatKey) -> ChatKey:
-    """The chat of a thread; for a chat the same."""
+    """Return the chat key without its thread."""
     if chat_key.thread is None:
         return chat_key
     return ChatKey(chat_key.instance, chat_key.kind, chat_key.native_id)

@@ -1,4 +1,5 @@
-"""The file ``data/conduct.toml``: read again when it changes, and written by commands."""
+"""Reads the overrides from ``data/conduct.toml`` whenever the file changes, and writes the changes
+that commands make."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,14 +22,14 @@ _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.m
 
 
 class InvalidOverride(NekroError, ValueError):
-    """A change would make the file invalid; the message says why."""
+    """A change would make the file invalid. The text says why."""
 
 
 class PolicyFile:
-    """The overrides as the file has them now.
+    """The current overrides of the file.
 
-    While the file cannot be read, those that were read last stay in force. Without a path there are
-    no overrides.
+    While the file cannot be read, the overrides that were read last stay in force. Without a path
+    there are no overrides.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -40,7 +41,7 @@ class PolicyFile:
         self.look()
 
     def of(self, chat_key: ChatKey) -> ChatOverrides:
-        """All overrides that apply to a chat, as one."""
+        """Return all overrides that apply to a chat, merged."""
         overrides = self._cached.get(chat_key)
         if overrides is None:
             if len(self._cached) >= _MOST_CACHED:
@@ -49,20 +50,20 @@ class PolicyFile:
         return overrides
 
     def state(self, chat_key: ChatKey) -> ChatState:
-        """What the bot does in a chat."""
+        """Return what the bot does in a chat."""
         return self.of(chat_key).state or ChatState.ON
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
-        """The overrides of a person."""
+        """Return the overrides of a person."""
         return self._book.person(adapter, instance, user_id)
 
     @property
     def book(self) -> PolicyOverrides:
-        """The whole file as it was last read."""
+        """The content of the file when it was last read."""
         return self._book
 
     def listen(self, follower: Callable[[], None]) -> None:
-        """Call ``follower`` after each change. It must not raise."""
+        """Call ``follower`` after each change. ``follower`` must not raise."""
         self._followers.append(follower)
 
     async def follow(self) -> None:
@@ -82,7 +83,9 @@ class PolicyFile:
         except FileNotFoundError:
             book = PolicyOverrides()
         except (OSError, ValueError) as error:
-            logger.error("{} is not taken, what it last said stays: {}", self._file.path, error)
+            logger.error(
+                "{} is not applied, its last content stays in force: {}", self._file.path, error
+            )
             return False
         if book == self._book:
             return False
@@ -95,16 +98,16 @@ class PolicyFile:
     async def put(self, table: Sequence[str], field: str, value: object | None) -> None:
         """Write one field of a table, such as ``("chats", "web-private_lin")``, into the file.
 
-        None removes the field. Comments and everything else stay as they are. The change is in
-        force when this returns. Raises `InvalidOverride` if the file would become invalid and
-        `OSError` if it cannot be written.
+        None removes the field. Comments and all other entries stay unchanged. The change is in
+        force when this method returns. Raises `InvalidOverride` if the file would become invalid
+        and `OSError` if it cannot be written.
         """
         async with self._writing:
             await anyio.to_thread.run_sync(self._put, tuple(table), field, value)
             self.look()
 
     async def forget(self, table: Sequence[str]) -> bool:
-        """Remove a whole table. Returns False if there is none."""
+        """Remove a whole table. Returns False if there is no such table."""
         async with self._writing:
             gone = await anyio.to_thread.run_sync(self._forget, tuple(table))
             self.look()
@@ -135,7 +138,7 @@ class PolicyFile:
         return True
 
     def _document(self) -> Any:
-        import tomlkit  # noqa: PLC0415 - 20 ms that only who writes waits for
+        import tomlkit  # noqa: PLC0415 - this import takes 20 ms; only a write needs it
 
         path = self._path()
         try:
@@ -157,7 +160,7 @@ class PolicyFile:
 
     def _path(self) -> Path:
         if self._file is None:
-            raise InvalidOverride("this bot keeps no file of its conduct")
+            raise InvalidOverride("this bot has no file for overrides")
         return self._file.path
 
 

@@ -1,7 +1,8 @@
-"""Who may run which command in which chat.
+"""Decides who may run which command in which chat.
 
-The operator's settings decide, together with ids and roles that the platform guarantees. A person's
-name never decides, since people choose it. The names of commands are compared here as well.
+The decision uses the operator's settings, and the ids and roles that the platform guarantees. A
+person's name is never used, since people choose their names. This module also compares the names of
+commands.
 """
 
 import re
@@ -19,38 +20,42 @@ _NAME = re.compile(r"[^\W_][\w-]*(\.[\w-]+)*\Z")
 
 
 def folded(name: str) -> str:
-    """The name as it is compared: without case and width, and with ``_`` for ``-``."""
+    """Return the form of a command's name that is compared: case and width are normalized, and
+    ``-`` becomes ``_``."""
     return unicodedata.normalize("NFKC", name[: 4 * MAX_NAME]).casefold().replace("-", "_")
 
 
 def is_name(name: str) -> bool:
-    """Whether a command can have this name: letters, digits, ``-``, ``_``, ``.`` within a group."""
+    """Return whether a command can have this name. It may contain letters, digits, ``-``, ``_``,
+    and ``.`` for a command within a group."""
     return len(name) <= MAX_NAME and _NAME.match(name) is not None
 
 
 EVERYBODY = "*"
-"""The id in ``web:*``, which stands for everybody of that adapter or account."""
+"""The id in ``web:*``. It means all people of that adapter or account."""
 
 
 class CommandPermission(StrEnum):
-    """What a person must be to run a command, from the lowest to the highest."""
+    """The permission that a command requires and a person has, from the lowest to the highest."""
 
     PUBLIC = "public"
-    """Anybody, also a person without an id."""
+    """All people, even a person without an id."""
     USER = "user"
     """A person with an id of the platform."""
     CHAT_ADMIN = "chat_admin"
-    """The chat's owner and administrators, as the platform says. In a private chat, the person."""
+    """The chat's owner and administrators, as the platform reports them. In a private chat: the
+    person."""
     ADVANCED = "advanced"
-    """A person of ``NEKRO_COMMAND__ADVANCED_USERS``, or an operator of the chat."""
+    """A person in ``NEKRO_COMMAND__ADVANCED_USERS``, or in ``operators`` of the chat's
+    overrides."""
     SUPER_USER = "super_user"
-    """A person of ``NEKRO_COMMAND__SUPER_USERS``."""
+    """A person in ``NEKRO_COMMAND__SUPER_USERS``."""
 
     def allows(self, wanted: "CommandPermission") -> bool:
-        """Whether a person with this permission may run a command.
+        """Return whether a person with this permission may run a command.
 
         Args:
-            wanted: What the command requires.
+            wanted: The permission that the command requires.
 
         Returns:
             True if this permission is the same or higher.
@@ -60,40 +65,42 @@ class CommandPermission(StrEnum):
 
 
 class CommandSettings(BaseModel):
-    """Commands in the chat, under ``NEKRO_COMMAND__``.
+    """Settings of chat commands, under ``NEKRO_COMMAND__``.
 
-    People are written ``adapter:id`` or ``instance:id``, for example ``onebot_v11:10001``, with
-    the id of the platform; ``web:*`` is everybody who writes on the page.
+    A person is written ``adapter:id`` or ``instance:id``, for example ``onebot_v11:10001``, with
+    the platform's id. ``web:*`` means all people who write on the web page.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prefixes: tuple[str, ...] = ("/", "／")
-    """What a command begins with. An empty list switches commands off."""
+    """The prefixes of commands. An empty list switches commands off."""
 
     super_users: frozenset[str] = frozenset({"web:*"})
-    """People who may run everything. The page is among them: it needs the operator's login."""
+    """People who may run all commands. They include the users of the web page, because the page
+    needs the operator's login."""
 
     advanced_users: frozenset[str] = frozenset()
-    """People who may run what changes the bot's behaviour in a chat."""
+    """People who may run commands that change the bot's behaviour in a chat."""
 
     permissions: dict[str, CommandPermission] = Field(default_factory=dict)
-    """By command, a permission that replaces the plugin's own."""
+    """For each command, a permission that replaces the one that its plugin requires."""
 
     off: frozenset[str] = frozenset()
-    """Commands that nobody can run."""
+    """Commands that are switched off."""
 
     roles: bool = True
-    """Whether owners and administrators of a platform's chat have `CHAT_ADMIN` here."""
+    """Whether the platform's owners and administrators of a chat have `CHAT_ADMIN`."""
 
     command_s: float = Field(default=300.0, gt=0)
-    """Seconds that a command may run."""
+    """Maximum number of seconds that a command may run."""
 
     at_once: int = Field(default=4, ge=1, le=64)
-    """Commands of one chat that run at the same time. Eight times as many may wait."""
+    """Maximum number of commands of one chat that run at the same time. Eight times as many may
+    wait."""
 
     longest_wait_s: float = Field(default=3600.0, gt=0)
-    """Seconds that a command may wait for a person's answer."""
+    """Maximum number of seconds that a command may wait for a person's answer."""
 
     @field_validator("super_users", "advanced_users")
     @classmethod
@@ -101,7 +108,8 @@ class CommandSettings(BaseModel):
         for person in people:
             place, colon, user_id = person.partition(":")
             if not (place and colon and user_id):
-                # An id alone would count on every platform, and on the page anybody takes any id.
+                # An id without a platform would be valid on every platform, and users of the web
+                # page choose any id.
                 raise ValueError(f"{person!r}: expected adapter:id, for example onebot_v11:10001")
         return people
 
@@ -119,7 +127,7 @@ class CommandSettings(BaseModel):
 def permission_of(
     settings: CommandSettings, *, adapter: str, instance: str, user_id: str
 ) -> CommandPermission:
-    """The permission that the settings give a person."""
+    """Return the permission that the settings give a person."""
     if not user_id:
         return CommandPermission.PUBLIC
     if _named(settings.super_users, adapter, instance, user_id):
@@ -132,9 +140,11 @@ def permission_of(
 def required_permission(
     settings: CommandSettings, names: Collection[str], own: CommandPermission
 ) -> CommandPermission | None:
-    """The permission that a command requires by the settings; None if it is switched off.
+    """Return the permission that the settings require for a command; None if the command is
+    switched off.
 
-    ``names`` are the command's names, folded; ``own`` is what its plugin requires.
+    ``names`` are the command's names after `folded`. ``own`` is the permission that its plugin
+    requires.
     """
     if any(folded(name) in names for name in settings.off):
         return None
@@ -143,14 +153,15 @@ def required_permission(
 
 
 class CommandAccess:
-    """Who may run which command, chat by chat. The operator's overrides go before the settings."""
+    """Decides who may run which command in each chat. The operator's overrides take precedence over
+    the settings."""
 
     def __init__(self, settings: CommandSettings, conduct: PolicyFile | None = None) -> None:
         self._settings = settings
         self._conduct = conduct or PolicyFile()
 
     def standing(self, chat_key: ChatKey, adapter: str, sender: Sender) -> CommandPermission:
-        """The permission that a person has in a chat."""
+        """Return the permission that a person has in a chat."""
         instance, user_id = chat_key.instance, sender.user_id
         known = permission_of(self._settings, adapter=adapter, instance=instance, user_id=user_id)
         if known is not CommandPermission.USER:
@@ -165,7 +176,7 @@ class CommandAccess:
     def rule(
         self, chat_key: ChatKey, names: Collection[str], own: CommandPermission
     ) -> CommandPermission | None:
-        """The permission that a command requires in a chat; see `required_permission`."""
+        """Return the permission that a command requires in a chat; see `required_permission`."""
         for name, wanted in self._conduct.of(chat_key).commands.items():
             if folded(name) in names:
                 return None if wanted == "off" else CommandPermission(wanted)
@@ -173,7 +184,7 @@ class CommandAccess:
 
 
 def _named(people: Collection[str], adapter: str, instance: str, user_id: str) -> bool:
-    # A person whose id is "*" must not get what everybody has.
+    # A person whose id is "*" must not match an entry for all people.
     return any(f"{place}:{EVERYBODY}" in people for place in (adapter, instance)) or (
         user_id != EVERYBODY
         and any(f"{place}:{user_id}" in people for place in (adapter, instance))

@@ -1,4 +1,5 @@
-"""Quotas: what a person, a chat and the whole bot may use in 24 hours, and have used."""
+"""Computes quotas: how much a person, a chat and the whole bot may use in 24 hours, and how much
+they have used."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,39 +13,39 @@ from nekro_core.policy.settings import PolicyDefaults
 from nekro_core.store import Store, Usage
 
 DAY_S = 86_400.0
-"""What a quota looks back on, in seconds."""
+"""The period that a quota counts, in seconds."""
 
 
 class QuotaSources(Protocol):
-    """Where quotas and their use are read. ``wall`` counts seconds since 1970."""
+    """The objects from which quotas and their usage are read."""
 
     @property
     def store(self) -> Store:
-        """Has past turns and the bot's accounts."""
+        """The store, with past turns and the bot's accounts."""
 
     @property
     def policies(self) -> PolicyResolver:
-        """Has the quotas of chats and persons."""
+        """The resolver, with the quotas of chats and persons."""
 
     @property
     def settings(self) -> PolicyDefaults:
-        """Has the quota of the bot."""
+        """The settings, with the quota of the bot."""
 
     @property
     def wall(self) -> Callable[[], float]:
-        """The time now."""
+        """Returns the current time, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUsage:
-    """A quota and what of it is used. ``whose`` is ``user``, ``chat`` or ``bot``."""
+    """A quota and its usage. ``whose`` is ``user``, ``chat`` or ``bot``."""
 
     whose: str
     quota: Quota
     used: Usage
 
     def measures(self) -> tuple[tuple[Measure, float, float], ...]:
-        """Each measure, what of it is used, and its limit; a limit of 0 is none."""
+        """Return each measure with the used amount and the limit. 0 means no limit."""
         used, quota = self.used, self.quota
         return (
             (Measure.TURNS, used.turns, quota.turns or 0),
@@ -53,14 +54,15 @@ class QuotaUsage:
         )
 
     def limits(self) -> Iterator[Limit]:
-        """The limits of a turn that counts towards this quota."""
+        """Yield the limits that this quota sets for a turn."""
         for measure, used, limit in self.measures():
             if limit:
                 yield UsageLimit(measure, limit, used, f"{self.whose}_day")
 
 
 async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> QuotaUsage:
-    """The quota of a person. It counts all chats of all the bot's accounts on the platform."""
+    """Get the quota of a person. It counts the person's turns in all chats of all the bot's
+    accounts on the platform."""
     adapter = sources.store.accounts.of(chat_key.instance)
     accounts = sources.store.accounts.instances(adapter.adapter).values() if adapter else ()
     return QuotaUsage(
@@ -73,8 +75,8 @@ async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str
 
 
 async def quota_of_chat(sources: QuotaSources, chat_key: ChatKey) -> QuotaUsage:
-    """The quota of a chat. Its threads count with it, since anybody can begin another thread,
-    except for a thread that the operator gave a quota."""
+    """Get the quota of a chat. Its threads count with the chat, since any person can begin another
+    thread. A thread for which the operator set a quota is counted alone."""
     own = sources.policies.conduct.book.chats.get(str(chat_key))
     own_quota = own is not None and any(value for _, value in own.chat_quota)
     place = chat_key if own_quota else without_thread(chat_key)
@@ -83,7 +85,7 @@ async def quota_of_chat(sources: QuotaSources, chat_key: ChatKey) -> QuotaUsage:
 
 
 async def quota_of_bot(sources: QuotaSources) -> QuotaUsage:
-    """The quota of the bot. It counts all chats."""
+    """Get the quota of the bot. It counts all chats."""
     turn = sources.settings.turn
     return QuotaUsage(
         whose="bot",
@@ -93,7 +95,8 @@ async def quota_of_bot(sources: QuotaSources) -> QuotaUsage:
 
 
 async def day_limits(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> list[Limit]:
-    """The limits that quotas set for a turn of this person. Without quotas nothing is read."""
+    """Return the limits that quotas set for a turn of this person. If no quota is set, the database
+    is not read."""
     limits: list[Limit] = []
     has_chat_quota = any(value for _, value in sources.policies.of(chat_key).chat_quota)
     if has_chat_quota:

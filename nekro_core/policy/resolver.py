@@ -1,4 +1,4 @@
-"""How the bot behaves in a chat: the settings with the operator's overrides on top."""
+"""Computes how the bot behaves in a chat, from the settings and the operator's overrides."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +11,14 @@ from nekro_core.policy import ChatOverrides, ChatState, PolicyFile, Quota
 from nekro_core.policy.settings import Mode, PolicyDefaults, TriggerSettings
 
 _DEFAULT = "default"
-"""The name of the bot's own model among the groups."""
+"""The name of the bot's default model among the model groups."""
 _MOST_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatPolicy:
-    """What is in force in one chat. No field of ``chat_quota`` and ``person_quota`` is None."""
+    """The settings in force in one chat. No field of ``chat_quota`` and ``person_quota`` is
+    None."""
 
     state: ChatState
     names: tuple[str, ...]
@@ -31,15 +32,15 @@ class ChatPolicy:
 
 
 class PolicyResolver:
-    """Finds the policy of each chat. A change of the file is in force at once.
+    """Computes the policy of each chat. A change of the overrides file takes effect at once.
 
     Args:
         conduct: The operator's overrides.
-        settings: What is in force without overrides.
-        trigger: The same, for when the bot answers.
-        model: The bot's own model.
-        models: Finds a further model by the name of its group.
-        adapter_of: The adapter's name of an instance.
+        settings: The settings in force without overrides.
+        trigger: The trigger settings in force without overrides.
+        model: The bot's default model.
+        models: Returns another model by the name of its group.
+        adapter_of: Returns the name of an instance's adapter.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class PolicyResolver:
         conduct.listen(self._cached.clear)
 
     def of(self, chat_key: ChatKey) -> ChatPolicy:
-        """The policy of a chat."""
+        """Return the policy of a chat."""
         overrides = self.conduct.of(chat_key)
         cached = self._cached.get(chat_key)
         if cached is None or cached[0] is not overrides:
@@ -72,13 +73,14 @@ class PolicyResolver:
         return cached[1]
 
     def person_quota(self, chat_key: ChatKey, user_id: str) -> Quota:
-        """The quota of a person who writes in a chat."""
+        """Return the quota of a person in a chat."""
         instance = chat_key.instance
         person = self.conduct.person(self._adapter_of(instance), instance, user_id)
         return person.quota.over(self.of(chat_key).person_quota)
 
     def hears(self, record: Record) -> bool:
-        """Whether the agent gets to see a record: the chat is on and its author is not ignored."""
+        """Return whether a record is passed to the agent: the chat is on, and the record's author
+        is not ignored."""
         policy = self.of(record.chat_key)
         if policy.state is not ChatState.ON:
             return False
@@ -128,5 +130,5 @@ class PolicyResolver:
             return self._model
         model = self._models(name)
         if model is None:
-            logger.error("{}: there is no model {!r}; the bot's own answers", chat_key, name)
+            logger.error("{}: there is no model {!r}; the default model answers", chat_key, name)
         return model or self._model

@@ -1,7 +1,7 @@
-"""The settings that a policy is made of.
+"""Defines the settings from which policies are computed.
 
-When the bot answers is under ``NEKRO_TRIGGER__``, what a turn and a day may use under
-``NEKRO_AGENT__TURN__``, what may be sent under ``NEKRO_DELIVERY__``.
+``NEKRO_TRIGGER__`` sets when the bot answers, ``NEKRO_AGENT__TURN__`` how much a turn and a day may
+use, and ``NEKRO_DELIVERY__`` how much may be sent.
 """
 
 from typing import Literal, Protocol
@@ -19,23 +19,25 @@ class TriggerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     debounce_s: float = Field(default=0.9, ge=0, le=60)
-    """How long to wait for the rest of what a person is typing."""
+    """How long the bot waits after a person's last message for the next one."""
     longest_wait_s: float = Field(default=6.0, ge=0, le=600)
-    """However much somebody goes on typing, an answer begins after this."""
+    """The bot answers after this time even if the person keeps writing."""
     history_age_s: float = Field(default=600.0, ge=0)
-    """What was said while the bot was away is answered only if it is younger."""
+    """A message that the adapter fetched from the platform's history, after the bot was offline, is
+    answered only if it is younger than this."""
     recover_age_s: float = Field(default=3600.0, ge=0)
-    """What was stored but not answered before a restart gets its turn only if it is younger."""
+    """A message that was stored but not answered before a restart is answered only if it is younger
+    than this."""
     private: bool = True
-    """Answer every message of a private chat."""
+    """Whether every message of a private chat is answered."""
     burst_turns: int = Field(default=60, ge=0)
-    """Turns that one sender can wake in one chat within ``burst_s``: two bots that answer each
-    other come to an end. No person reaches it who lets the bot finish (a turn takes over a second,
-    and what is said meanwhile belongs to it). Who does is answered again after ``rest_s`` of
-    silence; 0 is no bound."""
+    """Maximum number of turns that one sender can wake in one chat within ``burst_s``. It ends
+    loops between two bots that answer each other. A person who waits for the bot's answers does not
+    reach it: a turn takes over a second, and messages sent meanwhile belong to the turn. A sender
+    that reaches it gets answers again after ``rest_s`` of silence. 0 means no limit."""
     burst_s: float = Field(default=120.0, gt=0)
     hour_turns: int = Field(default=300, ge=0)
-    """The same within an hour, for bots that take their time."""
+    """Maximum number of such turns within an hour, for slow loops. 0 means no limit."""
     rest_s: float = Field(default=60.0, gt=0)
 
 
@@ -45,74 +47,81 @@ class TurnSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_steps: int = Field(default=10, ge=1, le=100)
-    """Model replies. A turn that needs more is going in circles."""
+    """Maximum number of model replies. A turn that needs more repeats itself."""
     max_seconds: float = Field(default=600.0, gt=0)
-    """From its beginning, everything included."""
+    """Maximum duration of a turn in seconds, including the time of its calls."""
     max_tokens: int = Field(default=200_000, ge=1000)
-    """Prompt and completion of all its steps together."""
+    """Maximum number of prompt and completion tokens of all steps of a turn together."""
     chat_turns_a_day: int = Field(default=0, ge=0)
-    """Turns that one chat may have in 24 hours; 0 sets no limit, here and below."""
+    """Maximum number of turns of one chat in 24 hours. 0 means no limit, here and in the quotas
+    below."""
     chat_tokens_a_day: int = Field(default=0, ge=0)
-    """Tokens that one chat may use in 24 hours."""
+    """Maximum number of tokens that one chat may use in 24 hours."""
     chat_money_a_day: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """What one chat may cost in 24 hours, by the prices of the models (``NEKRO_LLM__*_PRICE``)."""
+    """Maximum cost of one chat in 24 hours, computed from the models' prices
+    (``NEKRO_LLM__*_PRICE``)."""
     user_turns_a_day: int = Field(default=0, ge=0)
-    """Turns that one person may wake in 24 hours, in all chats of a platform."""
+    """Maximum number of turns that one person may wake in 24 hours, in all chats of a platform."""
     user_tokens_a_day: int = Field(default=0, ge=0)
-    """Tokens that one person's questions may use in 24 hours."""
+    """Maximum number of tokens that one person's turns may use in 24 hours."""
     user_money_a_day: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """What one person's questions may cost in 24 hours."""
+    """Maximum cost of one person's turns in 24 hours."""
     turns_a_day: int = Field(default=0, ge=0)
-    """Turns of all chats in 24 hours."""
+    """Maximum number of turns of all chats in 24 hours."""
     tokens_a_day: int = Field(default=0, ge=0)
-    """Tokens of all chats in 24 hours."""
+    """Maximum number of tokens of all chats in 24 hours."""
     money_a_day: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """What all chats may cost in 24 hours."""
+    """Maximum cost of all chats in 24 hours."""
     max_repairs: int = Field(default=3, ge=0, le=20)
-    """Replies in a row whose code failed, after the first."""
+    """Maximum number of further replies in a row with which the model may repair failed code. If
+    the last of them fails too, the turn ends."""
     parallel_calls: int = Field(default=8, ge=1, le=64)
-    """Calls of one reply that are carried out at one time, where the model calls natively."""
+    """Maximum number of calls of one reply that run at the same time, if the model calls functions
+    natively."""
     result_chars: int = Field(default=32_000, ge=1000)
-    """Of one call's result there; of a longer one the model gets beginning and end, and the box a
-    file with all of it."""
+    """Maximum number of characters of one native call's result. Of a longer result the model gets
+    the beginning and the end, and the whole result is written to a file in the box."""
     reply_tokens: int = Field(default=4096, ge=64)
-    """Completion tokens that one reply may have."""
+    """Maximum number of completion tokens of one reply."""
     reply_chars: int = Field(default=200_000, ge=1000)
-    """A provider that ignores the bound above is cut off here."""
+    """Maximum number of characters of one reply, for providers that ignore ``reply_tokens``."""
     prose_chars: int = Field(default=6000, ge=100)
-    """Of a reply in words that would be more messages than a run may send, on a platform without
-    files: its middle is left out. Elsewhere long words go in parts or as a file."""
+    """Maximum number of characters of a reply without code, if the reply would need more messages
+    than a run may send and the platform has no files. The middle of a longer reply is left out. In
+    all other cases a long reply is sent in several messages or as a file."""
 
 
 class SendRateSettings(BaseModel):
-    """How much may be sent: by one run, and to one chat in a while."""
+    """How much may be sent: by one run, and to one chat within a time window."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     sends_per_run: int = Field(default=8, gt=0)
-    """Messages that one run may send: more is a loop in the model's code, not an answer."""
+    """Maximum number of messages that one run may send. Code that sends more is usually a faulty
+    loop."""
 
     sends_per_window: int = Field(default=30, gt=0)
-    """Messages to one chat per window; platforms throttle or ban accounts that write more."""
+    """Maximum number of messages to one chat in each window. Platforms throttle or ban accounts
+    that write more."""
 
     window_s: float = Field(default=60.0, gt=0)
-    """Length of that window."""
+    """Length of the window in seconds."""
 
 
 class PolicyDefaults(Protocol):
-    """The settings of a chat without overrides (`AgentSettings` has them)."""
+    """The settings of a chat without overrides. `AgentSettings` implements it."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What people call the bot."""
+        """Names that people call the bot."""
 
     @property
     def persona(self) -> str:
-        """Who the bot is, in the operator's words."""
+        """The bot's persona, written by the operator."""
 
     @property
     def turn(self) -> TurnSettings:
-        """What a turn and a day may use."""
+        """How much a turn and a day may use."""
 
     def mode_of(self, chat_key: ChatKey) -> Mode:
-        """How the model acts in this chat."""
+        """Return how the model acts in this chat."""

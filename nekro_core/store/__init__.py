@@ -1,5 +1,5 @@
-"""Reads and writes the database: Tortoise models, migrations, and a repository for each kind of
-row."""
+"""Reads and writes the database. Contains Tortoise models, migrations, and a repository for each
+kind of row."""
 
 from nekro_core.store.database import SqlStatement
 from nekro_core.store.errors import (

@@ -1,11 +1,11 @@
-"""Reads and writes: one task commits all writes, in the order of their calls.
+"""Reads from and writes to the database. One task commits all writes, in the order of their calls.
 
 A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
-them together. Under load many writes share a commit, which is the slow part on SQLite. A single
-write does not wait for others. Since writes are committed in the order of their calls, a gap in the
-numbers of rows is never filled later.
+them together. So under load many writes share a commit, which is the slow part on SQLite; without
+load a write does not wait for others. Since writes are committed in the order of their calls, once
+a row is visible, no row with a lower number appears.
 
-SQL has ``?`` for values and uses only what SQLite and PostgreSQL both understand.
+SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
 """
 
 import asyncio
@@ -20,14 +20,15 @@ from nekro_core.store.errors import StoreError, StoreUnavailable
 
 @dataclass(frozen=True, slots=True)
 class InsertStatement:
-    """An insert whose rows may share a statement. A row that conflicts with a unique key is
-    skipped. The first column is unique and is returned for each inserted row."""
+    """An insert into a table. Inserts of several rows may be merged into one statement. A row that
+    conflicts with a unique key is skipped. The first column is unique, and its value is returned
+    for each inserted row."""
 
     table: str
     columns: tuple[str, ...]
 
     def sql(self, rows: int) -> str:
-        """The SQL for this number of rows."""
+        """Return the SQL for this number of rows."""
         one = f"({', '.join('?' * len(self.columns))})"
         return (
             f"INSERT INTO {self.table} ({', '.join(self.columns)}) "
@@ -36,7 +37,7 @@ class InsertStatement:
 
 
 class SqlStatement(NamedTuple):
-    """SQL with ``?`` for each value, and the values."""
+    """An SQL text with ``?`` for each value, and the values."""
 
     sql: str | InsertStatement
     values: tuple[Value, ...] = ()
@@ -45,8 +46,8 @@ class SqlStatement(NamedTuple):
 def upsert(
     table: str, row: Mapping[str, Value], *, key: Collection[str], fixed: Collection[str] = ()
 ) -> SqlStatement:
-    """Insert a row, or update the one with the same ``key``, except its ``fixed`` columns. Callers
-    pass only constants as names of tables and columns."""
+    """Return the statement that inserts a row or, if a row with the same ``key`` exists, updates
+    that row except its ``fixed`` columns. The names of tables and columns must be constants."""
     changed = (each for each in row if each not in key and each not in fixed)
     return SqlStatement(
         f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) "
@@ -58,8 +59,8 @@ def upsert(
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    """Statements that are committed together. Cancelling the caller cancels ``done``, not the
-    write."""
+    """Statements that are committed together. If the caller is cancelled, only ``done`` is
+    cancelled; the write still happens."""
 
     statements: tuple[SqlStatement, ...]
     done: "asyncio.Future[list[Rows]]"
@@ -103,16 +104,16 @@ class Database:
         committed: Callable[[list[Rows]], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
-        """Queue statements that are committed together. They are queued before this returns.
+        """Queue statements that are committed together. They are queued when this method returns.
 
-        Awaiting the result gives the rows of each statement, or raises `StoreError` if nothing was
-        written. ``committed`` is called in the order of commits and before the caller goes on, even
-        if the caller was cancelled. ``failed`` is called if nothing was written, except when the
-        store is closed already. Neither may raise.
+        Await the result to get the rows of each statement. It raises `StoreError` if nothing was
+        written. ``committed`` is called in the order of commits, before the caller continues, and
+        even if the caller was cancelled. ``failed`` is called if nothing was written, unless the
+        store was already closed. Neither callback may raise.
         """
         done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= self._queue:
-            # A slow disk must not fill the memory: the write is refused.
+            # Refuse the write, so that a slow disk does not fill the memory.
             if failed is not None:
                 failed()
             slow = f"{len(self._waiting)} writes wait already: the disk is too slow, or it is held"
@@ -137,7 +138,7 @@ class Database:
             await self._commit(taken)
 
     def close(self) -> None:
-        """Refuse new writes. `keep` ends when the queued ones are committed."""
+        """Refuse new writes. `keep` ends when all queued writes are committed."""
         self._closing = True
         self._wake.set()
 
@@ -147,7 +148,7 @@ class Database:
             results = await self._engine.commit([group.bound for group in groups])
         except StoreError as error:
             if len(writes) > 1 and not isinstance(error, StoreUnavailable):
-                # One of them is wrong; the others are committed without it.
+                # One of the writes is invalid: commit each alone, so that the others succeed.
                 for write in writes:
                     await self._commit([write])
                 return
@@ -173,7 +174,8 @@ class Database:
 
 @dataclass(slots=True, eq=False)
 class _Group:
-    """One statement: of one write, or an insert of neighbouring writes into one table."""
+    """One statement. It belongs to one write, or it merges the inserts of consecutive writes into
+    one table."""
 
     sql: str | InsertStatement
     members: list[tuple[_Write, tuple[Value, ...]]]
@@ -185,7 +187,7 @@ class _Group:
         return self.sql.sql(len(self.members)), tuple(v for _, row in self.members for v in row)
 
     def distribute_rows(self, rows: Rows) -> None:
-        """Give each write its rows."""
+        """Add each row to the results of its write."""
         if isinstance(self.sql, str):
             self.members[0][0].results.append(rows)
             return
@@ -197,13 +199,13 @@ class _Group:
 
 
 def _mark_retrieved(done: "asyncio.Future[list[Rows]]") -> None:
-    """Mark a failure as retrieved: otherwise asyncio logs it if the caller was cancelled."""
+    """Mark an exception as retrieved. Otherwise asyncio logs it if the caller was cancelled."""
     if not done.cancelled():
         done.exception()
 
 
 def _grouped(writes: Sequence[_Write]) -> list[_Group]:
-    """The statements in order. Neighbouring inserts into one table become one."""
+    """Return the statements in order. Consecutive inserts into one table are merged."""
     groups: list[_Group] = []
     for write in writes:
         for statement, values in write.statements:
@@ -215,7 +217,8 @@ def _grouped(writes: Sequence[_Write]) -> list[_Group]:
 
 
 def _storable(text: str, no_nul: bool) -> str:
-    """The text with U+FFFD for lone surrogates, and for NUL, which PostgreSQL cannot store."""
+    """Return the text with U+FFFD in place of lone surrogates and, for PostgreSQL, which cannot
+    store NUL, in place of NUL."""
     if text.isascii():
         return text.replace("\0", "\ufffd") if no_nul else text
     try:

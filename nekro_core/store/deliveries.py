@@ -1,4 +1,4 @@
-"""The rows of outgoing platform calls, and their outcomes."""
+"""Stores the rows of outgoing platform calls, with their outcomes."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -46,8 +46,9 @@ class DeliveryRepository:
         stored: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
     ) -> Awaitable[list[Rows]]:
-        """Store the calls of one send and the history lines that show them, together. Then
-        ``stored`` or ``failed`` is called, in the order of the calls of this method."""
+        """Store the calls of one send and their records in the chat's history, in one transaction.
+        Then ``stored`` or ``failed`` is called. If this method is called several times, the
+        callbacks run in the order of the calls."""
         statements: list[SqlStatement] = [*before]
         statements += [SqlStatement(_INSERT, _values(row)) for row in rows]
         statements += [self._messages.insert_statement(record, None) for record in records]
@@ -62,10 +63,11 @@ class DeliveryRepository:
     def mark(
         self, row: DeliveryRow, state: DeliveryState, *, message_id: str = "", reason: str = ""
     ) -> Awaitable[list[Rows]]:
-        """Write a new state, in the row and in the history line that shows it.
+        """Write a new state into the row and into the record in the chat's history.
 
-        The id that the platform gave makes an echo of our own message a duplicate. An echo that
-        came before the platform's answer is marked as recalled, so that the message is shown once.
+        The record also gets the platform's message id. A platform may send our own message back as
+        an echo; with the id, a later echo is recognized as a duplicate. An echo that arrived before
+        the platform's answer is marked as recalled, so that the message is shown once.
         """
         statements: list[SqlStatement] = [
             SqlStatement(
@@ -83,7 +85,7 @@ class DeliveryRepository:
                     (True, instance, unique, row.record_seq),
                 ),
                 SqlStatement(
-                    # If a platform gives an id twice, the write must still succeed.
+                    # The write must succeed even if a platform gives an id twice.
                     "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
                     "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
                     "THEN unique_id ELSE ? END WHERE seq = ?",
@@ -106,7 +108,7 @@ class DeliveryRepository:
         return _row(rows[0]) if rows else None
 
     async def in_state(self, *states: DeliveryState) -> list[DeliveryRow]:
-        """Rows in any of these states, in the order in which the calls were requested."""
+        """Get the rows in any of these states, in the order in which the calls were requested."""
         marks = ", ".join("?" * len(states))
         rows = await self._database.read(
             f"{_SELECT} WHERE d.state IN ({marks}) ORDER BY d.id", *(s.value for s in states)
@@ -114,15 +116,17 @@ class DeliveryRepository:
         return [_row(row) for row in rows]
 
     async def undecided(self, *, since: float) -> list[DeliveryRow]:
-        """``pending`` rows, and ``unknown`` ones that were created at ``since`` or later; in
-        order."""
+        """Get the ``pending`` rows, and the ``unknown`` rows that were created at ``since`` or
+        later, in the order of the calls. Two kinds of rows are left out: ``pending`` rows of a
+        stopped turn, and ``unknown`` rows after which a message of the chat was sent."""
         rows = await self._database.read(
             f"{_SELECT} WHERE d.state IN (?, ?) AND (d.state = ? OR d.created >= ?) "
-            # Nothing that a stopped turn asked for is sent late.
+            # The message of a stopped turn must not be sent later.
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM runs r "
             "JOIN turns t ON t.id = r.turn_id "
             "WHERE r.run_id = d.run_id AND t.stop = 'stopped')) "
-            # A later message of the chat was sent: this one would come out of order.
+            # Sending this message again would change the order: a later message of the chat was
+            # sent.
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM deliveries n "
             "WHERE n.chat_key = d.chat_key AND n.id > d.id AND n.state = ?)) ORDER BY d.id",
             DeliveryState.PENDING.value,
@@ -142,8 +146,8 @@ class DeliveryRepository:
         before: str = "",
         limit: int = 50,
     ) -> list[DeliveryRow]:
-        """The newest rows in any of these states, newest first, of one chat or of all. With
-        ``before`` only rows that are older than that one."""
+        """Get the newest rows in any of these states, newest first, of one chat or of all. With
+        ``before``, the id of a delivery, only older rows."""
         where = [f"d.state IN ({', '.join('?' * len(states))})"]
         values: list[Value] = [state.value for state in states]
         if chat_key is not None:
@@ -158,7 +162,8 @@ class DeliveryRepository:
         return [_row(row) for row in rows]
 
     async def platform_ids(self, chat_key: ChatKey, limit: int) -> list[tuple[int, str]]:
-        """The ``seq`` and the platform's id of the chat's newest messages that have such an id."""
+        """Get the ``seq`` and the platform's id of the chat's newest messages that have such an
+        id."""
         rows = await self._database.read(
             "SELECT seq, message_id FROM messages WHERE chat_key = ? AND message_id <> '' "
             "ORDER BY seq DESC LIMIT ?",
@@ -192,12 +197,12 @@ class DeliveryRepository:
         )
 
     async def of_run(self, run_id: str) -> list[DeliveryRow]:
-        """The rows of a run, in order."""
+        """Get the rows of a run, in order."""
         rows = await self._database.read(f"{_SELECT} WHERE d.run_id = ? ORDER BY d.id", run_id)
         return [_row(row) for row in rows]
 
     async def of_turn(self, turn_id: int) -> list[DeliveryRow]:
-        """The rows of all runs of a turn, in order."""
+        """Get the rows of all runs of a turn, in order."""
         rows = await self._database.read(
             f"{_SELECT} JOIN runs r ON r.run_id = d.run_id WHERE r.turn_id = ? ORDER BY d.id",
             turn_id,

@@ -1,4 +1,4 @@
-"""The interface of a database engine, and remedies for the errors of its driver."""
+"""Defines the interface of a database engine, and adds advice to the errors of its driver."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 Value = str | int | float | bool | None
 Bound = tuple[str, tuple[Value, ...]]
-"""SQL with ``?`` for each value, and the values."""
+"""An SQL text with ``?`` for each value, and the values."""
 
 
 class DatabaseEngine(Protocol):
@@ -25,22 +25,23 @@ class DatabaseEngine(Protocol):
         """Run a query and return its rows. Raises `StoreUnavailable`."""
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """Run all statements in one transaction and return the rows of each. One call at a time.
+        """Run all statements in one transaction and return the rows of each. Only one call may run
+        at a time.
 
-        Raises `UniqueConflict`, `StoreError` (a value is wrong) and `StoreUnavailable`.
+        Raises `UniqueConflict`, `StoreError` (a value is invalid) and `StoreUnavailable`.
         """
 
     async def newest_seq(self, table: str) -> int:
-        """The highest number that the database itself gave in the column ``seq`` of a table, also
-        to a row that was deleted since; 0 if none. Raises `StoreUnavailable`."""
+        """Get the highest number that the database remembers for the column ``seq`` of a table,
+        even if that row was deleted; 0 if there is none. Raises `StoreUnavailable`."""
 
     async def vacuum(self, *, anew: bool) -> None:
-        """Remove deleted rows from the files, as far as commits have not done that. ``anew`` also
-        reads and writes all the rest. Raises `StoreUnavailable`."""
+        """Remove the data of deleted rows that commits have left in the files. With ``anew``, the
+        engine goes through the whole database, which takes longer. Raises `StoreUnavailable`."""
 
 
 def explain(text: str) -> str:
-    """A driver's message, with a remedy if one is known."""
+    """Return a driver's message, with advice on what to do if the bot knows any."""
     for sign, remedy in _REMEDIES:
         if sign in text:
             return f"{text}: {remedy}"

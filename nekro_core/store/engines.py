@@ -47,7 +47,7 @@ async def _sqlite(
     where: str, credentials: dict[str, Any], settings: StoreSettings, clock: Callable[[], float]
 ) -> AsyncIterator[DatabaseEngine]:
     credentials.setdefault("synchronous", settings.synchronous)
-    # Overwrite deleted data: an erased person must not be found in a free page.
+    # Overwrite deleted data, so that an erased person's data does not stay in free pages.
     credentials.setdefault("secure_delete", 1)
     credentials.setdefault("busy_timeout", int(settings.busy_timeout_s * 1000))
     in_memory = credentials["file_path"] == ":memory:"
@@ -71,14 +71,14 @@ async def _postgres(
     credentials: dict[str, Any], settings: StoreSettings
 ) -> AsyncIterator[DatabaseEngine]:
     try:
-        # Optional: a bot with a SQLite file does not need it.
+        # asyncpg is optional: a bot with a SQLite file does not need it.
         from nekro_core.store.postgres import PostgresEngine  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise StoreUnavailable(
             f"NEKRO_DATABASE_URL names PostgreSQL, and {error.name} is not installed: "
             "pip install 'nekro-core[postgres]'"
         ) from error
-    # Only the owner of the lock migrates.
+    # Migrate only while holding the lock.
     async with PostgresEngine.open(credentials, patience_s=settings.busy_timeout_s) as engine:
         await upgrade_server(configuration(_POSTGRES, credentials))
         yield engine

@@ -18,11 +18,12 @@ from nekro_core.system.errors import NekroError
 
 
 class StoreError(NekroError):
-    """The store cannot do what was asked."""
+    """The base class of the store's errors."""
 
 
 class DataFolderInUse(StoreError):
-    """Another process owns the data folder. Says which (``pid``) and since when."""
+    """Another process owns the data folder. The text names the process (``pid``), and since when it
+    owns the folder."""
 
     def __init__(self, message: str, *, pid: int | None, since: float | None) -> None:
         super().__init__(message)
@@ -31,28 +32,31 @@ class DataFolderInUse(StoreError):
 
 
 class DatabaseInUse(StoreError):
-    """Another bot owns the database on the server. Says which, from where and since when."""
+    """Another bot owns the database on the server. The text names the bot's process, its address,
+    and since when it is connected."""
 
 
 class DatabaseTooNew(StoreError):
-    """The database holds migrations that this version does not know."""
+    """The database has migrations that this version does not know."""
 
 
 class MigrationFailed(StoreError):
-    """The tables could not be brought up to date; the text says where the earlier copy is."""
+    """The tables could not be brought up to date. The database is unchanged; the text gives the
+    cause."""
 
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached or written now. Nothing of the refused work was stored."""
+    """The database cannot be reached or written now. No part of the refused write was stored."""
 
 
 class UniqueConflict(StoreError):
-    """A unique key is taken already: another writer was first."""
+    """A row with this unique key exists already, because another writer was first."""
 
 
 class TurnRunning(StoreError):
-    """The chat has a running turn already; end or resume that one."""
+    """The chat has a running turn already; end or resume that turn."""
 
 
 class ValueTooLarge(StoreError):
-    """A value is longer than its column allows. Says which, how long and the limit."""
+    """A value is longer than its column allows. The text names the value, its length and the
+    limit."""

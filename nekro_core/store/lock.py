@@ -1,4 +1,4 @@
-"""Locks the data folder for one bot process: two would resume each other's turns."""
+"""Locks the data folder for one bot process. Two processes would resume each other's turns."""
 
 import fcntl
 import json
@@ -14,15 +14,15 @@ from nekro_core.store.errors import DataFolderInUse
 
 FILE_NAME = "nekro.lock"
 _LEAVING_S = 3.0
-"""Seconds to wait for a lock whose owner is dead or has not yet written its name. A program that a
-killed bot was starting may hold the lock's file open for a moment."""
+"""Seconds to wait for a lock whose owner is dead or has not written its process id yet. A child
+process that a killed bot was starting may hold the lock's file open for a moment."""
 _AGAIN_S = 0.02
 
 
 class DataFolderLock:
-    """A lock for a ``with`` block. The kernel releases it, however the process ends.
+    """A lock for a ``with`` block. The kernel releases it when the process ends in any way.
 
-    Entering raises `DataFolderInUse`, which names the owner. A missing folder is made.
+    A missing folder is created. Entering raises `DataFolderInUse` if another process has the lock.
     """
 
     def __init__(self, data_dir: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -54,7 +54,8 @@ class DataFolderLock:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            # The file stays: without it two processes could lock two files of one name.
+            # Do not delete the file: two processes could then lock two different files with the
+            # same name.
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
             os.close(self._file)
@@ -62,7 +63,7 @@ class DataFolderLock:
 
 
 def data_folder_in_use(data_dir: Path) -> bool:
-    """Whether a bot has the folder locked. A killed bot leaves its files, but not its lock."""
+    """Return whether a bot has locked the folder. A killed bot leaves its files but no lock."""
     try:
         file = os.open(data_dir / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -104,7 +105,7 @@ def _owner(file: int) -> tuple[int | None, float | None]:
         owner = json.loads(os.pread(file, 1024, 0))
         return int(owner["pid"]), float(owner["since"])
     except (ValueError, KeyError, TypeError, OSError):
-        return None, None  # The owner has the lock and has not written its name yet.
+        return None, None  # The owner has locked the file and not written its process id yet.
 
 
 def _words(pid: int | None, since: float | None) -> str:

@@ -1,4 +1,4 @@
-"""A chat's history."""
+"""Reads and writes the chats' history."""
 
 import hashlib
 from collections import Counter
@@ -42,15 +42,16 @@ INSERT = InsertStatement(
     ),
 )
 _SEQUENCE = "messages_seq_seq"
-"""PostgreSQL's memory of the numbers that were given."""
+"""The PostgreSQL sequence that remembers which numbers were used."""
 _CLAIM = 1000
-"""How many are marked as given at once; a restart passes over those that were not used."""
+"""The sequence is set this many numbers ahead. After a restart the numbers that were not used are
+skipped."""
 
 SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
 
 
 class MessageRepository:
-    """What was said, by whom, in the order in which it was heard."""
+    """The records of all chats, in the order in which they arrived."""
 
     def __init__(self, database: Database, *, last_seq: int) -> None:
         self._database = database
@@ -59,20 +60,23 @@ class MessageRepository:
         self._changes: Counter[ChatKey] = Counter()
 
     def changes(self, chat_key: ChatKey) -> int:
-        """How often a chat's history was written since the start. Ask before reading: while it
-        stays the same, so does what was read."""
+        """Return how many writes to a chat's history were committed since the process started. Call
+        this before a read: while the number is the same, the result of the read is still current.
+        """
         return self._changes[chat_key]
 
     def changed(self, chat_key: ChatKey) -> None:
-        """Whoever writes to the history says so once that is committed."""
+        """Count a change of the history. Every writer must call this after its commit."""
         self._changes[chat_key] += 1
 
     def reserve(self) -> int:
-        """The next sequence number. Never given twice, also where it is not used."""
+        """Return the next sequence number. No number is returned twice, even if it is never
+        used."""
         self._last_seq += 1
         if self._database.dialect == "postgres" and self._last_seq > self._claimed:
-            # SQLite remembers by itself what it once gave; here rows that bring their own numbers
-            # leave the sequence where it was. In line before the row that uses the number.
+            # SQLite remembers the highest number by itself. PostgreSQL does not advance its
+            # sequence for rows that bring their own numbers, so set it. This write is queued before
+            # the row that uses the number.
             self._claimed = self._last_seq + _CLAIM
             self._database.write(SqlStatement(f"SELECT setval('{_SEQUENCE}', ?)", (self._claimed,)))
         return self._last_seq
@@ -86,12 +90,13 @@ class MessageRepository:
         stored: Callable[[Record], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
-        """Put a record in line to be stored; its place is taken before this returns.
+        """Queue a record to be stored. The write is queued when this method returns.
 
-        The last of the awaited rows is empty where ``unique_id`` is known in this instance.
-        ``stored`` is called for a record that was new, in the order of the calls and also if
-        nobody waits any more; ``failed`` where nothing could be written. ``before``
-        is written in the same transaction.
+        Await the result for the rows of each statement. The last item is empty if ``unique_id``
+        already exists in this instance; the record is then not stored. ``stored`` is called if the
+        record was stored, in the order of the calls, even if the caller was cancelled. ``failed``
+        is called if nothing could be written. ``before`` holds statements that run first, in the
+        same transaction.
         """
 
         def committed(results: list[Rows]) -> None:
@@ -104,7 +109,7 @@ class MessageRepository:
 
     @staticmethod
     def insert_statement(record: Record, unique_id: str | None) -> SqlStatement:
-        """The statement that stores a record."""
+        """Return the statement that stores a record."""
         key = record.chat_key
         values: tuple[Value, ...] = (
             record.seq,
@@ -128,7 +133,7 @@ class MessageRepository:
         return SqlStatement(INSERT, values)
 
     async def after(self, chat_key: ChatKey | None, seq: int, limit: int) -> list[Record]:
-        """Records with a greater ``seq``, of one chat or of all, oldest first."""
+        """Get records with a greater ``seq``, of one chat or of all, oldest first."""
         if chat_key is None:
             rows = await self._database.read(
                 f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit
@@ -143,7 +148,8 @@ class MessageRepository:
         return [record_of(row) for row in rows]
 
     async def newest(self, chat_key: ChatKey, limit: int, *, before: int = 0) -> list[Record]:
-        """The newest records of a chat (with ``before``: that are older than it), oldest first."""
+        """Get the newest records of a chat, oldest first. With ``before``, only records whose
+        ``seq`` is smaller."""
         rows = await self._database.read(
             f"{SELECT} WHERE chat_key = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
@@ -155,8 +161,8 @@ class MessageRepository:
     async def between(
         self, chat_key: ChatKey | None, since: float, until: float, limit: int
     ) -> list[Record]:
-        """Records of a time (seconds since 1970, the end not in it), of one chat or of all: the
-        newest ``limit``, oldest first."""
+        """Get records of one chat or of all, from ``since`` up to but not including ``until``
+        (seconds since 1970). Returns the newest ``limit`` of them, oldest first."""
         values: list[Value] = [since, until]
         where = "time >= ? AND time < ?"
         if chat_key is not None:
@@ -168,12 +174,12 @@ class MessageRepository:
         return [record_of(row) for row in reversed(rows)]
 
     async def get(self, seq: int) -> Record | None:
-        """One record."""
+        """Get one record."""
         rows = await self._database.read(f"{SELECT} WHERE seq = ?", seq)
         return record_of(rows[0]) if rows else None
 
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """The record that the platform knows by this id."""
+        """Get the record with this message id of the platform."""
         rows = await self._database.read(
             f"{SELECT} WHERE instance = ? AND unique_id IN (?, ?) AND chat_key = ?",
             chat_key.instance,
@@ -184,8 +190,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """Mark a message as taken back; the record as it is now, or nothing where none is known
-        or it was marked before."""
+        """Mark a message as recalled. Returns the changed record; None if the message is not known
+        or was already recalled."""
         if not message_id:
             return None
         ((*rows,),) = await self._database.write(
@@ -206,8 +212,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
-        """Put other segments into a message of the bot's own; the record as it is now, or nothing
-        where none is known or it was taken back."""
+        """Replace the segments of a message of the bot. Returns the changed record; None if the
+        message is not known or was recalled."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE messages SET segments = ? WHERE instance = ? AND unique_id = ? AND "
@@ -226,8 +232,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def reword(self, record: Record, segments: Segments) -> Record | None:
-        """Put other segments into the place of exactly these; the record as it is now, or nothing
-        where it was changed, taken back or erased meanwhile."""
+        """Replace the segments of a record if they are still those of ``record``. Returns the
+        changed record; None if it was changed, recalled or erased meanwhile."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE messages SET segments = ? WHERE seq = ? AND segments = ? AND recalled = ? "
@@ -240,25 +246,27 @@ class MessageRepository:
 
 
 def unique_id_of(message_id: str) -> str | None:
-    """What a platform's message id is known by: itself, or its digest where it is too long."""
+    """Return the unique id for a platform's message id: the id itself, or its digest if the id is
+    too long."""
     if len(message_id) > MAX_ID:
         return f"sha256:{hashlib.sha256(message_id.encode(errors='replace')).hexdigest()}"
     return message_id or None
 
 
 def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
-    """What a message is known by whose id another chat of the account has already: some platforms'
-    programs make ids of 31 bits, of which two are alike among 50,000 messages."""
+    """Return the unique id for a message whose platform id already exists in another chat of the
+    account. Some platforms' programs use ids of 31 bits; among 50,000 messages two ids are then
+    likely to be equal."""
     text = f"{chat_key} {message_id}"
     return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 
 
 _key_of = lru_cache(4096)(ChatKey.parse)
-"""Reading a key takes 20 µs, and the rows of a chat have the same one."""
+"""Parsing a key takes 20 µs, and all rows of a chat have the same key."""
 
 
 def record_of(row: Row) -> Record:
-    """The record in a row."""
+    """Return the record that a row holds."""
     return Record(
         seq=row["seq"],
         chat_key=_key_of(row["chat_key"]),

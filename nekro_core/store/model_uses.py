@@ -1,4 +1,4 @@
-"""The requests of plugins to models, which are not replies of a turn."""
+"""Stores the requests of plugins to models. Replies within turns are stored as steps."""
 
 from collections.abc import Awaitable
 
@@ -14,7 +14,8 @@ completion_tokens, estimated, cost, started, seconds) VALUES (?, ?, ?, ?, ?, ?, 
 
 
 class ModelUseRepository:
-    """Adds requests and sums them up. `TurnRepository.usage` counts them too."""
+    """Stores plugins' requests to models and sums up their usage. `TurnRepository.usage` includes
+    them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,11 +40,13 @@ class ModelUseRepository:
                     use.seconds,
                 ),
             ),
-            failed=lambda: logger.error("a use of {} by {} is not written", use.model, use.plugin),
+            failed=lambda: logger.error(
+                "a request to {} by {} is not stored", use.model, use.plugin
+            ),
         )
 
     async def usage(self, *, since: float, plugin: str) -> Usage:
-        """The sum of a plugin's requests that began at ``since`` or later."""
+        """Return the total usage of a plugin's requests that began at ``since`` or later."""
         (row,) = await self._database.read(
             "SELECT COALESCE(SUM(prompt_tokens), 0) AS prompt, "
             "COALESCE(SUM(completion_tokens), 0) AS completion FROM model_uses "

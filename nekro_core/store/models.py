@@ -1,10 +1,12 @@
-"""The tables. The repositories read and write them with their own SQL (see `database`); what
-stands here is what Tortoise makes migrations from.
+"""Defines the tables. Tortoise generates the migrations from these classes. The repositories read
+and write the tables with their own SQL (see `database`).
 
-Three habits. Times are seconds since 1970 as floats. There are no foreign keys: a migration that
-rebuilds a table on SQLite would follow them. Where two writers could race, a unique key decides.
+Three rules. Times are seconds since 1970 as floats. There are no foreign keys, because a migration
+that rebuilds a table on SQLite would follow them. Where two writers could race, a unique key
+decides which one succeeds.
 
-No semicolon in a docstring here: Tortoise writes it into the DDL and splits that at semicolons.
+Docstrings in this file must not contain semicolons: Tortoise writes docstrings into the DDL, which
+it splits at semicolons.
 """
 
 from tortoise import fields
@@ -14,7 +16,8 @@ from tortoise.models import Model
 from nekro_core.chat import MAX_KEY_LENGTH
 
 MAX_ID = 255
-"""Longest id that a platform may give: what a unique VARCHAR holds on every database we know."""
+"""Maximum length of a platform's id. It is the limit of a unique VARCHAR column on all databases
+that we know."""
 
 
 class AccountTable(Model):

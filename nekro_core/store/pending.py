@@ -10,15 +10,15 @@ from nekro_core.store.values import WaitingRow
 
 
 class WaitingRepository:
-    """Rows that the process also has in memory. Callers do not await writes: a row that cannot be
-    written stays only in memory, and the log says so."""
+    """Rows that the process also holds in memory. Callers do not await writes: if a row cannot be
+    written, it stays only in memory, and the log says so."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
-        """Insert a row or replace the one with its key. It is queued before this returns and need
-        not be awaited."""
+        """Insert a row, or replace the row with the same key. The write is queued when this method
+        returns; the result need not be awaited."""
         return self._database.write(
             upsert(
                 "waiting",
@@ -34,22 +34,24 @@ class WaitingRepository:
                 },
                 key=("kind", "name"),
             ),
-            failed=lambda: logger.error("a restart would forget {} {}", row.kind, row.name),
+            failed=lambda: logger.error(
+                "{} {} is not stored, a restart would lose it", row.kind, row.name
+            ),
         )
 
     def forget(self, kind: str, name: str) -> Awaitable[object]:
-        """Delete a row. The write is queued before this returns."""
+        """Delete a row. The write is queued when this method returns."""
         return self._database.write(self.forgotten(kind, name))
 
     @staticmethod
     def forgotten(kind: str, name: str) -> SqlStatement:
-        """The statement that deletes a row."""
+        """Return the statement that deletes a row."""
         return SqlStatement(
             "DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID])
         )
 
     async def all(self, kind: str) -> list[WaitingRow]:
-        """All rows of a kind, oldest first."""
+        """Get all rows of a kind, oldest first."""
         rows = await self._database.read("SELECT * FROM waiting WHERE kind = ? ORDER BY id", kind)
         return [
             WaitingRow(

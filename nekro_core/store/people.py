@@ -1,4 +1,4 @@
-"""The bot's accounts, the chats, and the persons in them."""
+"""Stores the bot's accounts, the chats, and the persons in them."""
 
 import hashlib
 import re
@@ -14,11 +14,12 @@ from nekro_core.store.models import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000
-"""Names held in memory, to notice a change without a read: about 4 MB."""
+"""Maximum number of names held in memory, about 4 MB. They show without a read whether a person's
+name has changed."""
 
 
 class AccountRepository:
-    """The accounts that instances are bound to. They are few, so all are in memory."""
+    """The accounts with their instances. There are few accounts, so all are held in memory."""
 
     def __init__(
         self, database: Database, *, accounts: list[Account], clock: Callable[[], float]
@@ -32,36 +33,37 @@ class AccountRepository:
             self._remember(account)
 
     def of(self, instance: str) -> Account | None:
-        """The account that an instance is bound to."""
+        """Return the account that an instance is bound to."""
         return self._by_instance.get(instance)
 
     def bound(self, adapter: str, account: str) -> float | None:
-        """When an account was bound; None if it never was."""
+        """Return when an account was bound to an instance; None if it never was."""
         known = self._of_adapter.get(adapter, {}).get(account)
         return known.bound if known is not None else None
 
     def adapter_of(self, instance: str) -> str:
-        """The adapter of an instance. An instance without an account (such as that of a page)
-        begins with the adapter's name."""
+        """Return the name of an instance's adapter. An instance without an account (such as the web
+        page's) begins with the adapter's name."""
         account = self._by_instance.get(instance)
         return account.adapter if account else instance.partition(".")[0]
 
     def own(self, instance: str) -> frozenset[str]:
-        """Ids of all accounts of the bot on the platform of an instance."""
+        """Return the ids of all accounts of the bot on an instance's platform."""
         account = self._by_instance.get(instance)
         return frozenset(self._of_adapter[account.adapter]) if account else frozenset()
 
     def instances(self, adapter: str) -> dict[str, str]:
-        """An adapter's accounts with their instances, in the order in which they were bound."""
+        """Return an adapter's accounts with their instances, in the order in which they were
+        bound."""
         return {name: each.instance for name, each in self._of_adapter.get(adapter, {}).items()}
 
     async def bind(self, adapter: str, account: str, *, name: str = "") -> str:
-        """Return the instance of an account. A new account gets ``name`` where the operator gave
-        one; else the adapter's first account gets the adapter's name, and later ones
-        ``adapter.account``.
+        """Return the instance of an account. A new account gets the instance ``name`` if the
+        operator gave one. Otherwise the adapter's first account gets the adapter's name, and a
+        later account gets ``adapter.account``.
 
-        Raises `UniqueConflict` where ``name`` is another account's, `ChatKeyError` where it cannot
-        be part of a chat key.
+        Raises `UniqueConflict` if ``name`` belongs to another account, and `ChatKeyError` if
+        ``name`` cannot be part of a chat key.
         """
         if known := self._of_adapter[adapter].get(account):
             return known.instance
@@ -71,7 +73,7 @@ class AccountRepository:
             if len(account) > MAX_ID:
                 raise ValueTooLarge(f"account id of {len(account)} characters: at most {MAX_ID}")
             instance = name or self._free_instance(adapter, account)
-            ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
+            ChatKey(instance, ChatKind.PRIVATE, "0")  # Raises `ChatKeyError` for an invalid name.
             bound = self._clock()
             ((*taken,),) = await self._database.write(
                 SqlStatement(
@@ -91,15 +93,15 @@ class AccountRepository:
             return instance
 
     async def assign(self, adapter: str, account: str, instance: str) -> bool:
-        """Bind an instance to this account from now on, as the operator wants. It names an account
-        without chats, or the account takes over the instance of another account, with its chats.
-        False where it is bound so already.
+        """Bind an account to the instance that the operator chose. If another account has the
+        instance, this account takes over the instance with its chats. Returns False if the account
+        already has the instance.
 
-        Raises `UniqueConflict` where the account has chats under another name, which never changes,
-        or the instance is another adapter's. Raises `ChatKeyError` for a name that cannot be part
-        of a chat key.
+        Raises `UniqueConflict` if the account has chats under another instance, because chat keys
+        never change, or if the instance belongs to another adapter. Raises `ChatKeyError` if
+        ``instance`` cannot be part of a chat key.
         """
-        ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
+        ChatKey(instance, ChatKind.PRIVATE, "0")  # Raises `ChatKeyError` for an invalid name.
         if len(account) > MAX_ID:
             raise ValueTooLarge(f"account id of {len(account)} characters: at most {MAX_ID}")
         async with self._binding:
@@ -130,8 +132,8 @@ class AccountRepository:
                         "UPDATE accounts SET account = ? WHERE instance = ?", (account, instance)
                     )
                 )
-                # Many platforms number messages by account: messages of the new account must not
-                # count as duplicates of the former account's.
+                # Many platforms number the messages of each account: a message of the new account
+                # must not count as a duplicate of an old account's message.
                 statements.append(
                     SqlStatement(
                         "UPDATE messages SET unique_id = NULL WHERE instance = ?", (instance,)
@@ -156,7 +158,7 @@ class AccountRepository:
             return True
 
     def all(self) -> tuple[Account, ...]:
-        """All accounts, sorted by instance."""
+        """Return all accounts, sorted by instance."""
         return tuple(sorted(self._by_instance.values(), key=lambda each: each.instance))
 
     def _free_instance(self, adapter: str, account: str) -> str:
@@ -175,7 +177,7 @@ class AccountRepository:
 
 
 class ChatRepository:
-    """The chats that the bot knows."""
+    """The chats that the bot has received messages from or written to."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database = database
@@ -183,8 +185,8 @@ class ChatRepository:
         self._known: set[ChatKey] = set()
 
     def seen(self, chat_key: ChatKey) -> tuple[SqlStatement, ...]:
-        """The statements that store the chat; none if it is stored already, or a queued write will
-        do it. If the caller's write fails, it must call `forget`."""
+        """Return the statements that store the chat; none if it is stored already or a queued write
+        will store it. If the caller's write fails, the caller must call `forget`."""
         if chat_key in self._known:
             return ()
         self._known.add(chat_key)
@@ -197,11 +199,11 @@ class ChatRepository:
         )
 
     def forget(self, chat_key: ChatKey) -> None:
-        """What `seen` asked for may not be in the database."""
+        """Forget that the chat is stored, because the write that should store it failed."""
         self._known.discard(chat_key)
 
     async def all(self) -> list[ChatKey]:
-        """All chats, newest activity first."""
+        """Get all chats, the most recently active first."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key) "
             "AS newest FROM chats c ORDER BY newest DESC NULLS LAST"
@@ -209,7 +211,7 @@ class ChatRepository:
         return [ChatKey.parse(row["chat_key"]) for row in rows]
 
     async def of_instance(self, instance: str) -> list[ChatKey]:
-        """One account's chats, newest activity first."""
+        """Get the chats of an instance, the most recently active first."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key) "
             "AS newest FROM chats c WHERE instance = ? "
@@ -219,7 +221,7 @@ class ChatRepository:
         return [ChatKey.parse(row["chat_key"]) for row in rows]
 
     async def newest_times(self, instance: str) -> dict[ChatKey, float]:
-        """For each chat, the platform's time of its newest message."""
+        """Get the platform's time of each chat's newest message of a person."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT time FROM messages m WHERE m.chat_key = c.chat_key "
             "AND m.author = ? ORDER BY seq DESC LIMIT 1) AS newest FROM chats c WHERE instance = ?",
@@ -238,7 +240,7 @@ class ChatRepository:
 
 
 def mark_handled_statement(chat_key: str, seq: int) -> SqlStatement:
-    """The statement of `ChatRepository.mark_handled`; it never lowers the number."""
+    """Return the statement of `ChatRepository.mark_handled`. It never lowers the stored number."""
     return SqlStatement(
         "UPDATE chats SET handled_seq = ? WHERE chat_key = ? AND handled_seq < ?",
         (seq, chat_key, seq),
@@ -246,7 +248,7 @@ def mark_handled_statement(chat_key: str, seq: int) -> SqlStatement:
 
 
 class UserRepository:
-    """The persons who wrote, by instance."""
+    """The persons who wrote in chats, with their names, for each instance."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database = database
@@ -254,15 +256,15 @@ class UserRepository:
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def seen(self, instance: str, sender: Sender) -> tuple[SqlStatement, ...]:
-        """The statements that store the person with this name; none if that is stored already. If
-        the caller's write fails, it must call `forget`."""
+        """Return the statements that store the person with this name; none if both are stored
+        already. If the caller's write fails, the caller must call `forget`."""
         known = self._names.get((instance, sender.user_id))
         if not sender.user_id or known == sender.name or (known is not None and not sender.name):
             return ()
         self._names[instance, sender.user_id] = sender.name
         if len(self._names) > _KNOWN_USERS:
             self._names.popitem(last=False)
-        # A notice often has no name: it must not remove the known one.
+        # A notice often has no name. It must not delete the name that is stored.
         return (
             SqlStatement(
                 "INSERT INTO users (instance, user_id, name, first_seen) VALUES (?, ?, ?, ?) "
@@ -273,11 +275,12 @@ class UserRepository:
         )
 
     def forget(self, instance: str, sender: Sender) -> None:
-        """What `seen` asked for may not be in the database."""
+        """Forget that the person is stored, because the write that should store it failed."""
         self._names.pop((instance, sender.user_id), None)
 
     async def named(self, name: str, limit: int = 10) -> list[tuple[str, str]]:
-        """Persons whose newest known name is this: instances and user ids, first seen first."""
+        """Get the instance and user id of each person whose latest name is ``name``, the first
+        stored person first."""
         rows = await self._database.read(
             "SELECT instance, user_id FROM users WHERE name = ? ORDER BY first_seen LIMIT ?",
             name,
@@ -286,7 +289,7 @@ class UserRepository:
         return [(row["instance"], row["user_id"]) for row in rows]
 
     async def name(self, instance: str, user_id: str) -> str:
-        """A person's newest known name, or an empty text."""
+        """Get a person's latest name; empty if the person is not known."""
         rows = await self._database.read(
             "SELECT name FROM users WHERE instance = ? AND user_id = ?", instance, user_id
         )

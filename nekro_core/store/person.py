@@ -1,6 +1,6 @@
-"""A person in the database, and SQL conditions that select their rows.
+"""Describes a person in the database, and builds SQL conditions that select their rows.
 
-Each condition is a text with ``?`` in it and the values for them.
+Each condition is an SQL text with ``?`` for each value, and the values.
 """
 
 import re
@@ -15,12 +15,13 @@ _ESCAPED_IN_JSON = re.compile(r'["\\]|[^ -~]')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """An id on a platform.
+    """A person's id on a platform.
 
     Attributes:
         adapter: The platform's adapter, for example ``telegram``.
         user_id: The person's id on the platform.
-        instances: The instances (beginnings of chat keys) of the bot's accounts there, sorted.
+        instances: The instances (beginnings of chat keys) of the bot's accounts on this platform,
+            sorted.
     """
 
     adapter: str
@@ -29,12 +30,12 @@ class Person:
 
     @property
     def ids(self) -> frozenset[str]:
-        """All spellings of the id."""
+        """All forms in which the id is stored."""
         return id_spellings(self.user_id, {self.adapter, *self.instances})
 
 
 def runs_woken_by(person: Person) -> tuple[str, tuple[Value, ...]]:
-    """Selects the ids of the runs in turns that the person woke."""
+    """Return a query for the ids of all runs in turns that the person woke."""
     theirs, beginnings = chat_key_in(person.instances)
     return (
         "SELECT run_id FROM runs WHERE turn_id IN "
@@ -43,21 +44,22 @@ def runs_woken_by(person: Person) -> tuple[str, tuple[Value, ...]]:
 
 
 def is_one_of(column: str, values: Collection[str]) -> tuple[str, tuple[Value, ...]]:
-    """A column has one of these values."""
+    """Return the condition that a column has one of these values."""
     return f"{column} IN ({', '.join('?' * len(values))})", tuple(values)
 
 
 def chat_key_in(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
-    """The ``chat_key`` belongs to one of these accounts."""
+    """Return the condition that ``chat_key`` belongs to one of these instances."""
     beginnings = tuple(f"{instance}-" for instance in instances)
     either = " OR ".join(f"substr(chat_key, 1, {len(each)}) = ?" for each in beginnings)
     return f"({either})", beginnings
 
 
 def like_pattern(text: str) -> str:
-    """A ``LIKE`` pattern, with ``!`` as its escape, for texts that contain this one.
+    """Return a ``LIKE`` pattern, with ``!`` as its escape character, for texts that contain
+    ``text``.
 
-    It also matches the text as JSON escapes it, so it can match more than that.
+    It also matches ``text`` in its escaped form in JSON. So the pattern can match other texts too.
     """
     for special in "!%_":
         text = text.replace(special, f"!{special}")

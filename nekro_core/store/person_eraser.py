@@ -1,16 +1,19 @@
-"""Erases a person: their own rows, and their id in the rows of others.
+"""Erases a person: deletes their rows, and removes their id from the rows of others.
 
-What becomes of each table (docs/erasing.md says the same for people):
+What happens to each table (docs/erasing.md describes it for operators):
 
-- ``messages``: theirs are deleted, and what the bot sent in turns that they woke. In others their
-  id and name are replaced (`nekro_core.chat.redact`).
-- ``users``: deleted. ``chats``: their private chats are deleted, with everything in them.
-- ``turns``: lose their person. ``steps`` and ``model_uses``: the costs stay, without words or
-  person.
-- ``runs``, ``tool_calls``, ``deliveries`` of their turns: deleted; in others the id is blacked out.
-- ``plugin_data``: values under their id are deleted, and entries about them inside other values.
-- ``timers``: those that were set in their turns are deleted.
-- ``waiting``: questions to them are deleted. ``accounts``: have nothing of a person.
+- ``messages``: the person's messages are deleted, and those that the bot sent in turns that the
+  person woke. In other messages the person's id and name are replaced (`nekro_core.chat.redact`).
+- ``users``: the person's rows are deleted. ``chats``: the person's private chats are deleted, with
+  everything in them.
+- ``turns``: the person's id is removed. ``steps`` and ``model_uses``: the costs stay; the texts and
+  the person's id are removed.
+- ``runs``, ``tool_calls``, ``deliveries``: those of the person's turns are deleted; in others the
+  id is replaced.
+- ``plugin_data``: values stored under the person's id are deleted, and entries about the person
+  inside other values.
+- ``timers``: timers that were set in the person's turns are deleted.
+- ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 """
 
 from collections.abc import Iterable
@@ -37,7 +40,7 @@ _OF_A_CHAT = (
 
 
 class PersonEraser:
-    """Finds and deletes what the database has of a person."""
+    """Finds and deletes a person's data in the database."""
 
     def __init__(
         self,
@@ -54,13 +57,14 @@ class PersonEraser:
         self._redacting = RowRedactor(database, messages.changed)
 
     async def look(self, person: Person) -> PersonTraces:
-        """Find what there is of a person. Raises `StoreUnavailable`."""
+        """Find a person's data. Raises `StoreUnavailable`."""
         return await traces_of(self._database, person)
 
     async def erase(self, person: Person, traces: PersonTraces) -> int:
-        """Delete what `look` found and the id everywhere else. May be done again.
+        """Delete the data that `look` found, and remove the person's id from all other rows. May be
+        repeated.
 
-        Returns how many rows of others were changed.
+        Returns the number of changed rows of others.
         """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
         statements = [*_of_private(traces.private), *_of_turns(person), *_of_person(person)]
@@ -77,7 +81,7 @@ class PersonEraser:
         return await self._redacting.redact(person, forgotten)
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
-        """Whether another person's message has this file of the chat."""
+        """Return whether a remaining message or delivery of the chat uses this file."""
         name = media.path.replace("\\", "/").rpartition("/")[2]
         for table in ("messages", "deliveries"):
             if await self._database.read(
@@ -89,12 +93,12 @@ class PersonEraser:
         return False
 
     async def forget_record(self, seq: int) -> None:
-        """Delete one line of the history: the command that named the erased person."""
+        """Delete one record. It is the command with which the erasure was requested."""
         await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
 
     async def vacuum(self, *, anew: bool = True) -> None:
-        """Remove deleted rows from the files: see `DatabaseEngine.vacuum`, and what the engine of
-        the database says there."""
+        """Remove the data of deleted rows from the files; see `DatabaseEngine.vacuum` and its
+        implementations."""
         await self._database.vacuum(anew=anew)
 
 
@@ -118,7 +122,8 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
 
 
 def _of_turns(person: Person) -> Iterable[SqlStatement]:
-    """What turns left behind that the person woke. While their runs are known, the rest first."""
+    """Delete the data of all turns that the person woke. ``runs`` comes last of the four, because
+    the other tables are selected by it."""
     runs, values = runs_woken_by(person)
     for table in ("tool_calls", "deliveries", "messages", "runs"):
         yield SqlStatement(f"DELETE FROM {table} WHERE run_id IN ({runs})", values)

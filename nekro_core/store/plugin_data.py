@@ -1,4 +1,4 @@
-"""The data of plugins."""
+"""Stores the data of plugins."""
 
 from nekro_core.chat import MAX_KEY_LENGTH
 from nekro_core.store.database import Database, SqlStatement
@@ -9,7 +9,8 @@ _WHERE = "WHERE plugin = ? AND chat_key = ? AND user_key = ? AND store_key = ?"
 
 
 class PluginDataRepository:
-    """Texts by plugin, chat, person and key. An empty chat or person means all of them."""
+    """Texts, stored by plugin, chat, person and key. An empty chat means all chats, and an empty
+    person all persons."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -17,7 +18,7 @@ class PluginDataRepository:
     async def get(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> str | None:
-        """The text of a key; None if there is none."""
+        """Get the text of a key; None if there is none."""
         key = _key(plugin, chat_key, user_key, store_key)
         rows = await self._database.read(f"SELECT value FROM plugin_data {_WHERE}", *key)
         return str(rows[0]["value"]) if rows else None
@@ -31,8 +32,8 @@ class PluginDataRepository:
         user_key: str = "",
         store_key: str = "",
     ) -> int:
-        """Store a text. Returns 0 if it is new and 1 if it replaced one, also if several write at
-        the same time."""
+        """Store a text. Returns 0 if the key is new, and 1 if the text replaced another. This is
+        correct even if several callers write at the same time."""
         key = _key(plugin, chat_key, user_key, store_key)
         created, _ = await self._database.write(
             SqlStatement(
@@ -47,7 +48,7 @@ class PluginDataRepository:
     async def delete(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> int:
-        """Delete a text. Returns 0 if there was one and 1 if there was none."""
+        """Delete a text. Returns 0 if it was deleted, and 1 if there was none."""
         key = _key(plugin, chat_key, user_key, store_key)
         ((*gone,),) = await self._database.write(
             SqlStatement(f"DELETE FROM plugin_data {_WHERE} RETURNING id", key)

@@ -1,11 +1,11 @@
-"""The engine for PostgreSQL: a pool that reads, and one connection that writes.
+"""The engine for PostgreSQL. A pool of connections reads, and one connection writes.
 
-The connection that writes holds an advisory lock of the database. A process that loses this
-connection loses the lock and, in the same moment, the means to write. So two bots never write into
-one database, whatever happens to the network between them. See docs/decisions/0022-postgresql.md.
+The writing connection holds an advisory lock of the database. A process that loses this connection
+loses the lock and can no longer write. So two bots never write to the same database, even if the
+network fails. See docs/decisions/0022-postgresql.md.
 
-Tortoise only makes the tables here: its PostgreSQL client drops the rows that an
-``INSERT ... RETURNING`` gives.
+Tortoise only creates the tables here: its PostgreSQL client discards the rows of an ``INSERT ...
+RETURNING``.
 """
 
 import asyncio
@@ -22,22 +22,23 @@ from nekro_core.store.engine import Bound, Rows, Value, explain
 from nekro_core.store.errors import DatabaseInUse, StoreError, StoreUnavailable, UniqueConflict
 
 Connection = Any
-"""asyncpg's connection; it is not typed."""
+"""A connection of asyncpg, which has no types."""
 
 
 class PostgresTransaction:
-    """Runs statements in one transaction. The transaction's number is read before the commit, so
-    the next connection can ask what became of a commit whose answer was lost."""
+    """Runs statements in one transaction. The transaction's number is read before the commit. If
+    the connection is lost before the commit is answered, the next connection uses the number to ask
+    whether the transaction was committed."""
 
     def __init__(self, statements: Sequence[Bound]) -> None:
         self._statements = statements
         self._number: int | None = None
         self.rows: list[Rows] | None = None
-        """The rows of each statement, once the commit has begun."""
+        """The rows of each statement; None until the commit begins."""
 
     async def run(self, connection: Connection) -> list[Rows]:
-        """Run and commit. Raises the errors of asyncpg. If the connection is lost after `rows` was
-        set, the outcome is unknown."""
+        """Run and commit the statements. Raises the errors of asyncpg. If the connection is lost
+        after `rows` was set, it is unknown whether the commit succeeded."""
         async with connection.transaction():
             rows = [
                 cast(Rows, await connection.fetch(numbered_placeholders(sql), *values))
@@ -48,28 +49,31 @@ class PostgresTransaction:
         return rows
 
     async def was_committed(self, connection: Connection) -> bool:
-        """Whether the transaction was committed. Call it on the next connection, after the session
-        of the first has ended, so that nothing is in progress. Raises the errors of asyncpg."""
+        """Return whether the transaction was committed. Use the next connection, after the first
+        session has ended, so that the transaction is no longer in progress. Raises the errors of
+        asyncpg."""
         if self._number is None:
-            return True  # It changed nothing.
+            return True  # The transaction changed nothing.
         try:
             status = await connection.fetchval("SELECT txid_status($1)", self._number)
         except asyncpg.InvalidParameterValueError:
-            return False  # A crashed server has lost the number, and the work too.
+            return False  # The server crashed and lost the number and the transaction.
         return bool(status == "committed")
 
 
 def numbered_placeholders(sql: str) -> str:
-    """The SQL with PostgreSQL's ``$1``, ``$2`` for each ``?``."""
+    """Return the SQL with PostgreSQL's ``$1``, ``$2`` in place of each ``?``."""
     head, *rest = sql.split("?")
     return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
 
 
 _MARK = 0x6E656B72
-"""The first half of the advisory lock's key, "nekr"; the second is the schema's name."""
+"""The first half of the advisory lock's key: "nekr" in ASCII. The second half is a hash of the
+schema's name."""
 
 _COMMAND_S = 30.0
-"""Longest time for one statement: a half-open connection never answers."""
+"""Time-out of one statement. Without it a statement on a half-open connection would wait for
+ever."""
 
 _CONNECT_S = 10.0
 _AGAIN_S = 0.1
@@ -80,7 +84,7 @@ _NEVER = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.ClientConfigurationError,
 )
-"""Refusals that waiting does not change."""
+"""Errors that are raised at once, because waiting would not help."""
 
 
 class PostgresEngine:
@@ -93,7 +97,7 @@ class PostgresEngine:
         self._options = {k: credentials[k] for k in _DRIVER_OPTIONS if k in credentials}
         self._settings = {
             "application_name": f"nekro-core, process {os.getpid()} on {socket.gethostname()}"[:63],
-            # Lets the server release the lock of an owner whose machine has died.
+            # With keepalives the server releases the lock of a bot whose machine has died.
             "tcp_keepalives_idle": "30",
             "tcp_keepalives_interval": "10",
             "tcp_keepalives_count": "3",
@@ -111,8 +115,8 @@ class PostgresEngine:
     async def open(
         cls, credentials: Mapping[str, Any], *, patience_s: float
     ) -> AsyncIterator[Self]:
-        """Connect and take the lock. ``patience_s`` is how long to wait for a server that is
-        starting, for the lock of a process that is ending, and for a locked table.
+        """Connect and take the lock. ``patience_s`` is the maximum wait in seconds for a server
+        that is starting, for the lock of a process that is ending, and for a locked table.
 
         Raises `DatabaseInUse` and `StoreUnavailable`.
         """
@@ -121,7 +125,7 @@ class PostgresEngine:
             await engine._connected()
             try:
                 # The pool opens a connection only when a read needs one, and then keeps it open. A
-                # pool with connections in advance would keep asking an absent server for them.
+                # pool with a minimum size would keep trying to reach a server that is down.
                 engine._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=_READERS,
@@ -143,9 +147,9 @@ class PostgresEngine:
             raise _translated(error) from error
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """See `DatabaseEngine.commit`. If the connection was lost during a commit, the next
-        connection asks the server whether the transaction was committed. If it was not, the
-        statements are tried once more; likewise if a server that is stopping refused them."""
+        """See `DatabaseEngine.commit`. If the connection is lost during a commit, the next
+        connection asks the server whether the transaction was committed. If it was not, or if a
+        stopping server refused the statements, they are tried once more."""
         for last in (False, True):
             connection = await self._connected()
             transaction = PostgresTransaction(statements)
@@ -168,7 +172,7 @@ class PostgresEngine:
                 if last:
                     raise _translated(error) from error
             except BaseException:
-                # Cancelled halfway: the state of the connection is unknown.
+                # The call was cancelled halfway, so the state of the connection is unknown.
                 self._drop()
                 raise
         raise AssertionError("unreachable")
@@ -180,12 +184,14 @@ class PostgresEngine:
         return int(row["seq"])
 
     async def vacuum(self, *, anew: bool) -> None:
-        """See `DatabaseEngine.vacuum`. Dead rows are marked, so that their space is used again."""
+        """See `DatabaseEngine.vacuum`. PostgreSQL marks the space of deleted rows as free and
+        reuses it."""
         if anew:
             await self.read("VACUUM", ())
 
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
-        """Ask the next connection. It has the lock, so the earlier session has ended."""
+        """Ask on the next connection. That connection has the lock, so the earlier session has
+        ended."""
         connection = await self._connected()
         try:
             return await transaction.was_committed(connection)
@@ -193,11 +199,11 @@ class PostgresEngine:
             raise _translated(error) from error
 
     async def _connected(self) -> Connection:
-        """The connection that writes and holds the lock; opened again if it was lost."""
+        """Return the writing connection, which holds the lock. If it was lost, open it again."""
         if self._writer is not None and not self._writer.is_closed():
             return self._writer
         self._drop()
-        # If this wait was in vain, later writes try only once, until a connection is made again.
+        # If this wait fails, later writes try only once each, until one of them connects.
         until = anyio.current_time() + (self._patience_s if self._patient else 0.0)
         while True:
             try:
@@ -264,8 +270,8 @@ class PostgresEngine:
 
 
 async def _nothing_to_reset(connection: Connection) -> None:
-    """Do nothing, since a read leaves no state. By default asyncpg sends a second statement after
-    each read."""
+    """Do nothing, since a read leaves no state in the connection. By default asyncpg sends a reset
+    statement after each read."""
 
 
 _STOPPING = (
@@ -273,7 +279,7 @@ _STOPPING = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
 )
-"""Errors by which the server says that it did not run the statement."""
+"""Errors of a stopping server. They mean that the statement did not run."""
 
 
 def _translated(error: Exception) -> StoreError:

@@ -1,4 +1,5 @@
-"""Reads rows by conditions that plugins choose. `nekro_core.compat` translates their queries."""
+"""Reads rows by conditions that plugins choose. `nekro_core.compat` translates the plugins'
+queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +8,16 @@ from typing import Literal
 from nekro_core.store.database import Database, Rows, SqlStatement, Value
 
 READABLE = frozenset({"accounts", "chats", "users", "messages", "runs", "plugin_data"})
-"""Tables that may be read this way."""
+"""Tables that may be read with these conditions."""
 Sign = Literal["=", "<>", "<", "<=", ">", ">="]
 
 
 @dataclass(frozen=True, slots=True)
 class WhereClause:
-    """A condition in SQL, with ``?`` for each of ``values``; without SQL every row matches.
+    """A condition in SQL, with ``?`` for each of ``values``. If the SQL is empty, every row
+    matches.
 
-    Only this module writes the SQL. Input of plugins and persons is only in the values.
+    Only this module writes the SQL text. Input of plugins and persons appears only in the values.
     """
 
     sql: str = ""
@@ -25,7 +27,8 @@ class WhereClause:
     def join(
         cls, clauses: Sequence["WhereClause"], *, any_of: bool = False, negated: bool = False
     ) -> "WhereClause":
-        """Join clauses: all must match, or any with ``any_of``; ``negated`` inverts the result."""
+        """Join clauses. All clauses must match, or with ``any_of`` at least one. ``negated``
+        inverts the result."""
         sql = (" OR " if any_of else " AND ").join(f"({each.sql})" for each in clauses) or "1 = 1"
         values = tuple(value for each in clauses for value in each.values)
         return cls(f"{'NOT ' if negated else ''}({sql})", values)
@@ -33,33 +36,34 @@ class WhereClause:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; its methods make conditions on it. The name must be a constant."""
+    """A column of a table. Its methods return conditions on the column. The name must be a
+    constant."""
 
     name: str
 
     def compare(self, sign: Sign, value: Value) -> WhereClause:
-        """Rows whose value fulfils the comparison."""
+        """Match rows whose value fulfils the comparison."""
         return WhereClause(f"{self.name} {sign} ?", (value,))
 
     def is_in(self, values: Sequence[Value], *, negated: bool = False) -> WhereClause:
-        """Rows whose value is one of these, or with ``negated`` none of these."""
+        """Match rows whose value is one of ``values``, or with ``negated`` none of them."""
         if not values:
             return WhereClause("1 = 1" if negated else "1 = 0")
         marks = ", ".join("?" * len(values))
         return WhereClause(f"{self.name} {'NOT ' if negated else ''}IN ({marks})", tuple(values))
 
     def contains(self, text: str) -> WhereClause:
-        """Rows whose text contains this non-empty text, in the same case."""
+        """Match rows whose text contains the non-empty ``text``, case-sensitively."""
         # LIKE ignores case on SQLite; REPLACE does not, on any database.
         return WhereClause(f"REPLACE({self.name}, ?, '') <> {self.name}", (text,))
 
     def starts_with(self, text: str) -> WhereClause:
-        """Rows whose text begins with this one, in the same case."""
+        """Match rows whose text begins with ``text``, case-sensitively."""
         return WhereClause(f"SUBSTR({self.name}, 1, {len(text)}) = ?", (text,))
 
 
 class ConditionQueries:
-    """Reads rows by condition. Names of tables and columns must be constants."""
+    """Reads rows that match conditions. Names of tables and columns must be constants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,8 +77,8 @@ class ConditionQueries:
         limit: int = 0,
         offset: int = 0,
     ) -> Rows:
-        """The rows that match; ``limit`` 0 is no limit. A ``-`` before a column of ``order`` means
-        descending."""
+        """Get the rows that match. ``limit`` 0 means no limit. A ``-`` before a column in ``order``
+        means descending."""
         bounds = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit else ""
         columns = (f"{each[1:]} DESC" if each.startswith("-") else each for each in order)
         ordered = f" ORDER BY {', '.join(columns)}" if order else ""
@@ -82,13 +86,13 @@ class ConditionQueries:
         return await self._database.read(sql, *where.values)
 
     async def count(self, table: str, where: WhereClause) -> int:
-        """How many rows match."""
+        """Count the rows that match."""
         sql = f"SELECT COUNT(*) AS number FROM {_known(table)}{_clause(where)}"
         (row,) = await self._database.read(sql, *where.values)
         return int(row["number"])
 
     async def set_name(self, row_id: int, name: str) -> None:
-        """Give a user another name."""
+        """Change a user's name."""
         await self._database.write(
             SqlStatement("UPDATE users SET name = ? WHERE id = ?", (name, row_id))
         )

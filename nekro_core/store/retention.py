@@ -1,35 +1,35 @@
 """Deletes old rows, slice by slice.
 
 Each slice is one short write in the queue, so a message that arrives meanwhile waits a few
-milliseconds at most. SQLite uses the space of deleted rows for new ones; the file does not shrink.
+milliseconds at most. SQLite reuses the space of deleted rows; the file does not shrink.
 """
 
 from nekro_core.store.database import Database, SqlStatement, Value
 
 SLICE = 200
-"""Rows of one write, which takes 2 to 5 ms on a small machine."""
+"""Number of rows deleted by one write. Such a write takes 2 to 5 ms on a small machine."""
 MIN_MESSAGES_PER_CHAT = 200
-"""Newest messages of each chat that stay, however old they are. Prompts show them, and they tell
-the bot where the history of a chat ended."""
+"""Number of newest messages of each chat that are never deleted, however old they are. Prompts show
+them, and they tell the bot where a chat's history ends."""
 
 
 class RowRetention:
     """Deletes old rows. Each method deletes at most one slice and returns ``after`` for the next
-    call; 0 is the end. Times are seconds since 1970."""
+    call; 0 means that no slice is left. Times are seconds since 1970."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def newest_message_time(self) -> float:
-        """The platform's time of the newest message of a person, 0 if there is none."""
+        """Get the platform's time of the newest message of a person; 0 if there is none."""
         rows = await self._database.read(
             "SELECT time FROM messages WHERE author = 'person' ORDER BY seq DESC LIMIT 1"
         )
         return float(rows[0]["time"]) if rows else 0.0
 
     async def messages(self, *, before: float, after: int = 0) -> int:
-        """Delete messages from before a time, except the newest of each chat and those of an
-        unfinished timer."""
+        """Delete messages older than ``before``, except the newest messages of each chat and the
+        messages of stored timers."""
         rows = await self._database.read(
             "SELECT seq, time, chat_key FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
             after,
@@ -46,11 +46,12 @@ class RowRetention:
                     (*old, MIN_MESSAGES_PER_CHAT),
                 )
             )
-        # Messages are in the order of arrival: if a whole slice is new, all later ones are new.
+        # Messages have the order of their arrival: if a slice has no old message, all later
+        # messages are new.
         return rows[-1]["seq"] if old and len(rows) == SLICE else 0
 
     async def turns(self, *, before: float, after: int = 0) -> int:
-        """Delete turns that began before a time and ended, with their steps, runs and tool
+        """Delete ended turns that began earlier than ``before``, with their steps, runs and tool
         calls."""
         rows = await self._database.read(
             "SELECT id, started, running_chat FROM turns WHERE id > ? ORDER BY id LIMIT ?",
@@ -75,7 +76,8 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE // 4 else 0
 
     async def deliveries(self, *, before: float, after: int = 0) -> int:
-        """Delete deliveries from before a time, except those that are still to be sent."""
+        """Delete deliveries older than ``before``, except those that are ``pending`` or
+        ``sending``."""
         rows = await self._database.read(
             "SELECT id, created FROM deliveries WHERE id > ? ORDER BY id LIMIT ?", after, SLICE
         )
@@ -91,7 +93,7 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
 
     async def uses(self, *, before: float, after: int = 0) -> int:
-        """Delete requests of plugins to models from before a time."""
+        """Delete plugins' requests to models that are older than ``before``."""
         rows = await self._database.read(
             "SELECT id, started FROM model_uses WHERE id > ? ORDER BY id LIMIT ?", after, SLICE
         )
@@ -103,7 +105,7 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
 
     async def loose_runs(self, *, before: float, after: int = 0) -> int:
-        """Delete runs without a turn from before a time, with their tool calls."""
+        """Delete runs without a turn that are older than ``before``, with their tool calls."""
         rows = await self._database.read(
             "SELECT run_id FROM runs WHERE turn_id = 0 AND started < ? LIMIT ?", before, SLICE
         )

@@ -1,4 +1,4 @@
-"""Removes a person's id, name and words from rows of others, which are not deleted."""
+"""Removes a person's id, name and words from the rows of others. These rows are not deleted."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,8 +8,8 @@ from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.person import Person, chat_key_in, like_pattern
 
 _SLICE = 20_000
-"""Rows of the history that are searched at a time. It takes 30 ms, and no other read runs
-meanwhile."""
+"""Number of rows of the history that one query searches. The query takes 30 ms, and no other read
+runs meanwhile."""
 _TEXTS = {
     "runs": ("run_id", ("code", "output", "error")),
     "tool_calls": ("id", ("arguments", "outcome")),
@@ -17,7 +17,7 @@ _TEXTS = {
     "timers": ("id", ("text", "title")),
     "waiting": ("id", ("data",)),
 }
-"""For each table its key, and the columns whose texts may contain an id."""
+"""For each table: its key column, and the columns whose texts may contain an id."""
 
 
 class RowRedactor:
@@ -28,8 +28,8 @@ class RowRedactor:
         self._changed = changed
 
     async def redact(self, person: Person, forgotten: RedactionTarget) -> int:
-        """Rewrite all rows and return how many changed. May be done again. Raises
-        `StoreUnavailable`."""
+        """Rewrite all rows that mention the person. Returns the number of changed rows. May be
+        repeated. Raises `StoreUnavailable`."""
         changed = await self._redact_history(person, forgotten)
         changed += await self._redact_texts(person, forgotten)
         return changed + await self._redact_plugins(person, forgotten)
@@ -98,8 +98,8 @@ class RowRedactor:
         return len(statements)
 
     async def _redact_plugins(self, person: Person, forgotten: RedactionTarget) -> int:
-        """Rewrite values of plugins that belong to others, or to no person, and mention this
-        one."""
+        """Remove the person from plugins' values that belong to other persons or to none. A value
+        whose key contains the person's id is deleted."""
         there, beginnings = chat_key_in(person.instances)
         rows = await self._database.read(
             "SELECT id, store_key, value FROM plugin_data WHERE "

@@ -1,4 +1,4 @@
-"""Runs of code and their tool calls."""
+"""Stores runs of code and their tool calls."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -7,14 +7,15 @@ from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
-"""Characters of a call's arguments that are stored: enough for words, not for a picture."""
+"""Maximum number of characters of a call's arguments that are stored. It is enough for text and too
+little for a picture."""
 
 _CALLS = 100
-"""Calls that share a statement."""
+"""Maximum number of calls in one statement."""
 
 
 class RunRepository:
-    """Stores each run with its code, output and calls."""
+    """Reads and writes runs with their code, output and tool calls."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database = database
@@ -25,9 +26,9 @@ class RunRepository:
     ) -> Awaitable[object]:
         """Store that a run starts.
 
-        The write is queued before this returns, so nothing that the run sends is committed before
-        it. ``turn_id`` 0 is a run without a turn. The result may be awaited more than once. Raises
-        `UniqueConflict`.
+        The write is queued when this method returns, so no message of the run is committed before
+        it. ``turn_id`` is 0 for a run without a turn. The result may be awaited more than once.
+        Raises `UniqueConflict`.
         """
         return self._database.write(
             SqlStatement(
@@ -47,8 +48,8 @@ class RunRepository:
         seconds: float,
         code: str | None = None,
     ) -> None:
-        """Store that a run ended. ``code`` replaces the code from its start, since the code of a
-        streamed reply is complete only now."""
+        """Store that a run ended. ``code`` replaces the code that was stored when the run began,
+        since the code of a streamed reply is complete only at the end."""
         values = (output, stop, error, seconds)
         await self._database.write(
             SqlStatement(
@@ -64,19 +65,21 @@ class RunRepository:
         )
 
     async def get(self, run_id: str) -> RunRecord | None:
-        """Get one run. Its ``stop`` is empty while it runs, and if the process died during it."""
+        """Get one run. Its ``stop`` is empty while the run lasts, and stays empty if the process
+        died during the run."""
         rows = await self._database.read("SELECT * FROM runs WHERE run_id = ?", run_id)
         return _run(rows[0]) if rows else None
 
     async def of_turn(self, turn_id: int) -> list[RunRecord]:
-        """The runs of a turn, in order."""
+        """Get the runs of a turn, in order."""
         rows = await self._database.read(
             "SELECT * FROM runs WHERE turn_id = ? ORDER BY step, started", turn_id
         )
         return [_run(row) for row in rows]
 
     async def beside(self, run_id: str) -> list[RunRecord]:
-        """A run and the others of its turn, in order; an empty list if there is no such run."""
+        """Get a run and the other runs of its turn, in order. The list is empty if there is no such
+        run."""
         rows = await self._database.read(
             "SELECT * FROM runs WHERE run_id = ? OR (turn_id <> 0 AND turn_id = "
             "(SELECT turn_id FROM runs WHERE run_id = ?)) ORDER BY step, started",
@@ -86,8 +89,9 @@ class RunRepository:
         return [_run(row) for row in rows]
 
     async def close_interrupted(self, turn_id: int) -> None:
-        """Mark the runs of a turn that an earlier process did not finish; 0 means runs without a
-        turn. Call it before a run begins in this process."""
+        """Mark the runs of a turn that an earlier process did not finish as ``cut_off``.
+        ``turn_id`` 0 means the runs without a turn. Call it before the first run of this process
+        begins."""
         await self._database.write(
             SqlStatement(
                 "UPDATE runs SET stop = 'cut_off' WHERE turn_id = ? AND stop = ''", (turn_id,)
@@ -95,14 +99,14 @@ class RunRepository:
         )
 
     def add_calls(self, run_id: str, calls: Sequence[ToolCall]) -> Awaitable[object]:
-        """Store tool calls. Each replaces the row that was stored when it began. The write is
-        queued before this returns."""
+        """Store tool calls. A call replaces the row that was stored when the call began. The write
+        is queued when this method returns."""
         return self._database.write(
             *(_insert_calls(run_id, calls[at : at + _CALLS]) for at in range(0, len(calls), _CALLS))
         )
 
     async def calls(self, run_id: str) -> list[ToolCall]:
-        """The run's calls, in order."""
+        """Get the tool calls of a run, in order."""
         rows = await self._database.read(
             "SELECT * FROM tool_calls WHERE run_id = ? ORDER BY position", run_id
         )

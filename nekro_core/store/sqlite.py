@@ -1,4 +1,5 @@
-"""The engine for SQLite: one connection, and one call into its thread for each commit."""
+"""The engine for SQLite. It has one connection, and makes one call into the connection's thread for
+each commit."""
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,12 +32,12 @@ class SqliteEngine:
         """See `DatabaseEngine.commit`."""
         with _Translated():
             if len(statements) == 1:
-                # A single statement is its own transaction.
+                # A single statement needs no explicit transaction.
                 ((sql, values),) = statements
                 _, rows = await self._connection.execute_query(sql, list(values))
                 return [rows]
-            # One call into the connection's thread. A transaction of Tortoise makes three more, and
-            # it begins by committing what a failed commit has left open.
+            # Make one call into the connection's thread. A transaction of Tortoise would make three
+            # more calls, and would first commit a transaction that a failed commit has left open.
             async with self._connection.acquire_connection() as connection:
                 return await _in_thread(connection, partial(_transact, statements))
 
@@ -47,16 +48,16 @@ class SqliteEngine:
 
     async def vacuum(self, *, anew: bool) -> None:
         """See `DatabaseEngine.vacuum`. SQLite overwrites freed pages by itself (``secure_delete``).
-        ``anew`` writes the file once more, which removes what earlier versions left; it takes 1 s
-        of the processor for each 150 MB, and nothing else is read meanwhile. The write-ahead log
-        is emptied."""
+        With ``anew``, the whole file is rewritten, which removes deleted data that earlier versions
+        of the bot left. That takes 1 s of processor time for each 150 MB, and no other read runs
+        meanwhile. In both cases the write-ahead log is emptied."""
         if anew:
             await self.read("VACUUM", ())
         await self.read("PRAGMA wal_checkpoint(TRUNCATE)", ())
 
 
 def _transact(statements: Sequence[Bound], connection: sqlite3.Connection) -> list[Rows]:
-    """Run all statements or none, and never leave a transaction open."""
+    """Run all statements or none. No transaction stays open."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]
@@ -77,7 +78,7 @@ async def _in_thread(
 
 
 class _Translated:
-    """Turns the errors of the drivers into errors of the store."""
+    """Converts the drivers' errors into `StoreError` and its subclasses."""
 
     def __enter__(self) -> None:
         return None
@@ -87,7 +88,7 @@ class _Translated:
             case IntegrityError() | sqlite3.IntegrityError():
                 raise UniqueConflict(f"a unique key is taken already: {error}") from error
             case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
-                # ValueError: also UnicodeEncodeError, and aiosqlite's error for a closed
+                # ValueError includes UnicodeEncodeError, and is aiosqlite's error for a closed
                 # connection.
                 raise StoreError(f"the database refused a value: {error}") from error
             case OverflowError():

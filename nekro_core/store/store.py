@@ -1,4 +1,4 @@
-"""The store: opens the database and has a repository for each kind of row."""
+"""Opens the database and provides a repository for each kind of row."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -68,22 +68,24 @@ class Store:
         *,
         clock: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
-        """Open a database by its Tortoise URL, and make or migrate its tables first if needed.
+        """Open a database by its Tortoise URL. Its tables are created or migrated first if needed.
 
-        URLs are such as ``sqlite:///folder/nekro.sqlite3`` and
-        ``asyncpg://user:password@host:5432/name``. Leaving the block commits the writes that are
-        queued and closes the database. Several can be open in one process.
+        Examples of URLs are ``sqlite:///folder/nekro.sqlite3`` and
+        ``asyncpg://user:password@host:5432/name``. Leaving the block commits the queued writes and
+        closes the database. Several stores can be open in one process.
 
         Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`, and on PostgreSQL
-        `DatabaseInUse`. For a SQLite file the caller holds a `DataFolderLock`.
+        `DatabaseInUse`. For a SQLite file the caller must hold a `DataFolderLock`.
         """
         settings = settings or StoreSettings()
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            # An error of the block is raised outside the group, so that no group wraps it.
+            # An error of the block is raised outside the task group, so that it is not wrapped in
+            # an exception group.
             try:
                 with anyio.CancelScope(shield=True):
-                    # If cancelled, a migration or connection that has begun is finished first.
+                    # If the caller is cancelled, a migration or connection that has begun is
+                    # finished first.
                     database = await tasks.start(_keep, url, settings, clock)
                 try:
                     yield await cls._load(database, clock)
@@ -97,7 +99,7 @@ class Store:
     @classmethod
     async def _load(cls, database: Database, clock: Callable[[], float]) -> Self:
         (newest,) = await database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
-        # Both databases remember the numbers of deleted rows, so no number is given twice.
+        # Both databases remember the numbers of deleted rows, so no number is used twice.
         last_seq = max(newest["seq"], await database.newest_seq("messages"))
         rows = await database.read("SELECT adapter, account, instance, bound FROM accounts")
         accounts = [
@@ -119,9 +121,10 @@ async def _keep(
     *,
     task_status: TaskStatus[Database],
 ) -> None:
-    """Own the connection. Tortoise finds its connection in a context variable, which is set in this
-    task alone. So two stores do not mix, and the caller's context is not changed."""
-    # A cancelled task still commits the queued writes; `Database.close` ends it.
+    """Hold the connection open and commit writes until the database is closed. Tortoise finds its
+    connection in a context variable, which is set only in this task. So two stores do not mix, and
+    the caller's context does not change."""
+    # Cancelling this task must not lose queued writes; only `Database.close` ends it.
     with anyio.CancelScope(shield=True):
         async with open_engine(url, settings, clock) as engine:
             database = Database(engine, batch=settings.batch, queue=settings.queue)

@@ -1,4 +1,4 @@
-"""Stores the timers that wake chats."""
+"""Stores the timers that wake a chat's agent."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from nekro_core.store.values import TimerRow
 
 
 class TimerRepository:
-    """Rows that the process also has in memory. It reads them again at its next start."""
+    """Rows that the process also holds in memory. They are read only when the bot starts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self) -> list[TimerRow]:
-        """All rows, oldest first."""
+        """Get all rows, oldest first."""
         rows = await self._database.read("SELECT * FROM timers ORDER BY id")
         return [_row_of(row) for row in rows]
 
@@ -29,7 +29,7 @@ class TimerRepository:
 
     @staticmethod
     def kept(row: TimerRow) -> SqlStatement:
-        """The statement that inserts or replaces a row."""
+        """Return the statement that inserts or replaces a row."""
         return upsert(
             "timers",
             {
@@ -53,12 +53,13 @@ class TimerRepository:
 
     @staticmethod
     def forgotten(timer_id: str) -> SqlStatement:
-        """The statement that deletes a row."""
+        """Return the statement that deletes a row."""
         return SqlStatement("DELETE FROM timers WHERE timer_id = ?", (timer_id,))
 
     @staticmethod
     def sweep_statement() -> SqlStatement:
-        """The statement that deletes finished timers that the chat's agent has handled."""
+        """Return the statement that deletes finished timers whose record the chat's agent has
+        handled."""
         return SqlStatement(
             "DELETE FROM timers WHERE state = 'over' AND record_seq <= "
             "(SELECT handled_seq FROM chats WHERE chats.chat_key = timers.chat_key)"

@@ -1,4 +1,4 @@
-"""Finds what the database has of a person."""
+"""Finds a person's data in the database."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,19 +21,20 @@ from nekro_core.store.person import Person, chat_key_in, is_one_of, runs_woken_b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonTraces:
-    """What the database knows of a person.
+    """A person's data in the database.
 
     Attributes:
-        private: The chats with them alone.
-        shared: Other chats where they wrote or woke a turn.
-        worked: The shared chats in which code ran for them.
-        messages: How many messages they wrote.
-        turns: How many turns they woke.
-        media: The files that came with their messages, by chat.
-        message_ids: The platform's ids of their messages.
-        timers: Their timers, by chat and id.
-        waiting: Ids of deliveries to them that are not decided yet.
-        names: Their names.
+        private: The private chats in which only this person wrote.
+        shared: Other chats in which the person wrote or woke a turn.
+        worked: The shared chats in which code ran in turns that the person woke.
+        messages: How many messages the person wrote.
+        turns: How many turns the person woke.
+        media: The files in the messages and deliveries that will be deleted, with their chats.
+        message_ids: The platform's ids of the messages that will be deleted.
+        timers: The person's timers: chat and timer id.
+        waiting: Ids of the ``pending`` and ``unknown`` deliveries in their private chats and in
+            turns that they woke.
+        names: The person's latest name on each instance.
     """
 
     private: tuple[ChatKey, ...] = ()
@@ -54,7 +55,7 @@ class PersonTraces:
 
 
 async def traces_of(database: Database, person: Person) -> PersonTraces:
-    """Find the traces of a person. Raises `StoreUnavailable`."""
+    """Find a person's data. Raises `StoreUnavailable`."""
     read, user = database.read, person.user_id
     theirs, values = is_one_of("instance", person.instances)
     wrote = await read(
@@ -72,8 +73,8 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
     keys |= {
         key
         for key in (ChatKey.parse(row["chat_key"]) for row in known)
-        # If an adapter serves several platforms, a person's id is ``platform:user``, but a chat's
-        # id has no platform.
+        # If an adapter serves several platforms, a person's id is ``platform:user``. A chat's id
+        # contains no platform.
         if key.kind is ChatKind.PRIVATE and key.native_id in (user, user.partition(":")[2])
     }
     private = await _alone(database, person, keys)
@@ -104,8 +105,8 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
 async def _alone(
     database: Database, person: Person, keys: Iterable[ChatKey]
 ) -> tuple[ChatKey, ...]:
-    """Private chats in which no other person wrote: a platform may call a room of several people
-    private, as Matrix does."""
+    """Return the private chats in which no other person wrote. A platform such as Matrix may report
+    a room of several people as private."""
     found = []
     for key in sorted(key for key in keys if key.kind is ChatKind.PRIVATE):
         others = await database.read(
@@ -120,7 +121,7 @@ async def _alone(
 
 
 async def _written_messages(database: Database, person: Person, private: Sequence[ChatKey]) -> Rows:
-    """Rows of the history and of deliveries that will be deleted, for their media and ids."""
+    """Read the messages and deliveries that will be deleted, for their media and message ids."""
     runs, of_runs = runs_woken_by(person)
     theirs, values = is_one_of("instance", person.instances)
     found: list[Row] = [
@@ -160,9 +161,9 @@ async def _woken_turns(
 async def _timers(
     database: Database, person: Person, private: Sequence[ChatKey]
 ) -> tuple[tuple[ChatKey, str], ...]:
-    """Timers of private chats, and those that were made during a turn that the person woke, since a
-    chat has one turn at a time. (A run's own time does not fit: it omits the waiting of its calls.)
-    """
+    """Find the timers of private chats, and the timers that were created in a turn that the person
+    woke. A chat has one turn at a time, so the time of creation shows the turn. (A run's
+    ``seconds`` cannot be used, because they do not include the waiting time of its calls.)"""
     there, beginnings = chat_key_in(person.instances)
     rows = await database.read(
         "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM turns "
@@ -211,7 +212,7 @@ def _media(rows: Rows) -> Iterable[tuple[ChatKey, Media]]:
 
 
 def media_in(segments: Segments) -> Iterable[Media]:
-    """All media of a message, including those in forwarded messages."""
+    """Yield all media of a message, including those in forwarded messages."""
     for segment in segments:
         match segment:
             case Image(media) | Video(media) | File(media):

@@ -1,4 +1,5 @@
-"""The turn log for operators: who woke a turn, how it ended, what it cost and ran."""
+"""Reads the turn log for operators: who woke a turn, how it ended, what it cost and which code it
+ran."""
 
 from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row
@@ -12,7 +13,7 @@ MAX_LISTED = 500
 
 
 class TurnLogRepository:
-    """Reads the turns of all chats of all platforms."""
+    """Reads the turns of all chats on all platforms."""
 
     def __init__(self, database: Database, *, turns: TurnRepository, runs: RunRepository) -> None:
         self._database = database
@@ -22,15 +23,15 @@ class TurnLogRepository:
     async def newest(
         self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
     ) -> list[LoggedTurn]:
-        """The newest turns, newest first, at most 500. ``before`` is the id of a turn: only older
-        ones are listed."""
+        """Get the newest turns, newest first, at most 500. With ``before``, the id of a turn, only
+        older turns."""
         turns = await self._turns.newest(
             chat_key=chat_key, before=before, limit=max(1, min(limit, MAX_LISTED))
         )
         return await self._whole(turns)
 
     async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
-        """A turn with its model replies and its runs, in order."""
+        """Get a turn with its steps and its runs, in order."""
         turn = await self._turns.get(turn_id)
         if turn is None:
             return None
@@ -38,7 +39,7 @@ class TurnLogRepository:
         return logged, await self._turns.steps(turn_id), await self._runs.of_turn(turn_id)
 
     async def spent(self, *, since: float) -> Usage:
-        """The sum for all chats from this time on (seconds since 1970)."""
+        """Get the total usage of all chats since this time (seconds since 1970)."""
         return await self._turns.usage(since=since)
 
     async def _whole(self, turns: list[TurnRow]) -> list[LoggedTurn]:

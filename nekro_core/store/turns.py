@@ -1,4 +1,4 @@
-"""Stores turns and their steps, and finds what a dead process left undone."""
+"""Stores turns and their steps, and finds turns and messages that a dead process did not finish."""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator
@@ -15,10 +15,11 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
-"""Most records read after a restart: ten minutes at 160 messages a second."""
+"""Maximum number of records read after a restart. It is enough for ten minutes at 160 messages a
+second."""
 _LATEST_TURNS = 50_000
-"""Newest turns read after a restart: ten minutes at 80 a second. Without it the query would scan
-the whole table."""
+"""Number of newest turns read after a restart. It is enough for ten minutes at 80 turns a second.
+Without this limit the query would scan the whole table."""
 _NOTHING_WAITS = 2**62
 _THROUGH = "CASE WHEN trigger_seq > through_seq THEN trigger_seq ELSE through_seq END"
 _ANSWERED = (
@@ -28,12 +29,12 @@ _ANSWERED = (
     "UNION ALL SELECT chat_key, user_id, trigger_seq, through_seq FROM turns "
     "WHERE running_chat IS NOT NULL) latest GROUP BY chat_key, user_id"
 )
-"""The newest record that each person's own turns have seen in each chat. A turn answers one
-person."""
+"""For each person in each chat: the newest record that the person's turns have seen. A turn answers
+one person."""
 
 
 class _Begun:
-    """A turn, once its row is committed."""
+    """An awaitable that returns the turn when its row is committed."""
 
     def __init__(self, chat_key: ChatKey, written: Awaitable[list[Rows]]) -> None:
         self._chat_key = chat_key
@@ -58,9 +59,9 @@ class TurnRepository:
     def begin(
         self, chat_key: ChatKey, *, trigger_seq: int, through_seq: int, user_id: str = ""
     ) -> Awaitable[TurnRow]:
-        """Store that a turn starts. The write is queued before this returns.
+        """Store that a turn starts. The write is queued when this method returns.
 
-        The result may be awaited more than once. Raises `TurnRunning` where the chat has a running
+        The result may be awaited more than once. Raises `TurnRunning` if the chat has a running
         turn.
         """
         written = self._database.write(
@@ -90,7 +91,7 @@ class TurnRepository:
         )
 
     async def resume(self, turn_id: int) -> TurnRow:
-        """Resume an interrupted turn. Its ``attempts`` grow by one first, so that a turn that kills
+        """Resume an interrupted turn. First add one to its ``attempts``, so that a turn that kills
         the process is not resumed for ever."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
@@ -112,9 +113,9 @@ class TurnRepository:
         only_asked: bool = False,
     ) -> None:
         """End the turn and mark the records that it has seen as handled. ``stop`` says why it
-        ended. From ``waiting_seq`` on only its own person's records count as handled, since others
-        wait for an answer. With ``only_asked`` only the record that woke it counts for its person.
-        """
+        ended. Of the records from ``waiting_seq`` on, only those of the turn's person count as
+        handled, since other persons wait for an answer. With ``only_asked``, only records up to the
+        trigger count as handled."""
         most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
         through = (
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
@@ -137,24 +138,28 @@ class TurnRepository:
         )
 
     async def interrupted(self) -> list[TurnRow]:
-        """Turns that no process ended, oldest first. Call it before any turn begins."""
+        """Get the turns that a dead process did not end, oldest first. Call it before the first
+        turn begins."""
         rows = await self._database.read(f"{_SELECT} WHERE running_chat IS NOT NULL ORDER BY id")
         return [_turn(row) for row in rows]
 
     async def unanswered(
         self, *, since: float, limit_per_person: int = 100
     ) -> list[UnansweredMessages]:
-        """Messages (platform's time ``since`` or later) that no turn of their sender has seen and
-        that are not marked as handled. System lines to the agent are included; those of timers at
-        any age. What an interrupted turn has seen counts as seen, and so does the record that woke
-        it: the turn is resumed or closed. For each person in each chat the newest
-        ``limit_per_person``, so that a person who writes much displaces no question of others."""
+        """Get the messages that are not marked as handled and that no turn of their sender has
+        seen. Only messages whose platform time is ``since`` or later count. System lines to the
+        agent are included; lines of timers are included at any age.
+
+        Records that an interrupted turn has seen, or that woke it, count as seen, because that turn
+        is resumed or closed. Of each person in each chat only the newest ``limit_per_person``
+        messages are returned, so that a person who writes much does not displace others' questions.
+        """
         columns = ", ".join(f"m.{column}" for column in INSERT.columns)
         rows = await self._database.read(
             f"SELECT {columns}, c.handled_seq FROM messages m "
             "JOIN chats c ON c.chat_key = m.chat_key "
             f"LEFT JOIN ({_ANSWERED}) a ON a.chat_key = m.chat_key AND a.user_id = m.user_id "
-            # With this subquery SQLite begins with the few new rows and does not scan all.
+            # With this subquery SQLite reads only the few new rows instead of the whole table.
             "WHERE m.seq IN (SELECT seq FROM messages WHERE time >= ? "
             "UNION SELECT record_seq FROM timers WHERE record_seq > 0) "
             "AND (m.author = ? OR (m.author = ? AND m.to_bot = ?)) "
@@ -193,14 +198,14 @@ class TurnRepository:
         return _turn(rows[0]) if rows else None
 
     async def of_run(self, run_id: str) -> TurnRow | None:
-        """The turn that a run was part of."""
+        """Get the turn of a run."""
         rows = await self._database.read(
             f"{_SELECT} WHERE id = (SELECT turn_id FROM runs WHERE run_id = ?)", run_id
         )
         return _turn(rows[0]) if rows else None
 
     async def latest(self, chat_key: ChatKey, limit: int = 20) -> list[TurnRow]:
-        """A chat's newest turns, oldest first."""
+        """Get a chat's newest turns, oldest first."""
         rows = await self._database.read(
             f"{_SELECT} WHERE chat_key = ? ORDER BY id DESC LIMIT ?", str(chat_key), limit
         )
@@ -209,8 +214,8 @@ class TurnRepository:
     async def newest(
         self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
     ) -> list[TurnRow]:
-        """The newest turns of a chat or of all, newest first; with ``before`` those older than
-        that one."""
+        """Get the newest turns of one chat or of all, newest first. With ``before``, the id of a
+        turn, only older turns."""
         wanted: list[tuple[str, Value]] = []
         if chat_key is not None:
             wanted.append(("chat_key = ?", str(chat_key)))
@@ -223,7 +228,7 @@ class TurnRepository:
         return [_turn(row) for row in rows]
 
     async def add_step(self, turn_id: int, step: Step) -> None:
-        """Store one model reply. Raises `UniqueConflict` where the turn has a step at that
+        """Store one step. Raises `UniqueConflict` if the turn already has a step at that
         position."""
         of_turn = "(SELECT {} FROM turns WHERE id = ?)"
         await self._database.write(
@@ -252,7 +257,7 @@ class TurnRepository:
         )
 
     async def steps(self, turn_id: int) -> list[Step]:
-        """The turn's model replies, in order."""
+        """Get the turn's steps, in order."""
         rows = await self._database.read(
             "SELECT * FROM steps WHERE turn_id = ? ORDER BY position", turn_id
         )
@@ -266,10 +271,10 @@ class TurnRepository:
         user_id: str | None = None,
         instances: Collection[str] = (),
     ) -> Usage:
-        """The sum of the replies that began at ``since`` or later: of all chats, of a chat with its
-        threads (or of one thread), or of a person. Plugins' requests to models on their behalf are
-        included. A person's id is valid on one platform only, so ``instances`` restricts the chats
-        that count; without any, all count."""
+        """Return the total usage of the steps that began at ``since`` or later: of all chats, of a
+        chat with its threads (or of one thread), or of a person. Plugins' requests to models for
+        that chat or person are included. A person's id is valid on only one platform, so
+        ``instances`` restricts which chats count; if it is empty, all chats count."""
         where = "started >= ?"
         values: list[Value] = [since]
         if chat_key is not None:

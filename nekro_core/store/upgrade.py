@@ -1,12 +1,12 @@
-"""Brings a database's tables up to date, or refuses one of a newer version.
+"""Brings a database's tables up to date, or refuses a database of a newer version of the bot.
 
-A SQLite file is copied, the copy is migrated, and the copy then replaces the original, which stays
-under ``copies/``. Tortoise commits DDL at once and records a migration only afterwards. So a
-process that is killed in between would leave tables that no version can use. On PostgreSQL all
-migrations are one transaction, and the operator makes the backups.
+A SQLite file is copied, the copy is migrated, and the copy then replaces the original. The original
+is moved to ``copies/``. The reason for the copy: Tortoise commits DDL at once and records the
+migration only afterwards, so a process that is killed in between would leave tables that no version
+can use. On PostgreSQL all migrations run in one transaction, and the operator makes the backups.
 
-A new file gets its tables directly from the models, in 25 ms instead of half a second. A test
-checks that all migrations together lead to the same tables.
+In a new file the tables are created directly from the models, in 25 ms instead of half a second. A
+test checks that all migrations together lead to the same tables.
 """
 
 import os
@@ -42,20 +42,20 @@ APPS: dict[str, dict[str, Any]] = {
 
 
 def known_migrations() -> list[str]:
-    """Names of this version's migrations, oldest first."""
+    """Return the names of this version's migrations, oldest first."""
     return sorted(module.name for module in pkgutil.iter_modules(migrations.__path__))
 
 
 def configuration(engine: str, credentials: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of Tortoise."""
+    """Return the configuration for Tortoise."""
     connection = {"engine": engine, "credentials": credentials}
     return {"connections": {"default": connection}, "apps": APPS}
 
 
 async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -> None:
-    """Make or migrate a SQLite file. ``copies`` is how many older copies are stored.
+    """Create or migrate a SQLite file. ``copies`` is the number of earlier files to keep.
 
-    Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`; the file is then as it was.
+    Raises `DatabaseTooNew`, `MigrationFailed` and `StoreUnavailable`; then the file is unchanged.
     """
     applied = await to_thread.run_sync(_applied_in_file, path)
     pending = _pending(applied or [], str(path))
@@ -65,7 +65,7 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
     try:
         await to_thread.run_sync(_copy_database, path, fresh)
         async with TortoiseContext() as context:
-            # The copy is not in use yet. It is synced before it replaces the original.
+            # The copy needs no syncing yet: it is synced before it replaces the original.
             credentials = {"file_path": str(fresh), "synchronous": "OFF"}
             await context.init(configuration("tortoise.backends.sqlite", credentials))
             if applied is None:
@@ -81,13 +81,14 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
 
 
 async def upgrade_server(tortoise: dict[str, Any]) -> None:
-    """Make or migrate the tables on a PostgreSQL server in one transaction, so that a killed
-    process changes nothing. Raises the errors of `upgrade_file`."""
+    """Create or migrate the tables on a PostgreSQL server in one transaction, so that a process
+    that is killed meanwhile changes nothing. Raises the errors of `upgrade_file`."""
     try:
         async with TortoiseContext() as context:
             await context.init(tortoise)
             connection = context.db()
-            # Tortoise reads this table before it exists, and that error would end a transaction.
+            # Create the table of migrations first. Tortoise would read it before it exists, and the
+            # error would abort the transaction.
             editor = AsyncpgSchemaEditor(connection, atomic=False)
             await MigrationRecorder(connection).ensure_schema(editor)
             await upgrade_connection(connection, in_transaction)
@@ -99,8 +100,8 @@ async def upgrade_connection(
     connection: BaseDBAsyncClient,
     whole: Callable[[str], AbstractAsyncContextManager[BaseDBAsyncClient]] | None = None,
 ) -> None:
-    """Migrate the database of a connection, inside ``whole``. Raises `DatabaseTooNew` and
-    `MigrationFailed`."""
+    """Migrate the database of a connection, inside the transaction that ``whole`` opens, if given.
+    Raises `DatabaseTooNew` and `MigrationFailed`."""
     keys = await MigrationRecorder(connection).applied_migrations()
     pending = _pending([key.name for key in keys if key.app_label == APP], "the database")
     if not pending:
@@ -116,7 +117,7 @@ async def upgrade_connection(
 
 
 async def _make(context: TortoiseContext, names: list[str]) -> None:
-    """Make all tables at once, and record these migrations as done."""
+    """Create all tables at once, and record these migrations as applied."""
     await context.generate_schemas()
     connection = context.db()
     recorder = MigrationRecorder(connection)
@@ -141,7 +142,7 @@ def _pending(applied: list[str], where: str) -> list[str]:
 
 
 def _applied_in_file(path: Path) -> list[str] | None:
-    """The migrations that a file has; None if it is missing or empty."""
+    """Return the migrations that were applied to a file; None if the file is missing or empty."""
     if not path.exists() or path.stat().st_size == 0:
         return None
     try:
@@ -174,7 +175,8 @@ def _copy_database(path: Path, fresh: Path) -> None:
 
 def _take_place(path: Path, fresh: Path, first: str, copies: int, now: float) -> None:
     if leftovers := [name.name for name in _files(fresh)[1:] + _files(path)[1:] if name.exists()]:
-        # SQLite removes these files when the last user closes, so another program has it open.
+        # SQLite removes these files when the last program closes the database. If they exist,
+        # another program has the database open.
         raise OSError(f"another program has the database open ({', '.join(leftovers)})")
     with fresh.open("rb") as file:
         os.fsync(file.fileno())
@@ -186,7 +188,7 @@ def _take_place(path: Path, fresh: Path, first: str, copies: int, now: float) ->
         copy.unlink(missing_ok=True)
         try:
             copy.hardlink_to(path)
-        except OSError:  # A file system without hard links.
+        except OSError:  # The file system has no hard links.
             shutil.copy2(path, copy)
         kept = sorted(folder.glob(f"{path.stem}-*-before-*{path.suffix}"))
         for old in kept[:-copies]:

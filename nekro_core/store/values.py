@@ -1,5 +1,5 @@
-"""The values of the store, besides those of `nekro_core.chat`. They are frozen. Times are seconds
-since 1970."""
+"""Defines the values that the store reads and writes, besides those of `nekro_core.chat`. All are
+frozen. Times are seconds since 1970."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from nekro_core.chat import ChatKey, DeliveryState, Record, Segments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One account of the bot on a platform, and the instance that it is bound to. ``bound`` is when
-    that was, in seconds since 1970."""
+    """One account of the bot on a platform, and its instance. ``bound`` is the time at which the
+    instance was created, in seconds since 1970."""
 
     adapter: str
     account: str
@@ -21,9 +21,9 @@ class Account:
 class TurnRow:
     """One turn of a chat.
 
-    ``trigger_seq`` is the record that woke it, ``through_seq`` the newest that a step of it has
-    seen. ``stop`` says why it ended and is empty while it runs. ``attempts`` counts its starts: 1
-    for a turn that was never interrupted.
+    ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
+    steps have seen. ``stop`` says why the turn ended and is empty while it runs. ``attempts``
+    counts how often it was started: 1 for a turn that was never interrupted.
     """
 
     turn_id: int
@@ -40,17 +40,17 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One model reply and what it cost.
+    """One model reply and its cost.
 
     Attributes:
         position: The step's number in its turn, from 0.
-        reply: All that the model wrote.
+        reply: The whole text that the model wrote.
         tail: The end of the reply that did not run.
         model: The model's name.
         prompt_tokens: Tokens of the request.
-        cached_tokens: How many of them the provider had cached.
+        cached_tokens: How many of ``prompt_tokens`` came from the provider's cache.
         completion_tokens: Tokens of the reply.
-        estimated: Whether no provider confirmed the token counts.
+        estimated: Whether the bot estimated the token counts because the provider reported none.
         cost: In the operator's currency.
         started: Seconds since 1970.
         seconds: How long the reply took.
@@ -72,7 +72,7 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of a tool by a run. ``arguments`` is JSON text of limited length. ``outcome`` is
-    ``ok``, or says what went wrong."""
+    ``ok`` or the error."""
 
     position: int
     name: str
@@ -84,20 +84,22 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRow:
-    """One platform call that was, is or will be made.
+    """One platform call: a past, current or future one.
 
     Attributes:
-        delivery_id: Our own unique id.
-        chat_key: The chat it goes to.
-        run_id: The run that requested it; empty where none did.
-        position: Counts the pieces of one send.
-        segments: What is sent in this one call.
-        state: Its state.
-        message_id: The platform's id of the sent message; empty where it gave none.
-        reason: Tells a person why it was rejected or dropped, or why the outcome is unknown.
-        record_seq: The line of the history that shows it; 0 where none does.
+        delivery_id: The bot's unique id for the call.
+        chat_key: The receiving chat.
+        run_id: The run that requested the call; empty if no run did.
+        position: The number of this piece within its send, from 0.
+        segments: The content of this call.
+        state: The state of the call.
+        message_id: The platform's id of the sent message; empty if the platform gave none.
+        reason: Says, for people, why the call was rejected or dropped, or why its outcome is
+            unknown.
+        record_seq: The ``seq`` of the record that shows the message in the history; 0 if there is
+            none.
         created: Seconds since 1970.
-        changed: When the state changed last, in seconds since 1970.
+        changed: When the state last changed, in seconds since 1970.
     """
 
     delivery_id: str
@@ -115,7 +117,7 @@ class DeliveryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnansweredMessages:
-    """The messages of one chat that are not handled or seen yet, oldest first."""
+    """The messages of one chat that are neither handled nor seen by a turn, oldest first."""
 
     chat_key: ChatKey
     handled_seq: int
@@ -124,11 +126,11 @@ class UnansweredMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The sum of several model replies.
+    """The total of several model requests.
 
     Attributes:
-        turns: Turns with a reply that was paid for.
-        steps: Their replies.
+        turns: The number of turns that have steps.
+        steps: The number of steps.
         prompt_tokens: Tokens of the requests.
         completion_tokens: Tokens of the replies.
         cost: In the operator's currency.
@@ -142,19 +144,19 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens."""
+        """The sum of prompt and completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTurn:
-    """A turn as an operator sees it.
+    """A turn with the data that an operator sees.
 
     Attributes:
         turn: The turn's row.
-        asked: The record that woke it; None where it was erased or deleted.
-        usage: The sum of its replies.
-        model: The model that was asked; empty where none was.
+        asked: The record that woke the turn; None if the record was erased or deleted.
+        usage: The total of its steps.
+        model: The model that wrote its replies; empty if the turn has no steps.
     """
 
     turn: TurnRow
@@ -168,9 +170,9 @@ class TimerRow:
     """A time at which a chat's agent is woken (`nekro_core.timers`).
 
     ``kind`` is ``once``, ``temporary`` or ``recurring``, ``state`` is ``active``, ``paused`` or
-    ``over``. ``due`` is the next time, 0 where there is none. ``told_due`` is the last time that
-    was announced in the chat's history, and ``record_seq`` the record that announces it; both are 0
-    before the first.
+    ``over``. ``due`` is the next time, 0 if there is none. ``told_due`` is the latest time that was
+    announced in the chat's history, and ``record_seq`` the record that announces it; both are 0
+    before the first announcement.
     """
 
     timer_id: str
@@ -190,7 +192,8 @@ class TimerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """One request of a plugin to a model, for whom it was made, and what it cost."""
+    """One request of a plugin to a model: the chat, person and run for which it was made, and its
+    cost."""
 
     plugin: str
     model: str
@@ -208,10 +211,10 @@ class ModelUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRow:
-    """Something that waits: a command's question to a person, or a plugin's task.
+    """Something that must survive a restart: a command's question to a person, or a plugin's task.
 
-    ``kind`` and ``name`` are its key. ``data`` is JSON text of the code that waits. ``until`` is
-    when it stops waiting, 0 for never.
+    ``kind`` and ``name`` are its key. ``data`` is JSON text whose content depends on ``kind``.
+    ``until`` is the time at which it expires, 0 for never.
     """
 
     kind: str

@@ -1,7 +1,7 @@
-"""Collections of vectors in one SQLite file, searched in memory.
+"""Stores collections of vectors in one SQLite file and searches them in memory.
 
-All functions block, so callers use a thread. A search compares every vector: it is exact, and takes
-30 ms for 100,000 vectors of 1,024 numbers. A plugin has some thousands.
+All functions block, so callers use a thread. A search compares the query with every vector. It is
+exact, and takes 30 ms for 100,000 vectors of 1,024 numbers. A plugin has a few thousand vectors.
 """
 
 import json
@@ -45,23 +45,23 @@ class VectorPoint:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A collection in memory, its points in the order of their ids."""
+    """A collection in memory. The points have the order of their ids."""
 
     distance: Distance
     ids: list[PointId]
     payloads: list[dict[str, Any]]
     vectors: Floats
     unit: Floats | None
-    """The vectors scaled to length 1, for distances that compare directions; else None."""
+    """The vectors scaled to length 1, for the cosine distance; otherwise None."""
 
 
 class VectorIndex:
-    """The collections in one file, or with ``:memory:`` in memory alone. Thread-safe."""
+    """The collections in one file, or with ``:memory:`` only in memory. Thread-safe."""
 
     def __init__(self, path: Path | str) -> None:
         self._lock = threading.RLock()
         self._loaded: dict[str, _Loaded] = {}
-        # Any worker thread may call, one at a time.
+        # Any worker thread may use the connection; the lock admits one at a time.
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
@@ -80,7 +80,7 @@ class VectorIndex:
             return sorted(name for (name,) in rows)
 
     def create(self, name: str, size: int, distance: Distance) -> bool:
-        """Make a collection; False if the name is taken."""
+        """Create a collection. Returns False if the name exists already."""
         if not 0 < size <= _MOST_SIZE or not 0 < len(name) <= _LONGEST_NAME:
             raise BadVector(f"a collection {name[:40]!r} of vectors of {size}: 1 to {_MOST_SIZE}")
         with self._lock:
@@ -91,7 +91,7 @@ class VectorIndex:
             return cursor.rowcount > 0
 
     def drop(self, name: str) -> bool:
-        """Delete a collection with all its points; False if there is none."""
+        """Delete a collection with all its points. Returns False if there is no such collection."""
         with self._lock:
             self._loaded.pop(name, None)
             with self._transaction():
@@ -100,7 +100,7 @@ class VectorIndex:
             return gone.rowcount > 0
 
     def kind(self, name: str) -> tuple[int, Distance]:
-        """The size and distance of its vectors. Raises `NoCollection`."""
+        """Return the size of a collection's vectors, and its distance. Raises `NoCollection`."""
         with self._lock:
             row = self._database.execute(
                 "SELECT size, distance FROM collections WHERE name = ?", (name,)
@@ -110,7 +110,7 @@ class VectorIndex:
         return row[0], Distance(row[1])
 
     def put(self, name: str, points: Sequence[tuple[PointId, Any, dict[str, Any]]]) -> None:
-        """Store all points or none; points with the same ids are replaced. Raises `BadVector`."""
+        """Store all points or none. Points with the same ids are replaced. Raises `BadVector`."""
         with self._lock:
             size, _ = self.kind(name)
             rows = [
@@ -126,7 +126,8 @@ class VectorIndex:
     def change(
         self, name: str, wanted: Wanted, made: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> None:
-        """Replace the payloads of some points."""
+        """Replace the payloads of the points that ``wanted`` selects with the results of
+        ``made``."""
         with self._lock:
             loaded = self._load(name)
             rows = [
@@ -141,7 +142,7 @@ class VectorIndex:
                 )
 
     def remove(self, name: str, wanted: Wanted) -> int:
-        """Delete points, and return how many."""
+        """Delete the points that ``wanted`` selects. Returns their number."""
         with self._lock:
             loaded = self._load(name)
             gone = [
@@ -159,9 +160,9 @@ class VectorIndex:
     def forget(
         self, about: Callable[[dict[str, Any]], bool], made: Callable[[dict[str, Any]], Any]
     ) -> int:
-        """Delete the points whose payloads are about a person, and replace payloads of other
-        points, in all collections. Returns how many points were affected. No deleted data stays in
-        the file."""
+        """Erase a person from all collections. Points for which ``about`` is true are deleted, and
+        the payloads of other points are replaced with the results of ``made``. Returns the number
+        of deleted and changed points. No deleted data stays in the file."""
         touched = 0
         with self._lock:
             for name in self.names():
@@ -177,7 +178,7 @@ class VectorIndex:
         return touched
 
     def points(self, name: str, wanted: Wanted | None = None) -> list[VectorPoint]:
-        """The points in the order of their ids."""
+        """Return the points that ``wanted`` selects, in the order of their ids."""
         with self._lock:
             loaded = self._load(name)
         return [
@@ -191,7 +192,7 @@ class VectorIndex:
     def search(
         self, name: str, query: Any, wanted: Wanted | None, limit: int, threshold: float | None
     ) -> list[tuple[float, VectorPoint]]:
-        """The nearest points with their scores, nearest first."""
+        """Return the nearest points with their scores, nearest first."""
         with self._lock:
             size, _ = self.kind(name)
             loaded = self._load(name)
@@ -236,7 +237,7 @@ class VectorIndex:
 
 
 class _Transaction:
-    """A transaction: commits at the end, or rolls back on an error."""
+    """A transaction. It commits at the end of the block, or rolls back on an error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -285,7 +286,7 @@ def _vector(given: Any, size: int) -> Floats:
 
 
 def _id_text(point: PointId) -> str:
-    """The id as JSON, so that a number differs from its text."""
+    """Return the id as JSON, so that the number 1 and the text "1" are different ids."""
     if isinstance(point, bool) or not isinstance(point, int | str):
         point = str(point)  # a UUID object
     if isinstance(point, str) and not 0 < len(point) <= _LONGEST_ID:

@@ -1,4 +1,4 @@
-"""The distances and errors of a vector index. Does not import numpy.
+"""Defines the distances and errors of a vector index. Does not import numpy.
 
 ::
 
@@ -18,7 +18,8 @@ FILE_NAME = "vectors.sqlite3"
 
 
 class Distance(StrEnum):
-    """How nearness is measured. Greater is nearer, except for ``EUCLID`` and ``MANHATTAN``."""
+    """How two vectors are compared. A greater score means nearer, except for ``EUCLID`` and
+    ``MANHATTAN``."""
 
     COSINE = "Cosine"
     EUCLID = "Euclid"
@@ -27,7 +28,7 @@ class Distance(StrEnum):
 
 
 class VectorError(NekroError, ValueError):
-    """The base class; the message says what was expected."""
+    """The base class. The message says what was expected."""
 
 
 class NoCollection(VectorError):

@@ -1,1 +1,1 @@
-"""The chat commands that the agent itself answers: status, policy, erasure."""
+"""The bot's built-in chat commands: status, policy, erasure."""

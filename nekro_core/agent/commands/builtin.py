@@ -1,4 +1,4 @@
-"""The agent's own commands, which every bot has. ``/help`` is in `plugins/commands`."""
+"""Defines the built-in commands that every bot has. ``/help`` is in `plugins/commands`."""
 
 from typing import Protocol
 
@@ -20,31 +20,32 @@ class SessionControl(Protocol):
         """Handle ``/stop`` in a chat."""
 
     async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's turn. False if none runs."""
+        """Stop the chat's turn. Returns False if no turn runs."""
 
     def working(self, chat_key: ChatKey) -> bool:
-        """Whether a turn of the chat runs."""
+        """Return whether a turn of the chat runs."""
 
     async def wait_until_idle(self, chat_key: ChatKey) -> None:
         """Wait until no turn of the chat runs."""
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop a person's records that have not been answered."""
+        """Drop a person's unanswered records."""
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Begin a new conversation, and drop what was asked before record ``before``. Raises
+        """Begin a new conversation, and drop the questions asked before record ``before``. Raises
         `OSError` and `StoreError`."""
 
 
 def builtin_commands(
     sessions: SessionControl, services: CommandServices, erasing: PersonErasure | None = None
 ) -> tuple[Command, ...]:
-    """Make the commands for the command registry. Without ``erasing`` there is no ``/erase``."""
+    """Return the commands for the command registry. Without ``erasing`` there is no ``/erase``."""
     catalogue = services.catalogue
 
     async def stop(context: CommandExecutionContext) -> None:
         assert context.record is not None
-        # The session answers, since only it knows whether the command was for another bot.
+        # The session sends the answer, because only the session knows whether the command was meant
+        # for another bot.
         sessions.on_stop(context.record)
 
     async def reset(context: CommandExecutionContext) -> CommandResponse:
@@ -57,7 +58,7 @@ def builtin_commands(
         Command(
             name="reset",
             handler=reset,
-            # One member of a group must not drop the conversation of all.
+            # A single member of a group must not reset the conversation of all members.
             permission=CommandPermission.CHAT_ADMIN,
             **command_texts(catalogue, "reset"),
         ),

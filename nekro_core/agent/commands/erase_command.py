@@ -1,4 +1,4 @@
-"""``/erase``: erases a person, on the request of that person or of a super user."""
+"""Defines ``/erase``, which erases a person when that person or a super user asks for it."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -19,8 +19,9 @@ from nekro_core.store import Person
 
 _ME = "me"
 _AGAIN_S = 600.0
-"""Seconds after which a member may use it again: it rewrites the whole database, and all chats
-wait. If any quota is set, this is `DAY_S`, since an erasure also erases what was used of quotas."""
+"""Seconds after which a member may use the command again, because it rewrites the whole database
+while all chats wait. If any quota is set, the time is `DAY_S` instead, since an erasure also
+deletes the record of how much of a quota was used."""
 _MOST_KNOWN = 1000
 
 
@@ -31,15 +32,15 @@ class SessionErasure(Protocol):
         """Stop the chat's turn."""
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop a person's records that have not been answered."""
+        """Drop a person's unanswered records."""
 
 
 def erase_command(
     services: CommandServices, erasing: PersonErasure, sessions: SessionErasure
 ) -> Command:
-    """Make the command. Alone, it says what would be erased; with ``sure`` it erases."""
+    """Return the command. Without ``sure`` it only says what would be erased."""
     say = services.catalogue.say
-    done_at: dict[int, float] = {}  # by a hash, since no id of an erased person may be stored
+    done_at: dict[int, float] = {}  # keys are hashes: no id of an erased person may be stored
 
     def waits_s(person: Person, chat_key: ChatKey) -> float:
         done = done_at.get(hash((person.adapter, person.user_id)))
@@ -118,7 +119,7 @@ def erase_command(
         if left := len(done.left):
             answer = f"{answer}\n{say('own.erase.left', lang, count=left)}"
         yield CmdCtl.success(answer)
-        # The answer has been sent. Now the command and the answer are deleted too.
+        # The answer has been sent. Now delete the command and the answer too.
         await erasing.finish(person, record.seq)
         logger.info("a person was erased: {} messages, {} chats", done.messages, done.chats)
 

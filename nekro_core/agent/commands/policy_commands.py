@@ -1,4 +1,5 @@
-"""Commands that change how the bot behaves in a chat: on, off, observe, persona, permit."""
+"""Defines the commands that change how the bot behaves in a chat: on, off, observe, persona,
+permit."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
@@ -16,7 +17,7 @@ from nekro_core.policy.permissions import CommandPermission, folded
 
 _SHOWN = 1500
 _DEFAULT = "default"
-"""What a person writes to remove the chat's own value."""
+"""The word with which a person removes the chat's override."""
 
 WriteOverride = Callable[[CommandExecutionContext, str, object | None], Awaitable[str]]
 Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off", "default"]
@@ -25,12 +26,12 @@ Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off"
 def policy_commands(
     services: CommandServices, stop: Callable[[ChatKey], Awaitable[object]]
 ) -> tuple[Command, ...]:
-    """Make the commands. ``stop`` ends the chat's turn. They write into ``conduct.toml``, so a
-    change outlives a restart."""
+    """Return the commands. ``stop`` ends the chat's turn. The commands write to ``conduct.toml``,
+    so a change survives a restart."""
     conduct, say = services.policies.conduct, services.catalogue.say
 
     async def put(context: CommandExecutionContext, field: str, value: object | None) -> str:
-        """Write a field. Returns why that failed, or an empty text."""
+        """Write a field. Returns an empty text, or why the write failed."""
         chat = without_thread(ChatKey.parse(context.chat_key))
         try:
             await conduct.put(("chats", str(chat)), field, value)
@@ -49,7 +50,7 @@ def policy_commands(
             if state is not ChatState.ON:
                 await stop(chat)
             elif was is not ChatState.ON and context.record is not None:
-                # What was said before this switch stays unanswered, even after a restart.
+                # Messages from before the switch stay unanswered, even after a restart.
                 await services.store.chats.mark_handled(chat, context.record.seq)
             return CmdCtl.success(say(f"own.{state.value}.done", context.lang))
 
@@ -80,8 +81,8 @@ def policy_commands(
         Command(
             name="persona",
             handler=persona,
-            # The model obeys the persona as the operator's instruction, so this command needs more
-            # than an administrator of the chat.
+            # The model obeys the persona like an instruction of the operator. So being an
+            # administrator of the chat is not enough for this command.
             permission=CommandPermission.ADVANCED,
             **command_texts(services.catalogue, "persona"),
         ),

@@ -1,4 +1,4 @@
-"""What the bot's own commands share: the services that they use, and their texts."""
+"""Defines the services that the built-in commands use, and reads their texts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,20 @@ from nekro_core.store import Store
 
 
 class ErasingPlugins(Protocol):
-    """What plugins do for ``/erase`` (`nekro_core.plugins.host.registry.PluginRegistry`)."""
+    """The part of the plugin registry that ``/erase`` uses
+    (`nekro_core.plugins.host.registry.PluginRegistry`)."""
 
     async def on_user_erase(
         self, ctx: AgentCtx, adapter: str, user_id: str
     ) -> tuple[int, list[str]]:
-        """Have plugins erase a person. Returns how many things were deleted, and which plugins
-        failed."""
+        """Call the plugins' hooks that erase a person. Returns the number of deleted items, and the
+        plugins that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandServices:
-    """What the bot's own commands use. ``clock`` is monotonic, ``wall`` counts seconds since
-    1970."""
+    """The services that the built-in commands use. ``clock`` is monotonic; ``wall`` returns seconds
+    since 1970."""
 
     router: CommandRouter
     catalogue: Catalogue
@@ -40,7 +41,7 @@ class CommandServices:
 
 
 def command_texts(catalogue: Catalogue, name: str) -> dict[str, Any]:
-    """A command's aliases and descriptions from the catalogue, as arguments of `Command`."""
+    """Return a command's aliases and descriptions from the catalogue, as arguments of `Command`."""
     aliases = catalogue.in_each(f"own.{name}.alias").values()
     return {
         "i18n_description": catalogue.in_each(f"own.{name}.does"),

@@ -1,4 +1,5 @@
-"""Commands that show what the bot does and may use in a chat: status, quota."""
+"""Defines the commands that show what the bot does in a chat and how much may be used there:
+status, quota."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -21,14 +22,14 @@ _CHAT, _EACH = "chat", "each"
 _WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.UNKNOWN)
 _MOST_WAITING = 1000
 _ENDS_S = 1.0
-"""Seconds to wait for the end of a turn. After its answer a turn still works for a moment, but to
-people it has ended."""
+"""Seconds to wait for the end of a turn. After its answer a turn still works for a moment, although
+people see it as ended."""
 
 
 def status_commands(
     services: CommandServices, wait_until_idle: Callable[[ChatKey], Awaitable[None]]
 ) -> tuple[Command, ...]:
-    """Make the commands. ``wait_until_idle`` returns once no turn of the chat runs."""
+    """Return the commands. ``wait_until_idle`` returns when no turn of the chat runs."""
     say, began = services.catalogue.say, services.clock()
     conduct = services.policies.conduct
 
@@ -129,7 +130,7 @@ def _how_to_change(services: CommandServices, context: CommandExecutionContext) 
 def _place(
     services: CommandServices, context: CommandExecutionContext, chat: ChatKey, of: str
 ) -> tuple[tuple[str, str], str, Quota]:
-    """The table and field of a quota in the file, and its present value."""
+    """Return the table and the field of a quota in the file, and the quota's current value."""
     book = services.policies.conduct.book
     if of in (_CHAT, _EACH):
         field = "chat_quota" if of == _CHAT else "person_quota"
@@ -141,7 +142,8 @@ def _place(
 
 
 def _limit(name: str, text: str) -> Any:
-    """Read a number. None for ``default``, which removes the limit here. Raises `ValueError`."""
+    """Parse a number. Returns None for ``default``, which removes the override. Raises
+    `ValueError`."""
     if text.casefold() == "default":
         return None
     number: float = float(text) if name == "money" else int(text)

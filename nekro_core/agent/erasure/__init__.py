@@ -1,1 +1,1 @@
-"""Erases what is known of a person, in every room that keeps something."""
+"""Erases a person's data in all rooms that store such data."""

@@ -1,7 +1,7 @@
-"""Erases a person everywhere: in the database, in files, in boxes, in memory.
+"""Erases a person's data everywhere: in the database, in files, in boxes and in memory.
 
-Code that stores data of people elsewhere gives the bot an `Eraser`. Earlier messages of an erased
-person are not fetched again from a platform's history: see `ErasureMarks`.
+Code that stores people's data in other places gives the bot an `Eraser`. Earlier messages of an
+erased person are not stored again when an adapter fetches a platform's history: see `ErasureMarks`.
 """
 
 import shutil
@@ -27,16 +27,16 @@ from nekro_core.store.traces import media_in
 from nekro_core.timers import TimerService
 
 Eraser = Callable[[Person, PersonTraces, RedactionTarget], Awaitable[int]]
-"""Erases the person in one place. Returns how many things it changed. Raises `OSError` and
+"""Erases the person in one place. Returns the number of changed items. Raises `OSError` and
 `StoreError`."""
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of a file. Larger files are not searched for an id."""
+"""Maximum size in bytes of a file that is searched for an id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureReport:
-    """How much was erased. ``left`` says what the operator must erase by hand."""
+    """How much was erased. ``left`` lists what the operator must erase by hand."""
 
     messages: int
     turns: int
@@ -49,8 +49,8 @@ class ErasureReport:
 
 
 class PersonErasure:
-    """Erases people. A bot has one. ``erasers`` erase in other places. ``data`` is the data
-    folder."""
+    """Erases people. A bot has one instance of this class. ``erasers`` erase data in other places.
+    ``data`` is the data folder."""
 
     def __init__(
         self,
@@ -76,18 +76,18 @@ class PersonErasure:
 
     @property
     def marks(self) -> ErasureMarks:
-        """Who was erased, and when."""
+        """The marks that say who was erased, and when."""
         return self._marks
 
     def person(self, chat_key: ChatKey, user_id: str) -> Person:
-        """The person of this id on the platform of a chat."""
+        """Return the person with this id on the platform of a chat."""
         accounts = self._store.accounts
         adapter = accounts.adapter_of(chat_key.instance)
         instances = {*accounts.instances(adapter).values(), chat_key.instance}
         return Person(adapter=adapter, user_id=user_id, instances=tuple(sorted(instances)))
 
     async def look(self, person: Person) -> PersonTraces:
-        """Find what the database has of a person. Raises `StoreError`."""
+        """Find a person's data in the database. Raises `StoreError`."""
         return await self._store.erasing.look(person)
 
     async def erase(
@@ -98,10 +98,11 @@ class PersonErasure:
         drop: Callable[[ChatKey, str], None],
         plugins: Callable[[], Awaitable[tuple[int, list[str]]]],
     ) -> ErasureReport:
-        """Erase a person. ``stop`` ends the turn of a chat, ``drop`` removes what the person said
-        from its agent's memory. ``plugins`` has the plugins erase the person, and returns how many
-        things were deleted and what is left. If it was cut off, it can be called again. Raises
-        `StoreError`; faults in other places are listed in `ErasureReport.left`."""
+        """Erase a person. ``stop`` ends the turn of a chat, and ``drop`` removes the person's
+        unanswered records from the chat's session. ``plugins`` calls the plugins' hooks that erase
+        the person; it returns the number of deleted items and what is left. If this call was cut
+        off, it can be repeated. Raises `StoreError`; faults in other places are listed in
+        `ErasureReport.left`."""
         async with self._one:
             self._marks.add(person.adapter, person.user_id)
             for chat_key in (await self.look(person)).chats:
@@ -128,7 +129,7 @@ class PersonErasure:
             left += await anyio.to_thread.run_sync(self._look_into_files, person)
             await self._store.erasing.vacuum()
             for each in left:
-                # The operator has to do it. The log does not name the person.
+                # The operator must erase the rest. The log must not name the person.
                 logger.warning("erasing a person: this is left to do by hand: {}", each)
             return ErasureReport(
                 messages=traces.messages,
@@ -142,7 +143,7 @@ class PersonErasure:
             )
 
     async def forget_files(self, record: Record) -> None:
-        """Delete the files of a message that is not stored."""
+        """Delete the files of a message that the bot does not store."""
         for medium in media_in(record.segments):
             still_used = self._store.erasing.still_used
             try:
@@ -152,8 +153,8 @@ class PersonErasure:
                 logger.error("{}: a file stays: {}", record.chat_key, error)
 
     async def finish(self, person: Person, command: int) -> None:
-        """Delete the command that asked for the erasure, and its answer, after that was sent.
-        Raises `StoreError`."""
+        """Delete the command that requested the erasure, and its answer. Call it after the answer
+        was sent. Raises `StoreError`."""
         async with self._one:
             await self._store.erasing.forget_record(command)
             await self._store.erasing.erase(person, await self.look(person))
@@ -190,8 +191,9 @@ class PersonErasure:
         return gone
 
     async def _of_boxes(self, traces: PersonTraces, left: list[str]) -> int:
-        """Remove all boxes of the chats in which code ran for the person or a box may have their
-        files, as ``/reset`` does. It is not known to whom the files in a chat's boxes belong."""
+        """Remove all boxes of the chats in which code ran for the person or a box may contain the
+        person's files. ``/reset`` removes boxes in the same way. All boxes are removed because
+        nothing shows to whom a file in a box belongs."""
         chats = {*traces.private, *traces.worked, *(chat_key for chat_key, _ in traces.media)}
         for chat_key in chats:
             try:
@@ -204,7 +206,8 @@ class PersonErasure:
         return len(chats)
 
     def _look_into_files(self, person: Person) -> list[str]:
-        """Find plugins' own files that contain the id. Only their author knows what they mean."""
+        """Find plugins' files that contain the id. They are not changed, because only the plugin's
+        author knows their format."""
         if len(person.user_id) < SHORTEST:
             return []
         found, wanted = [], person.user_id.encode()

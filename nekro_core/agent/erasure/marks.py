@@ -1,8 +1,8 @@
-"""Remembers who was erased and when, so that their old messages are not stored again.
+"""Remembers who was erased and when, so that an erased person's old messages are not stored again.
 
 When an account comes online again, its adapter asks the platform for missed messages. These may
 include messages that were erased a minute ago. A mark is a digest of the person's id, made with a
-secret of this bot. Once a mark is 30 days old, the next erasure of anybody deletes it.
+secret of this bot. When a mark is 30 days old, the next erasure of any person deletes the mark.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from loguru import logger
 from nekro_core.system.atomic_files import write_whole
 
 RETENTION_S = 30 * 86_400.0
-"""How long a mark is kept at least, in seconds."""
+"""Minimum time in seconds for which a mark is stored."""
 FILE_NAME = "erased.json"
 
 
 class ErasureMarks:
-    """Keeps the marks in memory and in a small file; without a path, in memory only. ``secret`` is
+    """Stores the marks in memory and in a small file; without a path, only in memory. ``secret`` is
     called once, when the first digest is made."""
 
     def __init__(
@@ -41,7 +41,7 @@ class ErasureMarks:
         self._write()
 
     def was_erased(self, adapter: str, user_id: str, said: float) -> bool:
-        """Whether this person was erased at or after ``said``, the time of a message."""
+        """Return whether this person was erased at or after ``said``, the time of a message."""
         if not self._marks:
             return False
         return said <= self._marks.get(self._digest(adapter, user_id), 0.0)

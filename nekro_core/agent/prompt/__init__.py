@@ -1,1 +1,1 @@
-"""What the model is shown: rules, tools, history, pictures."""
+"""Writes the prompts: rules, tools, history, pictures."""

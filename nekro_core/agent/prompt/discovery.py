@@ -1,7 +1,9 @@
-"""Lets the model find tools that a prompt does not show in full, and remembers what it found.
+"""Lets the model search for tools that a prompt does not show in full, and remembers which tools it
+found.
 
-A prompt has a line for each deferred tool, and one for each sleeping plugin. `tool_search` finds
-them. Each chat keeps a bounded number of found tools; then the one found longest ago is dropped.
+A prompt has one line for each deferred tool and for each sleeping plugin. The model finds these
+tools with `tool_search`. The number of found tools of a chat is limited; above the limit, the tool
+that was found longest ago is dropped.
 """
 
 import itertools
@@ -35,16 +37,17 @@ from nekro_core.tools.stub import doc
 from nekro_core.tools.tool import Tool, ToolKind
 
 Key = tuple[str, str]
-"""A tool by its owner and name; a sleeping plugin by its key and an empty name."""
+"""Identifies a tool by its owner and name, and a sleeping plugin by its key and an empty name."""
 _CHATS = 1000
-"""Chats in memory. Beyond that, the least recently used one is dropped; its row stays."""
+"""Maximum number of chats in memory. Above it, the least recently used chat is dropped; its row
+stays in the store."""
 _ROW = "found"
 _MAX_ROW = 64 * 1024
 
 
 class FoundTools:
-    """The tools that each chat has found, at most ``most``, the one found longest ago first.
-    Without a ``store`` they are lost in a restart."""
+    """The tools that each chat has found: at most ``most``, the tool found longest ago first.
+    Without a ``store`` they are lost at a restart."""
 
     def __init__(self, most: int, store: PluginDataStore | None = None) -> None:
         self._most = most
@@ -52,22 +55,24 @@ class FoundTools:
         self._chats: OrderedDict[ChatKey, dict[Key, None]] = OrderedDict()
 
     def of(self, chat_key: ChatKey) -> Iterable[Key]:
-        """The keys that a chat has found. Those from before a restart are there after `recall`."""
+        """Return the keys that a chat has found. Keys from before a restart are included only after
+        `recall`."""
         return self._chats.get(chat_key, {})
 
     async def recall(self, chat_key: ChatKey) -> None:
-        """Read what the chat found before this bot was started, once. Never raises."""
+        """Load the keys that the chat found before this process started. Loads them only once.
+        Never raises."""
         if self._store is None or chat_key in self._chats:
             return
         try:
             row = await self._store.get(SEARCH_OWNER, chat_key=str(chat_key), store_key=_ROW)
         except StoreError as error:
-            logger.warning("{}: what it has found is not known: {}", chat_key, error)
+            logger.warning("{}: the found tools cannot be read: {}", chat_key, error)
             return
         self._found_in(chat_key).update(dict.fromkeys(_read(row)[-self._most :]))
 
     async def add(self, chat_key: ChatKey, keys: Iterable[Key]) -> None:
-        """Add keys that were found, the newest last. Never raises."""
+        """Add found keys, the newest last. Never raises."""
         await self.recall(chat_key)
         known = self._found_in(chat_key)
         for key in keys:
@@ -81,7 +86,7 @@ class FoundTools:
         try:
             await self._store.set(SEARCH_OWNER, row, chat_key=str(chat_key), store_key=_ROW)
         except StoreError as error:
-            logger.warning("{}: what it has found is not stored: {}", chat_key, error)
+            logger.warning("{}: the found tools cannot be stored: {}", chat_key, error)
 
     async def forget(self, chat_key: ChatKey) -> None:
         """Forget what a chat found. Raises `StoreError`."""
@@ -98,7 +103,8 @@ class FoundTools:
 
 
 def _read(row: str | None) -> list[Key]:
-    """The keys in a row. A damaged row counts as empty: the model searches again."""
+    """Return the keys that a row contains. A damaged row counts as empty; then the model searches
+    again."""
     try:
         return msgspec.json.decode((row or "[]")[:_MAX_ROW], type=list[Key])
     except msgspec.MsgspecError:
@@ -106,20 +112,20 @@ def _read(row: str | None) -> list[Key]:
 
 
 MOST_HITS = 10
-"""Most tools that one search returns."""
+"""Maximum number of tools that one search returns."""
 _MODULE = "discovery"
 _FOUND_CHARS = 60_000
-"""Characters of the tools found before, which every prompt shows: about 15,000 tokens."""
+"""Maximum number of characters of the found tools in a prompt: about 15,000 tokens."""
 _MOST_QUERY = 1000
-"""Characters of a query. Normalizing takes the square of a run of combining marks: 60,000 held all
-chats up for 8 s."""
+"""Maximum number of characters of a query. Normalizing a run of combining marks takes time that
+grows with the square of its length: 60,000 marks blocked all chats for 8 s."""
 _NAMED = 40
-"""Plugins that an answer names if nothing fits."""
+"""Maximum number of plugins that the answer names if no tool fits."""
 
 
 class ToolDiscovery:
-    """The tool search of a bot. It remembers ``most_found`` tools or sleeping plugins for each
-    chat, with a ``store`` also over restarts. Without ``nearness`` it compares only words."""
+    """The tool search of a bot. For each chat it remembers at most ``most_found`` tools or sleeping
+    plugins; with a ``store``, also after a restart. Without ``nearness`` it compares only words."""
 
     def __init__(
         self,
@@ -131,21 +137,21 @@ class ToolDiscovery:
         self._nearness = nearness
 
     async def recall(self, chat_key: ChatKey, tools: ToolSet) -> None:
-        """Read what the chat found before this bot was started, if it has deferred tools. Call it
-        before a prompt is written."""
+        """Load the tools that the chat found before this process started, if ``tools`` has deferred
+        tools. Call this before a prompt is written."""
         if tools.once(deferred_tools_of).deferred:
             await self._found.recall(chat_key)
 
     def with_search_tool(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
-        """The set with `tool_search`, if it has anything to find. With ``natively`` the search
-        answers with functions for a model that calls them."""
+        """Return the set with `tool_search` added, if the set has deferred tools. With ``natively``
+        the search describes its results as functions, for a model that calls functions natively."""
         if not tools.once(deferred_tools_of).deferred:
             return tools
         return tools.once(self._for_calls if natively else self._for_code)
 
     def found(self, chat_key: ChatKey, tools: ToolSet) -> tuple[NamedTool, ...]:
-        """The tools that were found in this chat and still exist, the one found longest ago first.
-        A sleeping plugin that was found counts with all its tools."""
+        """Return the tools that were found in this chat and still exist, the tool found longest ago
+        first. For a sleeping plugin that was found, all its tools are returned."""
         keys = self._found.of(chat_key)
         if not keys:
             return ()
@@ -160,12 +166,12 @@ class ToolDiscovery:
         return tuple(found[len(found) - fitting :])
 
     def asleep(self, chat_key: ChatKey, tools: ToolSet) -> frozenset[str]:
-        """The keys of the plugins that sleep in this chat."""
+        """Return the keys of the plugins that are sleeping in this chat."""
         awake = {owner for owner, name in self._found.of(chat_key) if not name}
         return frozenset(tools.once(deferred_tools_of).asleep) - awake
 
     def functions(self, chat_key: ChatKey, tools: ToolSet) -> FunctionSet:
-        """The functions that a model which calls natively is offered now."""
+        """Return the functions that a model with native calls is offered now."""
         functions = tools.once(function_set)
         found = self.found(chat_key, tools)
         return functions.with_tools(each.tool for each in found) if found else functions
@@ -231,7 +237,8 @@ class ToolDiscovery:
             raise ToolFailure(
                 f"nothing fits {query[:200]!r}; try other words. These have functions: {named}"
             )
-        # The best hit is added last, since the model will most likely call it again.
+        # Add the best hit last: the model will most likely call it again, and the last key is
+        # dropped last.
         keys = [
             (hit.tool.owner, "" if hit.tool.sleep_brief else hit.tool.python_name) for hit in hits
         ]
@@ -240,12 +247,13 @@ class ToolDiscovery:
 
 
 def deferred_tools_text(tools: ToolSet) -> str:
-    """The lines about deferred tools for a model that writes code; use it with `ToolSet.once`."""
+    """Return the prompt's lines about deferred tools, for a model that writes code. Call it through
+    `ToolSet.once`."""
     return _more([(each.name, each) for each in tools.once(deferred_tools_of).single], tools)
 
 
 def deferred_functions_text(tools: ToolSet) -> str:
-    """The same for a model that calls functions."""
+    """Return the prompt's lines about deferred tools, for a model that calls functions natively."""
     functions = tools.once(function_set)
     return _more(
         [(functions.name_of(each.tool), each) for each in tools.once(deferred_tools_of).single],
@@ -254,7 +262,7 @@ def deferred_functions_text(tools: ToolSet) -> str:
 
 
 def found_tools_text(found: Sequence[NamedTool]) -> str:
-    """Tools that were found before, in full."""
+    """Return the full text of the tools that were found before."""
     if not found:
         return ""
     return "\n\n".join(["Found by tool_search before:", *map(tool_text, found)])
@@ -277,7 +285,7 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """The search tool, with the requirements of the tools that it can find."""
+    """Return the search tool with the requirements of the tools that it can find."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,

@@ -1,4 +1,5 @@
-"""A chat's tools as the model reads them: stubs in Python, or functions that it calls natively."""
+"""Converts a chat's tools into the form that the model reads: Python stubs, or functions for native
+calls."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,15 +17,15 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def tools_text(tools: ToolSet) -> str:
-    """The visible tools as the model reads them."""
+    """Return the Python stubs of the visible tools."""
     visible = (each for each in tools.named if each.tool.visibility is Visibility.VISIBLE)
     return "\n\n".join(map(tool_text, visible))
 
 
 def tool_text(named: NamedTool) -> str:
-    """One tool as the model reads it."""
+    """Return the Python stub of one tool."""
     mark = "  # ends the run" if named.tool.kind.ends_run else ""
-    # A tool that has no bare name is written as it must be called.
+    # If a tool can only be called by its dotted name, the stub says so.
     dotted = f"# call it as {named.name}\n" if "." in named.name else ""
     head, _, body = stub(named.tool, named.name).partition("\n")
     return f"{dotted}{head}{mark}\n{body}"
@@ -32,9 +33,10 @@ def tool_text(named: NamedTool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSet:
-    """The functions that are offered. ``names`` maps a function's name to its tool, also for
-    deferred ones: a call of one that was not searched for is carried out. ``tokens`` estimates the
-    size of the offered ones."""
+    """The functions of a set's tools. ``offered`` are those that the model is shown. ``names`` maps
+    the name of every function to its tool, also of deferred tools: a call of a deferred tool is
+    carried out even if the model did not search for it. ``tokens`` estimates the size of the
+    offered functions."""
 
     offered: tuple[Function, ...]
     names: Mapping[str, Tool]
@@ -42,17 +44,18 @@ class FunctionSet:
     _every: Mapping[str, Function]
 
     def name_of(self, tool: Tool) -> str:
-        """The name of a tool's function. Raises `KeyError` if the set does not have the tool."""
+        """Return the name of a tool's function. Raises `KeyError` if the set does not have the
+        tool."""
         return next((name for name, each in self.names.items() if each is tool), "") or _stranger(
             tool
         )
 
     def function_of(self, tool: Tool) -> Function:
-        """The tool as a function. Raises `KeyError` if the set does not have the tool."""
+        """Return the function of a tool. Raises `KeyError` if the set does not have the tool."""
         return self._every[self.name_of(tool)]
 
     def with_tools(self, tools: Iterable[Tool]) -> "FunctionSet":
-        """The same with more of the set's tools offered."""
+        """Return a copy that also offers these tools of the set."""
         more = [self.function_of(tool) for tool in tools]
         return replace(
             self,
@@ -62,8 +65,8 @@ class FunctionSet:
 
 
 def function_set(tools: ToolSet) -> FunctionSet:
-    """Make the functions of a set's tools; the visible ones are offered. Names that the API does
-    not accept are written in ASCII."""
+    """Convert a set's tools into functions. The visible tools are offered. Names that the API does
+    not accept are changed to ASCII."""
     offered: list[Function] = []
     names: dict[str, Tool] = {}
     every: dict[str, Function] = {}
@@ -90,8 +93,9 @@ def _stranger(tool: Tool) -> str:
 
 
 def _shown(named: NamedTool, tools: ToolSet) -> str:
-    """The tool's name in code. A plugin's name before it is left out if only a name of Python
-    required it: natively called functions cannot hide names of Python."""
+    """Return the name under which a tool is offered. This is its name in code. But if code needs
+    the plugin's name as a prefix only because the short name would hide a name of Python, the short
+    name is returned: natively called functions cannot hide names of Python."""
     tool = named.tool
     if tool.name == dotted_name(tool) and tools.resolve(tool.python_name) is None:
         return tool.python_name
@@ -99,9 +103,10 @@ def _shown(named: NamedTool, tools: ToolSet) -> str:
 
 
 def _fitting(name: str, tool: Tool, taken: Mapping[str, Tool]) -> str:
-    """A unique name of at most 64 ASCII letters, digits, ``_`` and ``-``."""
+    """Return a unique name of at most 64 ASCII letters, digits, ``_`` and ``-``."""
     if _UNFIT.search(name):
-        # A Python name may be Chinese; its plugin's short name tells more than underscores.
+        # A Python name may be Chinese. Then the name is made from the plugin's short name, which
+        # says more than underscores.
         name = _UNFIT.sub("", name).strip("_") or f"{tool.module}_function"
         name = _UNFIT.sub("_", name)
     fitting = name[:_MAX_NAME]

@@ -1,4 +1,4 @@
-"""Makes received pictures small and encodes them again, for a model that sees."""
+"""Shrinks and re-encodes received pictures for models that accept pictures."""
 
 from collections import OrderedDict
 from pathlib import Path
@@ -14,7 +14,7 @@ _MOST_CACHED = 16  # pictures, a few hundred kB each
 
 
 class PromptPictures:
-    """Has pictures made small and encoded again. It caches the 16 used last."""
+    """Shrinks and re-encodes pictures. Caches the 16 pictures used last."""
 
     def __init__(self, converter: MediaConverter, *, longer_side: int) -> None:
         self._converter = converter
@@ -23,8 +23,8 @@ class PromptPictures:
         self._busy = Lock()
 
     async def part(self, path: str) -> ImagePart | None:
-        """The picture in that file on the host; None if it cannot be shown."""
-        async with self._busy:  # a second caller waits for the same picture
+        """Return the picture in this file of the host; None if the picture cannot be shown."""
+        async with self._busy:  # so two callers do not convert the same picture twice
             if path not in self._cache:
                 self._cache[path] = await self._convert(Path(path))
                 while len(self._cache) > _MOST_CACHED:
@@ -36,7 +36,7 @@ class PromptPictures:
         try:
             picture = await self._converter.picture_to_show(path, longer_side=self._longer_side)
         except (MediaError, OSError) as error:
-            # The transcript still names the file.
+            # The transcript still shows the file's path.
             logger.info("a picture is not shown to the model: {}", error)
             return None
         return ImagePart(picture.data, picture.mime)

@@ -1,8 +1,8 @@
 """Writes the prompt: a stable prefix, the chat's history, then the turn so far.
 
-Providers cache the beginning of a prompt if it did not change. So the order is: rules, tools and
-persona; history, whose beginning moves in jumps; the time and what is to be answered; then a reply
-and its report for each step. The same input gives the same prompt.
+Providers cache the beginning of a prompt while it does not change. So the order is: rules, tools
+and persona; the history, whose beginning moves in jumps; the time, and which messages to answer;
+then, for each step, the reply and its report. The same input gives the same prompt.
 """
 
 import json
@@ -34,13 +34,13 @@ from nekro_core.llm.model import (
 from nekro_core.llm.tokens import estimate_tokens
 
 _JUMP = 16
-"""The beginning of the history moves by so many messages at once."""
+"""The beginning of the history moves by this many messages at once."""
 _MARGIN = 512
-"""Tokens that stay free, since sizes are estimates."""
+"""Number of tokens that stay unused, because all sizes are estimates."""
 _LEAST_HISTORY = 1000
-"""Tokens that the history gets at least, however long the prefix and the steps are."""
+"""Minimum number of tokens for the history, however long the prefix and the steps are."""
 _OLD_REPORT = 600
-"""Characters of an old reply or report that was shortened to make room."""
+"""Maximum number of characters of an old reply or report that is shortened to save space."""
 
 _OTHERS_WAIT = (
     '[note] What is marked "not to be answered now" others asked. Do nothing about it: you are '
@@ -49,29 +49,31 @@ _OTHERS_WAIT = (
 _NOBODY = Sender("")
 
 _prefix_tokens = lru_cache(8)(estimate_tokens)
-"""Counting a prefix of 15,000 characters takes half a millisecond, and it stays the same."""
+"""Cached: counting a prefix of 15,000 characters takes half a millisecond, and the prefix rarely
+changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
-    """A call and the answer that the model gets. ``media`` are pictures and sounds. An answer to a
-    call cannot contain these, so they follow in a separate message."""
+    """A native call and its answer for the model. ``media`` are pictures and sounds. The answer to
+    a call cannot contain media, so they follow in a separate message."""
 
     call: FunctionCall
     text: str
     media: tuple[Part, ...] = ()
     failed: bool = False
     ends: bool = False
-    """Whether the model need not read the answer: the call sent something and returned no more than
-    a word, or did something that was noted in the chat's history."""
+    """Whether the model does not need to read the answer. True if the call sent a message and
+    returned nothing of use, or if its effect was noted in the chat's history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedStep:
-    """A finished step of the current turn, for the prompt of the next one.
+    """A finished step of the current turn, for the prompt of the next step.
 
-    ``reply`` is the model's reply, up to where it was cut; ``report`` says what it did. ``calls``
-    are the native calls. ``through_seq`` is the newest record that the step's prompt showed.
+    ``reply`` is the model's reply, up to the point where it was cut. ``report`` says what the
+    reply's code or calls did. ``calls`` are the native calls. ``through_seq`` is the newest record
+    that the step's prompt showed.
     """
 
     reply: str
@@ -82,11 +84,11 @@ class FinishedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptView:
-    """What a prompt shows. ``records`` are oldest first and include those that arrived during the
-    turn. ``asker`` asks the ``unanswered`` ones; other people ask the ``waiting`` ones, which get
-    separate turns. ``run_ids`` are the turn's own runs; the reports show what these sent.
-    ``pictures`` are by the path of their medium. ``preface`` says what an interrupted turn did
-    before."""
+    """The content of a prompt. ``records`` are oldest first and include records that arrived during
+    the turn. ``unanswered`` are the questions of ``asker``; ``waiting`` are the questions of other
+    people, who get separate turns. ``run_ids`` are the turn's runs. Their messages are left out of
+    the history, because the steps' reports show them. ``pictures`` maps the path of a medium to its
+    picture. For a resumed turn, ``preface`` says what the turn did before the interruption."""
 
     chat_key: ChatKey
     records: Sequence[Record]
@@ -111,7 +113,7 @@ def build_prompt(
     max_tokens: int,
     functions: FunctionSet | None = None,
 ) -> ChatRequest:
-    """Write the request for the next step, within the model's context."""
+    """Write the request for the next step, within the model's context size."""
     room = profile.context_tokens - max_tokens - _prefix_tokens(system) - _MARGIN
     room -= functions.tokens if functions else 0
     steps = _step_messages(view, settings, room // 2)
@@ -132,8 +134,8 @@ def _newest(records: Sequence[Record]) -> int:
 
 
 def _shown(view: PromptView) -> list[Record]:
-    """Records that a prompt may show: without recalled ones, and without messages of the turn
-    itself, which the reports show."""
+    """Return the records that a prompt may show. Recalled records are left out, and messages of
+    this turn too, because the reports show them."""
     return [
         record
         for record in view.records
@@ -167,7 +169,8 @@ def _opening(
 
 
 def _is_shared(view: PromptView) -> bool:
-    """Whether the prompt must say who asks: it is clear in a private chat with one person."""
+    """Return whether the prompt must say who asks. In a private chat with one person it need
+    not."""
     people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 
@@ -184,8 +187,8 @@ def _chat_line(chat_key: ChatKey) -> str:
 def _history(
     past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
 ) -> list[str]:
-    """The newest records that fit. Records that are to be answered are always among them, shortened
-    if necessary: one enormous message must not displace the rest."""
+    """Return the lines of the newest records that fit. Unanswered records are always included, if
+    necessary shortened, so that one enormous message does not displace the others."""
     wanted = list(past)
     if len(wanted) > settings.history:
         first = wanted[-settings.history].seq
@@ -218,13 +221,13 @@ def _history(
             break
         keep.add(index)
     if left < 0 and limit <= 200:
-        # More unanswered messages than fit at their shortest: the newest of them.
+        # Even shortened, the unanswered messages do not all fit: keep the newest.
         keep = set(sorted(keep)[-max(room // 120, 1) :])
     return [line for index, line in enumerate(lines) if index in keep]
 
 
 def _seen(past: Sequence[Record], view: PromptView, settings: PromptSettings) -> list[Part]:
-    """The newest pictures of the history, each named by its place in the box."""
+    """Return the newest pictures of the history, each with its path in the box."""
     parts: list[Part] = []
     shown = 0
     for record in reversed(past):
@@ -237,8 +240,8 @@ def _seen(past: Sequence[Record], view: PromptView, settings: PromptSettings) ->
 
 
 def _step_messages(view: PromptView, settings: PromptSettings, room: int) -> list[PromptMessage]:
-    """Each step's reply, and its report with the records that arrived meanwhile. Old steps are
-    shortened to make room."""
+    """Return the messages of each step: its reply, and its report with the records that arrived
+    meanwhile. Old steps are shortened if the space does not suffice."""
     messages: list[PromptMessage] = []
     ends = [step.through_seq for step in view.steps[1:]] + [_newest(view.records)]
     for position in range(len(view.steps) - 1, -1, -1):
@@ -289,8 +292,9 @@ def _shown_step(
 def _called(
     step: FinishedStep, report: list[Part], *, limit: int, short: bool
 ) -> list[PromptMessage]:
-    """A step of native calls: the calls, each call's answer, then the report. Answers are within
-    their bound already; ``short`` shortens old ones further."""
+    """Return the messages of a step with native calls: the calls, each call's answer, then the
+    report. Answers are already within their length limit; ``short`` shortens the answers of old
+    steps further."""
     calls = tuple(each.call for each in step.calls)
     words = step.reply
     if short:
@@ -311,7 +315,7 @@ def _called(
 
 
 def _with_words_marked(each: CallAnswer, limit: int) -> list[Part]:
-    """The pictures and sounds of an answer, with its quoted words about them."""
+    """Return the pictures and sounds of an answer. Texts between them are quoted."""
     head = PromptLines((f"[result] of {each.call.name}, to see or hear:",))
     return [
         TextPart(head.text(limit)),
@@ -323,7 +327,8 @@ def _with_words_marked(each: CallAnswer, limit: int) -> list[Part]:
 
 
 def _answer(each: CallAnswer) -> PromptLines:
-    """The answer to a call, as quoted text. Only the first line of a failure is the program's."""
+    """Return the answer to a call as quoted text. If the call failed, the first line is not quoted,
+    because the program wrote it."""
     if not each.failed:
         return PromptLines((QuotedText(each.text),))
     head, _, rest = each.text.partition("\n")

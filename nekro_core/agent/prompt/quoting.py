@@ -1,9 +1,9 @@
-"""Lines of a prompt: the program's own, and what it quotes.
+"""Marks quoted text in a prompt, so that it cannot look like a line of the program.
 
-The program's lines begin with a word in brackets (`OWN_MARKS`), or with ``+``. Each line that
-somebody else wrote begins with ``>``. Quoted text gets this mark only when it is shown. When texts
-were marked first and cut later, a cut could remove a mark, and a file of 20,000 letters put a line
-into the prompt that looked like one of the program.
+The program's lines begin with a word in brackets (`OWN_MARKS`), or with ``+``. Each line of quoted
+text begins with the mark ``>``. Quoted text is cut first and marked afterwards. In the opposite
+order a cut could remove a mark: a file of 20,000 letters once put a line into the prompt that
+looked like a line of the program.
 """
 
 import re
@@ -29,41 +29,43 @@ OWN_MARKS = (
     "system",
     "task",
 )
-"""The words in brackets that the program's lines begin with. `report`, `prompt` and `transcript`
-write these lines. `[... 300 characters left out ...]` is none of them: it is inside quoted text."""
+"""The words in brackets with which the program's lines begin. `report`, `prompt` and `transcript`
+write these lines. `[... 300 characters left out ...]` is not such a line: it occurs only inside
+quoted text."""
 _LEAST_LINE = 80
-"""Least characters to which a line of the program is shortened. If there are too many lines, the
-middle ones are left out."""
+"""Minimum number of characters to which a line of the program is shortened. If there are too many
+lines for that, the middle lines are left out."""
 _LEAST_QUOTE = 20
-"""The same for quoted text."""
+"""Minimum number of characters to which quoted text is shortened."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
 _BRACKET = re.compile(r"[\[\uff3b\ufe47]")
-"""What looks like an opening bracket of the program's lines."""
+"""Characters that look like the opening bracket of the program's lines."""
 _LOOKED_AT = 1000
-"""Characters at the beginning of a line that are checked, if the line is not ASCII."""
+"""Number of characters at the beginning of a line that are checked if the line is not ASCII."""
 _NOT_SEEN = ("Cf", "Cc", "Mn", "Me")
 _WORDS = re.compile(r"[\w>+]")
-"""Characters which show that a line begins with something else than a mark."""
+"""If one of these characters is before the bracket, the line does not look like a line of the
+program."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedText:
-    """Text of somebody else, unchanged: any characters, any length."""
+    """Text that the program did not write, unchanged. It may have any characters and any length."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PromptLines:
-    """Lines of the program, in which words of others are in JSON quotes, and texts that it quotes
-    below them."""
+    """Lines of the program, and the texts that it quotes below them. In a line of the program,
+    other people's words are in JSON quotes."""
 
     lines: tuple[str | QuotedText, ...]
 
     def text(self, limit: int) -> str:
-        """All of it in about ``limit`` characters. Quoted texts are cut before they are marked, and
-        share the space that the program's lines leave. No line of the program loses its
-        beginning."""
+        """Return all lines and texts in about ``limit`` characters. Quoted texts are cut before
+        they are marked, and share the space that the program's lines leave. The beginning of each
+        line of the program stays."""
         lines = _fewer(self.lines, max(limit // _LEAST_LINE, 2))
         own = sorted(len(line) for line in lines if isinstance(line, str))
         quoted = sorted(len(line.text) for line in lines if isinstance(line, QuotedText))
@@ -77,14 +79,14 @@ class PromptLines:
 
 
 PromptContent = PromptLines | ImagePart | AudioPart
-"""What a step's report is made of."""
+"""The parts of a step's report."""
 
 
 def quote_lines(text: str, limit: int) -> str:
-    """Quoted text in about ``limit`` characters, with the mark before each line."""
+    """Return quoted text in about ``limit`` characters, with the mark before each line."""
     limit = max(limit, _LEAST_QUOTE)
     marked = _marked(text, limit)
-    if len(marked) > 2 * limit:  # nearly all of it is marks
+    if len(marked) > 2 * limit:  # most of the length is marks
         marked = _marked(text, max(limit * limit // len(marked), _LEAST_QUOTE))
     return marked
 
@@ -95,10 +97,10 @@ def _marked(text: str, limit: int) -> str:
 
 @lru_cache(16)
 def escape_own_marks(text: str) -> str:
-    """Text that is shown without quoting, for example of a plugin, which may repeat what people
-    wrote. Those of its lines that look like the program's get the mark of quoted text. The results
-    are cached, since a prompt's list of functions stays the same: 20,000 characters take a
-    millisecond."""
+    """Protect a text that is shown without quoting, for example a plugin's text, which may repeat
+    people's words. Each of its lines that looks like a line of the program gets the mark of quoted
+    text. Results are cached, because a prompt's list of functions rarely changes and 20,000
+    characters take a millisecond."""
     if not _BRACKET.search(text):
         return text
     lines = LINE_END.sub("\n", text).split("\n")
@@ -109,8 +111,8 @@ def _is_like_ours(line: str) -> bool:
     if not _BRACKET.search(line):
         return False
     if not line.isascii():
-        # Invisible characters may be between the letters, and letters may be full-width. Only the
-        # beginning is checked, since normalizing takes quadratic time on a run of combining marks.
+        # There may be invisible characters between the letters, and full-width letters. Check only
+        # the beginning: normalizing a run of combining marks takes quadratic time.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
     head, bracket, rest = line.partition("[")
@@ -130,8 +132,8 @@ def _one_line(line: str, most: int) -> str:
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
-    """The largest length for each text, so that all together fit into ``room``. Shorter texts leave
-    their rest to the others."""
+    """Return the maximum length of each text with which all texts together fit into ``room``. Space
+    that shorter texts do not use goes to the longer texts. ``lengths`` must be sorted."""
     for index, length in enumerate(lengths):
         share = max(room // (len(lengths) - index), 0)
         if length > share:

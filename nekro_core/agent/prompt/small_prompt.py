@@ -1,11 +1,11 @@
-"""Writes the short prompt for a small model: stubs, worked examples, the last exchanges, then the
+"""Writes the short prompt for a small model: stubs, worked examples, the last exchanges, and the
 question.
 
 A model of half a billion parameters does not follow instructions; it continues patterns. So the
-prompt is a conversation in which people say things and the bot answers with calls. The examples are
-from the tools' documentation. The prompt ends where the next call is due. Its order helps the
-prompt cache of the model's server: up to the last example it is the same for all chats of one
-language, and only then comes what changes.
+prompt is a conversation in which people write messages and the bot answers with calls. The examples
+come from the tools' documentation. The prompt ends at the point where the next call must follow.
+The order suits the prompt cache of the model's server: up to the last example, the prompt is the
+same for all chats of one language; the changing parts come after it.
 """
 
 import zlib
@@ -24,22 +24,24 @@ from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
 
 MAX_REPLY_TOKENS = 1100
-"""Tokens for the longest reply that the grammar allows, so that no reply is cut inside a string:
-one token per character for the usual model, up to 2.5 for a smaller one that knows no Chinese."""
+"""Maximum number of tokens of a reply. It is enough for the longest reply that the grammar allows,
+so that no reply is cut inside a string. The usual model needs one token for each character, a
+smaller model that knows no Chinese up to 2.5."""
 MAX_CALLS = 2
-"""Calls of one reply. Most questions to such a model need one."""
+"""Maximum number of calls in one reply. Most questions to such a model need one call."""
 MAX_EXCHANGES = 5
-"""Past exchanges that are shown. With more, a small model tends to repeat itself."""
+"""Maximum number of past exchanges in a prompt. With more, a small model tends to repeat itself."""
 ANCHOR_EVERY = 3
-"""On average, one of so many exchanges may be the first that is shown."""
+"""On average, one of this many exchanges may be the first in a prompt."""
 MAX_SAID = 600
-"""Characters of one message that are shown; the middle of a longer one is left out."""
+"""Maximum number of characters of one message. The middle of a longer message is left out."""
 MAX_PERSONA = 300
-"""Characters of the persona that are shown."""
+"""Maximum number of characters of the persona."""
 MAX_MORE = 600
-"""Characters of the names of plugins whose functions have to be searched for."""
+"""Maximum number of characters for the names of the plugins whose functions must be searched
+for."""
 MAX_ROW = 3
-"""Most consecutive messages of one person that are joined into one."""
+"""Maximum number of consecutive messages of one person that are joined into one."""
 
 _FIRST_LANGUAGE = "en"
 _LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")
@@ -48,7 +50,7 @@ _TASK = "You are a chat bot. Answer each message by calling Python functions:"
 
 @dataclass(frozen=True, slots=True)
 class SmallPromptStep:
-    """A step of the current turn: the code that ran, and its report for the next step."""
+    """A step of the current turn: the code that ran, and its report."""
 
     code: str
     observation: PromptLines
@@ -65,11 +67,11 @@ def small_prompt(
 ) -> ChatRequest:
     """Write the request for a small model's next step. The same input gives the same request.
 
-    ``history`` has the chat's records, oldest first, and ends with those that are to be answered.
-    Only the last few exchanges of it are used. ``codes`` maps run ids to their code, so that the
-    bot's past answers are shown as calls. The examples are in the language of the newest message;
-    if that has no letters, in ``language`` (``en``, ``zh``, ``ja``). Raises `ValueError` if no tool
-    suits a small model.
+    ``history`` has the chat's records, oldest first, and ends with the records to answer. Only its
+    last few exchanges are used. ``codes`` maps run ids to their code, so that the bot's past
+    answers are shown as calls. The examples are in the language of the newest message. If that
+    message has no letters, they are in ``language`` (``en``, ``zh``, ``ja``). Raises `ValueError`
+    if no tool suits a small model.
     """
     offered = small_tools(tools)
     *past, now = _exchanges(history, codes or {})
@@ -94,11 +96,11 @@ def small_prompt(
 
 
 def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list[ChatRequest]:
-    """Requests with the common beginning of all prompts, one for each language, the given one
+    """Return requests with the common beginning of all prompts, one for each language, ``language``
     first.
 
-    Reading them once fills the model's cache before a person waits. Empty if no tool suits a small
-    model.
+    If the model processes them once, its cache is filled before the first question. The list is
+    empty if no tool suits a small model.
     """
     if not small_tools(tools):
         return []
@@ -107,12 +109,13 @@ def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list
 
 
 def small_tools(tools: ToolSet) -> list[NamedTool]:
-    """The tools that a small model is offered, each with the parameters that it can use.
+    """Return the tools that a small model is offered, each with the parameters that the model can
+    use.
 
-    If a plugin documents some tools with worked examples, only these are offered. Else all its
-    tools are, unless the plugin excludes small models. Of a tool with examples, the model is shown
-    the parameters that are required or that an example uses. Tools that return pictures are left
-    out, since small models do not see.
+    If a plugin documents some tools with worked examples, only these tools are offered; otherwise
+    all its tools are offered. Tools that the plugin excludes for small models are left out. For a
+    tool with examples, only the parameters that are required or that an example uses are shown.
+    Tools that return pictures are left out, since small models do not accept pictures.
     """
     visible = [
         each
@@ -129,7 +132,7 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
 
 
 def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
-    """The set with the found tools made visible."""
+    """Return the set with the found tools made visible."""
     if not found:
         return tools
     wanted = {id(each) for each in found}
@@ -162,8 +165,9 @@ def _system(offered: Sequence[NamedTool], persona: str, tools: ToolSet) -> str:
 
 
 def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:
-    """The examples in the person's language, or the English ones of a tool that has none in it. The
-    tools take turns, one example each."""
+    """Yield the examples in the person's language. If a tool has none in this language, its English
+    examples are used. The first example of each tool comes first, then the second of each, and so
+    on."""
     columns = []
     for named in tools:
         by_language: dict[str, list[Example]] = {}
@@ -182,11 +186,12 @@ class _Exchange:
 
 
 def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exchange]:
-    """Pairs of messages and answers, oldest first. The last one is the question of the turn.
+    """Return pairs of messages and answers, oldest first. The last pair is the question of the
+    turn, without an answer.
 
-    Messages that the bot did not answer are left out: in a busy group these are most. Consecutive
-    messages of one person are joined. An answer whose code is unknown ends such a group, and its
-    exchange is left out.
+    Messages that the bot did not answer are left out; in a busy group these are most messages.
+    Consecutive messages of one person are joined. An answer whose code is unknown ends such a
+    series, and the exchange is left out.
     """
     exchanges: list[_Exchange] = []
     row: list[Record] = []
@@ -210,11 +215,11 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
 
 
 def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
-    """The last few exchanges, beginning with one that stays the first for a while.
+    """Return the last few exchanges. The first of them stays the same for a while.
 
-    If the window moved by one each time, its beginning would change and the model would have to
-    read all of it again. The hash of an exchange's number decides whether it may be the first. The
-    number itself would not do, since the numbers of one chat are often all even.
+    If the first exchange changed with every question, the model would have to process all exchanges
+    again. So the hash of an exchange's sequence number decides whether it may be the first. The
+    number itself is not suitable: in one chat often all numbers are even.
     """
     recent = past[-MAX_EXCHANGES:]
     for index, exchange in reversed(list(enumerate(recent))):
@@ -229,7 +234,8 @@ def _said(row: Sequence[Record]) -> str:
 
 
 def _words(record: Record) -> str:
-    """The words of a message, without mentions and replies: it is clear that it is for the bot."""
+    """Return the words of a message, without mentions and reply marks: in this prompt every message
+    is addressed to the bot."""
     segments = [
         Text(each.text) if isinstance(each, Voice) and each.text else each
         for each in record.segments

@@ -1,4 +1,4 @@
-"""Writes the stable prefix of a prompt: how to answer, how to read the input, who the bot is."""
+"""Writes the stable prefix of a prompt: how to answer, how to read the input, and the persona."""
 
 from collections.abc import Sequence
 
@@ -62,8 +62,8 @@ How to read what you are given:
 def system_prompt(
     tools: str, *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
 ) -> str:
-    """The stable prefix. ``tools`` is the rendered list of tools, ``more`` names those that it does
-    not show, ``notes`` is what plugins add."""
+    """Return the stable prefix. ``tools`` is the text of the visible tools, ``more`` names the
+    other tools, and ``notes`` are the plugins' additions."""
     functions = f"Functions:\n\n{tools.strip() or '(none)'}"
     return _sections(_RULES, names, persona, functions, more, notes)
 
@@ -71,7 +71,8 @@ def system_prompt(
 def native_system_prompt(
     *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
 ) -> str:
-    """The stable prefix for a model that calls functions, which are sent beside the prompt."""
+    """Return the stable prefix for a model that calls functions natively. The functions are not in
+    the prefix: the request has them in a separate field."""
     return _sections(_NATIVE_RULES, names, persona, more, notes)
 
 

@@ -1,13 +1,13 @@
-"""Writes a chat's history as text in which chat members cannot forge a line of the program.
+"""Writes a chat's history as text. Chat members cannot forge a line of the program in it.
 
-Three kinds of lines, told apart by how they begin::
+There are three kinds of lines. Their beginnings distinguish them::
 
     [message 81] from "Lin" (user 10001) at 11-22 14:02:33, to you, unanswered
     > what a person wrote, each of its lines behind this mark
     + image /app/uploads/3fa9.png (image/png, 120 kB)
 
-Text that people choose (names, messages, file names) follows a mark or is in JSON quotes. It is
-never at the beginning of a line, and invisible characters are written as escapes.
+Text that people choose (names, messages, file names) comes after a mark or is in JSON quotes. It is
+never at the beginning of a line. Its invisible characters are written as escapes.
 """
 
 import json
@@ -38,16 +38,17 @@ from nekro_core.chat import (
 )
 
 UPLOADS = "/app/uploads"
-"""The folder of a box with the files that the chat received."""
+"""The folder in a box with the files that the chat received."""
 
 NOT_NOW = "not to be answered now"
-"""Follows the header of a message that another turn will answer."""
+"""Added to the header of a message that another turn will answer."""
 
-_QUOTED = 200  # characters of a name, a quoted message or a forwarded one
-_ATTACHED = 30  # lines of what came with one message
+_QUOTED = 200  # characters of a name, a quoted or a forwarded message
+_ATTACHED = 30  # lines for the attachments of one message
 _FORWARDED = 20  # messages of a bundle that are shown
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-# Controls, direction marks, characters without width. Scripts and emoji need the two joiners.
+# Control characters, direction marks and zero-width characters. The two zero-width joiners are not
+# among them, because some scripts and emoji need them.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -63,19 +64,20 @@ _STATES = {
 
 
 def escape_invisible(text: str) -> str:
-    """The text with every invisible character written as its escape."""
+    """Return the text with every invisible character written as an escape."""
     text = _SURROGATE.sub("\ufffd", LINE_END.sub("\n", text))
     return _UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def json_quoted(text: str, limit: int = _QUOTED) -> str:
-    """The text in JSON quotes on one line."""
+    """Return the text in JSON quotes on one line."""
     return json.dumps(visible_excerpt(text, limit, mark=" ... "), ensure_ascii=False)
 
 
 def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str:
-    """At most about ``limit`` characters: the middle of a longer text is left out and counted.
-    ``missing`` are characters of the middle that the text has lost already."""
+    """Shorten a text to about ``limit`` characters. The middle of a longer text is replaced with
+    the number of characters left out. ``missing`` is the number of characters that were already
+    removed from the middle."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
@@ -85,9 +87,9 @@ def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str
 
 
 def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
-    """`escape_invisible`, then `shortened`, for text that is marked after this. The part that is
-    cut out is not escaped first: escaping a million characters without width took 4 s and blocked
-    all chats."""
+    """Apply `escape_invisible`, then `shortened`, to text that will be marked afterwards. The part
+    that is cut out is not escaped before: escaping a million zero-width characters took 4 s and
+    blocked all chats."""
     missing = max(len(text) - 4 * limit, 0)
     if missing:
         text = text[: 2 * limit] + text[-2 * limit :]
@@ -95,12 +97,13 @@ def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
 
 
 def box_path(media: Media) -> str:
-    """The path of a received medium in the box. Empty if the bot has no copy of it."""
+    """Return the path of a received medium in the box; empty if the bot has no copy of the
+    medium."""
     return f"{UPLOADS}/{PurePath(media.path).name}" if media.path else ""
 
 
 def media_of(record: Record) -> list[Media]:
-    """The media of a record of which the bot has a copy."""
+    """Return the media of a record that the bot has stored."""
     return [
         segment.media
         for segment in record.segments
@@ -117,8 +120,8 @@ def transcript(
     waiting: Collection[int] = (),
     own: Collection[str] = (),
 ) -> list[str]:
-    """Write the lines of each record. ``limit`` bounds the characters of one message.
-    ``unanswered`` has the sequence numbers of records that are to be answered, ``waiting`` those of
+    """Write the lines of each record. ``limit`` is the maximum number of characters of one message.
+    ``unanswered`` has the sequence numbers of the records to answer, and ``waiting`` those of
     records that other turns will answer. ``own`` has the platform ids of the bot's accounts."""
     ours = frozenset(own)
     marks = [
@@ -135,8 +138,8 @@ def transcript(
 def _shown_record(
     record: Record, zone: tzinfo | None, limit: int, mark: str, own: frozenset[str]
 ) -> str:
-    """Write one record's lines. They are cached: a prompt shows nearly the same records as the one
-    before."""
+    """Write one record's lines. Results are cached, because a prompt shows nearly the same records
+    as the previous prompt."""
     return "\n".join(_lines(record, zone, limit, mark, own))
 
 
@@ -168,12 +171,12 @@ def _header(record: Record, zone: tzinfo | None, mark: str) -> str:
 
 
 def person_label(sender: Sender) -> str:
-    """Name and id of a person, for lines of the program."""
+    """Return a person's name and id, for lines of the program."""
     return f"{json_quoted(sender.name, 60)} (user {_identifier(sender.user_id)})"
 
 
 def _identifier(text: str) -> str:
-    """A platform's id, which may be any text, on one line and without brackets."""
+    """Return a platform's id on one line and without brackets. Such an id may be any text."""
     if re.fullmatch(r"[\w.:@=/+-]{1,120}", text):
         return text
     return json_quoted(text, 120)

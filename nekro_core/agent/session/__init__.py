@@ -1,1 +1,2 @@
-"""The live agent of one chat: triggers, waiting messages, turns one after another."""
+"""Runs the sessions of chats: decides when to answer, holds unanswered messages, and runs turns one
+after another."""

@@ -1,4 +1,4 @@
-"""The records of a chat that have not been answered yet."""
+"""Holds the records of a chat that have not been answered yet."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,12 +8,13 @@ from nekro_core.agent.turn.context import HistoryMarks
 from nekro_core.chat import Record
 
 MAX_PENDING = 1000
-"""Records kept in memory between turns. A longer flood is still in the store and the history."""
+"""Maximum number of records held in memory between turns. Dropped records are still in the store
+and in the history."""
 
 
 def _make_room(messages: list[PendingMessage]) -> None:
-    """If there are too many, drop the oldest of the person who wrote most. So the flood of one
-    person does not drop the questions of others."""
+    """If there are too many messages, drop the oldest of the person who wrote most. So a flood by
+    one person does not displace the questions of others."""
     while len(messages) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in messages).most_common(1)
         oldest = next(i for i, each in enumerate(messages) if each.record.sender.user_id == most)
@@ -21,16 +22,16 @@ def _make_room(messages: list[PendingMessage]) -> None:
 
 
 class Backlog:
-    """The backlog of one chat. ``asks`` says whether a record asks for an answer."""
+    """The unanswered records of one chat. ``asks`` says whether a record asks for an answer."""
 
     def __init__(self, asks: Callable[[Record], bool]) -> None:
         self._asks = asks
         self.fresh: list[PendingMessage] = []
-        """Messages that plugins have not been asked about yet."""
+        """Messages that were not passed to the plugins' hooks yet."""
         self.pending: list[PendingMessage] = []
-        """The others, oldest first."""
+        """Messages that the plugins' hooks let through, oldest first."""
         self.forced: set[int] = set()
-        """Sequence numbers of records that are answered because a plugin wants it."""
+        """Sequence numbers of records that are answered because a plugin demands it."""
         self.handled: set[int] = set()
         """Sequence numbers of records that need no answer, such as commands."""
         self.hidden: set[int] = set()
@@ -42,50 +43,50 @@ class Backlog:
         return bool(self.fresh or self.pending)
 
     def on_record(self, message: PendingMessage) -> None:
-        """Take a message that arrived."""
+        """Add a message that has arrived."""
         if message.record.seq in self._recalled:
             return
         self.fresh.append(message)
         _make_room(self.fresh)
 
     def take_fresh(self) -> list[PendingMessage]:
-        """Take the messages that plugins must be asked about now."""
+        """Remove and return the messages that must be passed to the plugins' hooks now."""
         fresh, self.fresh = self.fresh, []
         return fresh
 
     def add_pending(self, message: PendingMessage) -> None:
-        """Add a message that plugins let through: it may ask for an answer."""
+        """Add a message that the plugins' hooks let through."""
         if message.record.seq in self._recalled:
             return
         self.pending.append(message)
         _make_room(self.pending)
 
     def on_recall(self, seq: int) -> None:
-        """Drop a record that was recalled, also if it arrives later."""
+        """Drop a recalled record, even if the record arrives after its recall."""
         self._recalled.add(seq)
         self.fresh = [each for each in self.fresh if each.record.seq != seq]
         self.pending = [each for each in self.pending if each.record.seq != seq]
 
     def clear_pending(self) -> None:
-        """Drop all messages that plugins let through. They will not be answered."""
+        """Drop all messages that the plugins' hooks let through. They will not be answered."""
         self.pending.clear()
         self.forced.clear()
         self.handled.clear()
         self._recalled.clear()
 
     def clear_before(self, seq: int) -> bool:
-        """Drop what was pending before this record. Returns whether any of it asked for an
+        """Drop the pending messages before this record. Returns whether any of them asked for an
         answer."""
         dropped = [each for each in self.pending if each.record.seq < seq]
         self.pending = [each for each in self.pending if each.record.seq >= seq]
         return any(self._asks(each.record) for each in dropped)
 
     def newest(self) -> int:
-        """The highest sequence number in it; 0 if it is empty."""
+        """Return the highest sequence number in the backlog; 0 if it is empty."""
         return max((record.seq for record in self._records()), default=0)
 
     def marks(self, records: Sequence[Record], trigger_record: Record) -> HistoryMarks:
-        """How a turn that ``trigger_record`` woke treats these records."""
+        """Return how a turn that ``trigger_record`` woke treats these records."""
         asker = trigger_record.sender.user_id
         others = {each.seq for each in self._records() if each.sender.user_id != asker}
         return HistoryMarks(
@@ -103,18 +104,18 @@ class Backlog:
         )
 
     def oldest_waiting(self, asker: str) -> int | None:
-        """The oldest record of other people than the asker that may wait for an answer; None if
-        there is none. A restart looks for questions from there on. Messages that plugins have not
-        been asked about count too."""
+        """Return the oldest record that may wait for an answer and is not the asker's; None if
+        there is none. After a restart, questions from this record on are answered. Messages that
+        were not passed to the plugins' hooks yet count too."""
         questions = (each.record for each in self.pending if self._asks(each.record))
         unseen = (each.record for each in self.fresh)
         others = (each.seq for each in (*questions, *unseen) if each.sender.user_id != asker)
         return min(others, default=None)
 
     def drop_answered(self, asker: str, through: int, *, stopped_at: int = 0) -> None:
-        """Drop what a turn for this person, which saw all records through ``through``, has dealt
-        with: what they wrote, and what others wrote without asking. If the turn was stopped, drop
-        all records through ``stopped_at``."""
+        """Drop the records that an ended turn for this person has handled. Up to ``through``, these
+        are all records of the person, and the pending records of others that asked for no answer.
+        If the turn was stopped, also drop all records up to ``stopped_at``."""
 
         def is_over(record: Record) -> bool:
             answered = record.sender.user_id == asker and record.seq <= through
@@ -131,7 +132,7 @@ class Backlog:
         self.handled = {seq for seq in self.handled if seq >= oldest}
 
     def forget_person(self, user_id: str) -> None:
-        """Drop what a person wrote."""
+        """Drop a person's records."""
         self.fresh = [each for each in self.fresh if each.record.sender.user_id != user_id]
         self.pending = [each for each in self.pending if each.record.sender.user_id != user_id]
 

@@ -1,4 +1,4 @@
-"""The parts of the bot that sessions need. `AgentRuntime` passes them in."""
+"""Defines the services that sessions need. `AgentRuntime` provides them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,19 +12,20 @@ from nekro_core.policy.settings import TriggerSettings
 
 
 class SessionPlugins(PromptPlugins, Protocol):
-    """What plugins do in a chat (`nekro_core.plugins.host.registry.PluginRegistry`)."""
+    """The part of the plugin registry that sessions use
+    (`nekro_core.plugins.host.registry.PluginRegistry`)."""
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
-        """Ask plugins what to do with a message."""
+        """Call the plugins' hooks for a message. Returns what to do with the message."""
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
-        """Tell plugins that the chat's conversation is reset."""
+        """Call the plugins' hooks for a reset of the chat's conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionServices(TurnServices):
-    """What a session needs in addition, to receive records and to decide. ``trigger`` has the
-    settings for all chats; those of one chat are in its policy."""
+    """The further services that a session needs to receive records and to decide. ``trigger`` has
+    the settings for all chats; the settings of one chat are in the chat's policy."""
 
     plugins: SessionPlugins
     activity: Broadcast

@@ -1,8 +1,10 @@
-"""The live agent of one chat: receives records, decides, and runs its turns one after another.
+"""Runs the agent of one chat: receives records, decides whether to answer, and runs the turns one
+after another.
 
-A turn answers one person, with their rights and on their quota. What others ask meanwhile waits and
-begins the next turns, in order of arrival. System lines (of a timer, a webhook) belong to no
-person: they get separate turns without a person's rights.
+A turn answers one person. It has that person's rights and counts towards that person's quota.
+Questions that other people ask meanwhile wait; they get the next turns, in order of arrival. System
+lines (of a timer or a webhook) belong to no person. They get separate turns without a person's
+rights.
 """
 
 from collections.abc import Sequence
@@ -35,20 +37,21 @@ from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.store import TurnRow
 
 _PREPARE_S = 0.1
-"""Seconds before its beginning at which a turn is prepared. An earlier preparation is more often
-useless, because another message comes."""
+"""A turn is prepared this many seconds before it begins. An earlier preparation would more often be
+wasted because another message arrives."""
 _MOST_ATTEMPTS = 20
-"""How often a turn is begun, so that a turn which kills the process cannot do so for ever."""
+"""Maximum number of times that a turn is started, so that a turn that kills the process is not
+resumed for ever."""
 _MOST_CUT_RUNS = 5
-"""With so many runs that were cut off by the end of the process, a turn is given up: its runs may
-have caused that end. A turn whose process was killed before any code ran is still answered."""
+"""A turn is given up if the end of the process cut off this many of its runs, because the runs may
+have killed the process. A turn whose process was killed before any code ran is still answered."""
 _SUSPECT_CUT_RUNS = 2
-"""With so many such runs, a turn is resumed only while no other turn like it runs."""
+"""A turn with this many cut-off runs is resumed only while no other such turn runs."""
 
 
 class Session:
-    """One chat. `live` runs in a separate task. All other public methods may be called from other
-    tasks."""
+    """The session of one chat. `live` runs in a separate task. All other public methods may be
+    called from other tasks."""
 
     def __init__(
         self, chat_key: ChatKey, services: SessionServices, slots: TurnSlots, cooldown: Cooldown
@@ -66,7 +69,7 @@ class Session:
 
     @property
     def working(self) -> bool:
-        """Whether a turn runs, or waits for a slot."""
+        """Whether a turn runs or waits for a slot."""
         return self._turns.working
 
     async def wait_until_idle(self) -> None:
@@ -75,7 +78,7 @@ class Session:
 
     @property
     def at_work(self) -> bool:
-        """Whether it is working: plugins are asked about a message, or a turn runs."""
+        """Whether the session is busy: plugins' hooks handle a message, or a turn runs."""
         return self.working or self._listening or bool(self._backlog.fresh)
 
     @property
@@ -85,7 +88,7 @@ class Session:
 
     @property
     def newest(self) -> int:
-        """The sequence number of the newest record that waits; 0 if none does."""
+        """The sequence number of the newest waiting record; 0 if there is none."""
         return self._backlog.newest()
 
     def on_record(self, record: Record, *, age_s: float = 0.0) -> None:
@@ -96,40 +99,41 @@ class Session:
         self._news.set()
 
     def on_stop(self, record: Record) -> None:
-        """Handle ``/stop``: stop the running turn at once, else drop what waits."""
+        """Handle ``/stop``: stop the running turn at once. If no turn runs, drop the waiting
+        questions."""
         if not self.stop(record.seq):
             self._stop_requests.add(record.seq)
             self.on_record(record)
 
     def on_recall(self, seq: int) -> None:
-        """Drop a record that was recalled. A turn that answers it ends at once; the person's other
-        questions begin another one."""
+        """Drop a recalled record. A turn that this record woke ends at once; the person's other
+        questions wake another turn."""
         self._backlog.on_recall(seq)
         self._prepared = None
         self._turns.on_recall(seq)
         self._news.set()
 
     def mark_handled(self, record: Record) -> None:
-        """Mark a record as needing no answer: a command that was handled elsewhere."""
+        """Mark a record as needing no answer: it is a command that was handled elsewhere."""
         self._backlog.handled.add(record.seq)
 
     def forget_person(self, user_id: str) -> None:
-        """Drop a person's records that have not been answered."""
+        """Drop a person's unanswered records."""
         self._backlog.forget_person(user_id)
         self._prepared = None
 
     def resume_turn(self, turn: TurnRow) -> None:
-        """Resume a turn of an earlier process, before everything else."""
+        """Resume a turn of an earlier process before any other turn begins."""
         self._interrupted = turn
         self._news.set()
 
     def stop(self, seq: int = 0) -> bool:
-        """Stop the running turn at once, and drop what was asked before record ``seq``. False if
-        none runs."""
+        """Stop the running turn at once, and drop all questions up to record ``seq``. Returns False
+        if no turn runs."""
         return self._turns.stop(seq)
 
     async def live(self) -> None:
-        """Answer until the chat has been silent for a while."""
+        """Answer messages until the chat has been silent for a while."""
         while True:
             self._news = anyio.Event()
             self._listening = True
@@ -138,14 +142,14 @@ class Session:
             finally:
                 self._listening = False
             if any(each.record.seq in self._stop_requests for each in self._backlog.fresh):
-                continue  # It came while plugins were asked. No turn begins before it is handled.
+                continue  # ``/stop`` arrived meanwhile. Handle it before a turn begins.
             if self._interrupted is not None:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)
                 continue
             policy = self._services.policies.of(self.chat_key)
             if policy.state is not ChatState.ON:
-                self._backlog.pending.clear()  # It was switched off meanwhile.
+                self._backlog.pending.clear()  # The chat was switched off meanwhile.
             decision = decide(
                 self._backlog.pending,
                 now=self._services.clock(),
@@ -168,7 +172,7 @@ class Session:
                         return
 
     async def _listen(self) -> None:
-        """Handle new records: requests to stop, and messages that plugins are asked about."""
+        """Handle new records: ``/stop``, and messages for the plugins' hooks."""
         for message in self._backlog.take_fresh():
             record = message.record
             if record.seq in self._stop_requests:
@@ -187,7 +191,7 @@ class Session:
                     self._backlog.add_pending(message)
 
     async def _ask_plugins(self, record: Record) -> MsgSignal:
-        """Ask plugins what to do with a message."""
+        """Call the plugins' hooks for a message. Returns what to do with the message."""
         plugins, sender = self._services.plugins, record.sender
         ctx = plugins.context_for(
             self.chat_key,
@@ -200,7 +204,8 @@ class Session:
         return await plugins.on_user_message(ctx, message)
 
     async def _is_cooling_down(self, record: Record) -> bool:
-        """Whether a record asks for an answer but its sender is in a cooldown: it may be a bot."""
+        """Return whether a record asks for an answer while its sender, possibly a bot, is in a
+        cooldown."""
         if record.author is not Author.PERSON or not self._asks(record):
             return False
         sender = record.sender.user_id
@@ -221,7 +226,7 @@ class Session:
         return True
 
     async def _stop_waiting(self, record: Record) -> None:
-        """Handle ``/stop`` while no turn runs: drop what was asked before it."""
+        """Handle ``/stop`` while no turn runs: drop the questions before it."""
         were_waiting = self._backlog.clear_before(record.seq)
         self._prepared = None
         await self._services.store.chats.mark_handled(self.chat_key, record.seq)
@@ -231,7 +236,7 @@ class Session:
             await self._notify([record], "turn.nothing_to_stop")
 
     async def _wait(self, seconds: float, record: Record) -> None:
-        """Wait for news. Shortly before the end, prepare what the turn will need."""
+        """Wait for new records, at most ``seconds``. Shortly before the end, prepare the turn."""
         due = anyio.current_time() + seconds
         with anyio.move_on_after(seconds - _PREPARE_S):
             await self._news.wait()
@@ -239,13 +244,13 @@ class Session:
             return
         try:
             self._prepared = await prepare_turn(self._services, self._request_for(record))
-        except Exception as error:  # noqa: BLE001 (the turn meets the same fault, and tells of it)
+        except Exception as error:  # noqa: BLE001 (the turn will meet the same fault and report it)
             logger.debug("{}: nothing was prepared: {}", self.chat_key, error)
         with anyio.move_on_after(due - anyio.current_time() - TIMER_S):
             await self._news.wait()
 
     def _asks(self, record: Record) -> bool:
-        """Whether a record wants an answer."""
+        """Return whether a record asks for an answer."""
         if record.seq in self._backlog.handled or self._services.policies.is_ignored(record):
             return False
         wall, policy = self._services.wall(), self._services.policies.of(self.chat_key)
@@ -254,8 +259,8 @@ class Session:
         )
 
     def _request_for(self, record: Record, *, resumed: bool = False) -> TurnRequest:
-        """Make the request for a turn that answers this record and all that the same person asked
-        since."""
+        """Return the request for a turn that answers this record and all later questions of the
+        same person."""
         return TurnRequest(
             chat_key=self.chat_key,
             trigger_record=record,
@@ -264,7 +269,7 @@ class Session:
         )
 
     async def _answer(self, record: Record, why: str) -> None:
-        """Run one turn, for all that this person asked so far."""
+        """Run one turn that answers all questions of the record's author so far."""
         services = self._services
         through = max(each.record.seq for each in self._backlog.pending)
 
@@ -292,7 +297,7 @@ class Session:
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
 
     async def _resume(self, turn: TurnRow) -> None:
-        """Resume a turn of an earlier process, unless it was begun or cut off too often."""
+        """Resume a turn of an earlier process, unless it was started or cut off too often."""
         store = self._services.store
         trigger = await self._record(turn.trigger_seq)
         runs = await store.runs.of_turn(turn.turn_id)
@@ -306,7 +311,7 @@ class Session:
             return
 
         def begin() -> TurnRecorder:
-            logger.info("{}: turn {} is taken up again", self.chat_key, turn.turn_id)
+            logger.info("{}: turn {} is resumed", self.chat_key, turn.turn_id)
             resume_row = partial(store.turns.resume, turn.turn_id)
             return TurnRecorder(store, self.chat_key, resume_row, through_seq=turn.through_seq)
 
@@ -318,7 +323,8 @@ class Session:
     async def _give_up(
         self, turn: TurnRow, trigger: Record | None, runs: Sequence[RunRecord]
     ) -> None:
-        """End a turn that was resumed too often, and say so unless people have got something."""
+        """End a turn that was resumed too often. The chat gets a notice, unless the turn has sent
+        something."""
         store = self._services.store
         waiting = self._backlog.oldest_waiting(turn.user_id)
         sent = await store.deliveries.of_turn(turn.turn_id)
@@ -328,7 +334,7 @@ class Session:
             await self._notify([trigger] if trigger else [], "turn.failed")
 
     def _reason_to_drop(self, turn: TurnRow, trigger: Record) -> str:
-        """Why a turn is not resumed, in a word; empty if it is."""
+        """Return in one word why a turn is not resumed; empty if it is resumed."""
         if trigger.recalled:
             return "recalled"
         if self._services.wall() - turn.started > self._services.trigger.recover_age_s:

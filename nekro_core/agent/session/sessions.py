@@ -1,4 +1,4 @@
-"""The sessions of all chats, and the tasks that they run in."""
+"""Owns the sessions of all chats, and the tasks in which they run."""
 
 from types import TracebackType
 from typing import Self
@@ -23,17 +23,17 @@ from nekro_core.store import StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
-"""Longest wait for a model behind an address to be ready, in seconds."""
+"""Maximum wait in seconds until a model on a server is ready."""
 _TURN_ENDS_S = 10.0
-"""Seconds that a reset waits for the end of the turn that it stopped."""
+"""Seconds that a reset waits for the end of the turn that the reset stopped."""
 
 
 class Sessions:
-    """Gives each record of the inbox to the session of its chat. An async context manager.
+    """Passes each record of the inbox to the session of its chat. An async context manager.
 
-    A chat has at most one session, which ends when the chat is silent. Turns of all chats share
-    ``settings.concurrent_turns`` slots. Leaving the block stops all turns. They stay open in the
-    store, and `recover` of the next process resumes them.
+    A chat has at most one session. The session ends when the chat is silent. Turns of all chats
+    share ``settings.concurrent_turns`` slots. Leaving the block stops all turns, but does not end
+    them in the store: `recover` of the next process resumes them.
     """
 
     def __init__(
@@ -78,22 +78,25 @@ class Sessions:
         for leave in self._leave:
             leave()
         self._tasks.cancel_scope.cancel()
-        # The body's error is the body's own: the group must not wrap it.
+        # Do not pass on the error of the caller's block: the task group would wrap it in an
+        # exception group.
         await self._tasks.__aexit__(None, None, None)
         await self._services.boxes.aclose()
 
     async def recover(self) -> None:
-        """Resume what an earlier process left: its open turns, then unanswered records. Call it
-        once, after the outbox is open and before the adapters start."""
+        """Continue the work of an earlier process: resume its unfinished turns, then answer its
+        unanswered records. Call this once, after the outbox is open and before the adapters start.
+        """
         assert self._tasks is not None, "enter the sessions first"
         store, now, commands = self._services.store, self._services.wall(), self._commands
         handled = await commands.restore()
         interrupted = await store.turns.interrupted()
         waiting = await store.turns.unanswered(since=now - self._services.trigger.recover_age_s)
-        # Records in the inbox's queue come to `on_record` anyway. They must not be taken twice.
+        # Skip records in the inbox's queue: they will be passed to `on_record`, and must not be
+        # handled twice.
         queued = {event.record.seq for event in self._services.inbox.queued}
         unheard: list[Record] = []
-        # No await in these loops: a turn that ends must know all questions that wait.
+        # Do not await in these loops: a turn that ends must already know all waiting questions.
         for turn in interrupted:
             self._session(turn.chat_key).resume_turn(turn)
         for chat in waiting:
@@ -104,22 +107,24 @@ class Sessions:
                 continue
             session = self._session(chat.chat_key)
             for record in records:
-                # A command may have run already and must not run twice.
+                # A command that may have run already must not run twice.
                 done = record.seq in handled or commands.is_command(record)
                 if done or commands.on_record(record, self._tasks.start_soon):
                     session.mark_handled(record)
                 else:
                     self._give_to_session(record)
         for record in unheard:
-            # They get no answer. The mark keeps the next start from reading them again.
+            # These records get no answer. Mark them as handled, so that the next start does not
+            # read them again.
             await store.chats.mark_handled(record.chat_key, record.seq)
-        # This comes last, since the inbox queues these lines itself.
+        # Do this last: the inbox queues these lines, so they need no handling here.
         await report_interrupted(store, self._services.inbox)
 
     async def prepare(self) -> None:
-        """Begin to prepare the model before the first person waits for it: load its library, and
-        let it read the part that all prompts of a language share. A model behind an address is
-        ready in 0.1 s, so this waits for it. The embedded one reads for half a minute."""
+        """Begin to prepare the model before the first question: load the model's library, and let
+        the model process the beginning that all prompts of a language share. A model on a server is
+        ready in 0.1 s, so this method waits for it. The embedded model takes half a minute, so this
+        method does not wait for it."""
         assert self._tasks is not None, "enter the sessions first"
         ready = anyio.Event()
         self._tasks.start_soon(self._prepare, ready, name="preparation of the model")
@@ -139,16 +144,16 @@ class Sessions:
         try:
             await model.prepare(likely)
         except ModelError as error:
-            # It fails again at the first question, and the chat is told then.
+            # The first question will fail in the same way. The chat then gets a notice.
             logger.warning("the model is not ready: {}", error)
-        except Exception:  # noqa: BLE001 (a library that does not load must not end the bot)
+        except Exception:  # noqa: BLE001 (a library that cannot be loaded must not end the bot)
             logger.exception("the model cannot be made ready")
         finally:
             ready.set()
 
     def on_record(self, record: Record, age_s: float) -> None:
-        """Give a new record, which arrived ``age_s`` seconds ago, to the commands or to its
-        session. Call it for each stored record, in order."""
+        """Pass a new record, which arrived ``age_s`` seconds ago, to the command router or to the
+        chat's session. Call this for each stored record, in order."""
         assert self._tasks is not None, "enter the sessions first"
         policies = self._services.policies
         if policies.is_ignored(record) or self._is_flood(record):
@@ -164,8 +169,9 @@ class Sessions:
             session.mark_handled(record)
 
     def _is_flood(self, record: Record) -> bool:
-        """Whether a record is a command of a sender that ran more commands than people do. It may
-        be a bot that answers ours with commands, so it gets no answer; see `Cooldown`."""
+        """Return whether a record is a command whose sender ran more commands than people do. Such
+        a sender may be a bot that answers our bot with commands, so it gets no answer; see
+        `Cooldown`."""
         commands, key, user = self._commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.is_privileged(record):
             return False
@@ -173,16 +179,18 @@ class Sessions:
         if state is CooldownState.NO:
             self._command_cooldown.note(key, user)
         elif state is CooldownState.BEGINS:
-            logger.warning("{}: {} runs so many commands that none is run for a while", key, user)
+            logger.warning(
+                "{}: {} sent so many commands that none of theirs runs for a while", key, user
+            )
         return state is not CooldownState.NO
 
     def _give_to_session(self, record: Record, age_s: float = 0.0) -> None:
-        """Give a record to its session. A voice in a group that is not addressed to the bot waits
-        until its words are known: they may name the bot. Other voices need not: the turn itself
-        waits for their words."""
+        """Pass a record to the chat's session. A voice message in a group that is not addressed to
+        the bot first waits for its transcript, because the transcript may contain the bot's name.
+        For other voice messages the turn waits for the transcript."""
         transcriber, key = self._services.transcriber, record.chat_key
         age = self._services.wall() - record.time
-        # Transcribing all that was said while the bot was down would cost too much.
+        # Transcribing all voices that were sent while the bot was offline would cost too much.
         old = record.from_history and age > self._services.trigger.history_age_s
         begun = transcriber is not None and not old and transcriber.begin(record)
         if not begun or record.to_bot or key.kind is ChatKind.PRIVATE:
@@ -199,14 +207,15 @@ class Sessions:
         self._session(record.chat_key).on_record(record, age_s=age_s)
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop a person's unanswered records, and the question that waits for them."""
+        """Drop a person's unanswered records, and a command's question that waits for the person's
+        answer."""
         self._services.inbox.forget_person(chat_key, user_id)
         self._commands.forget(chat_key, user_id)
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
 
     def on_recall(self, record: Record) -> None:
-        """Tell the chat's session that a message was recalled. Call it for each recall."""
+        """Tell the chat's session that a message was recalled. Call this for each recall."""
         if (session := self._sessions.get(record.chat_key)) is not None:
             session.on_recall(record.seq)
 
@@ -218,21 +227,26 @@ class Sessions:
         try:
             await self._services.store.chats.mark_handled(record.chat_key, record.seq)
         except StoreUnavailable as error:
-            logger.error("{}: command {} is not marked: {}", record.chat_key, record.seq, error)
+            logger.error(
+                "{}: command {} cannot be marked as handled: {}", record.chat_key, record.seq, error
+            )
 
     async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's running turn and say so there. False if none runs."""
+        """Stop the chat's running turn and send the chat a notice. Returns False if no turn
+        runs."""
         session = self._sessions.get(chat_key)
         return session is not None and session.stop()
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Begin a new conversation: stop the running turn, tell the plugins, remove the boxes, and
-        drop what was said (before record ``before``, if given). The store keeps it, but no prompt
-        shows it. Raises `OSError` and `StoreError`."""
+        """Begin a new conversation: stop the running turn, call the plugins' hooks, remove the
+        boxes, and drop the waiting messages (only those before record ``before``, if given). The
+        earlier records stay in the store, but no prompt shows them. Raises `OSError` and
+        `StoreError`."""
         services = self._services
         async with services.activity.watch(chat_key) as activities:
             session = self._sessions.get(chat_key)
-            # Questions of other people were asked before the reset too.
+            # Drop the waiting questions of other people too: they belong to the earlier
+            # conversation.
             if session is not None and session.stop(before or session.newest):
                 with anyio.move_on_after(_TURN_ENDS_S):
                     async for activity in activities:
@@ -246,13 +260,13 @@ class Sessions:
         logger.info("{}: the conversation begins anew", chat_key)
 
     def working(self, chat_key: ChatKey) -> bool:
-        """Whether a turn of the chat runs."""
+        """Return whether a turn of the chat runs."""
         session = self._sessions.get(chat_key)
         return session is not None and session.working
 
     def at_work(self, chat_key: ChatKey) -> bool:
-        """Whether the bot is working on a record of the chat: a command or a turn runs, or plugins
-        are asked about it."""
+        """Return whether the bot is handling a record of the chat: a command or a turn runs, or
+        plugins' hooks handle the record."""
         session = self._sessions.get(chat_key)
         busy = session is not None and session.at_work
         return busy or self._commands.is_busy(chat_key)
@@ -264,7 +278,7 @@ class Sessions:
 
     @property
     def live_count(self) -> int:
-        """How many chats have a live session."""
+        """The number of chats that have a session."""
         return len(self._sessions)
 
     def _session(self, chat_key: ChatKey) -> Session:
@@ -282,7 +296,7 @@ class Sessions:
                 try:
                     await session.live()
                 except Exception:  # noqa: BLE001 (one chat's fault must not end the others)
-                    logger.exception("{}: the session failed and goes on", session.chat_key)
+                    logger.exception("{}: the session failed and continues", session.chat_key)
                     await anyio.sleep(_AFTER_FAULT_S)
                 else:
                     return

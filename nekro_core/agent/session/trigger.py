@@ -1,4 +1,4 @@
-"""Decides whether a message is answered, and when. It has no state and does no I/O."""
+"""Decides whether a message is answered, and when. This module has no state and does no I/O."""
 
 import re
 import unicodedata
@@ -9,10 +9,10 @@ from nekro_core.chat import Author, ChatKind, Notice, Record, Text, Voice
 from nekro_core.policy.settings import TriggerSettings
 
 POKE = "poke"
-"""The one notice that is answered, if it is meant for the bot."""
+"""The only kind of notice that is answered, and only if it is meant for the bot."""
 
 TIMER_S = 0.001
-"""Seconds by which a wait ends earlier, since timers of the event loop fire up to 1 ms late."""
+"""Each wait ends this many seconds early, since timers of the event loop fire up to 1 ms late."""
 
 _CALLED_WITHIN = 1000
 """Characters from either end of a message in which a name is looked for. Normalizing takes the
@@ -22,7 +22,7 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage:
-    """A record and its time of arrival, on the clock of ``decide``'s ``now`` (seconds)."""
+    """A record and its time of arrival in seconds, on the same clock as ``now`` of `decide`."""
 
     record: Record
     at: float
@@ -30,7 +30,7 @@ class PendingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StartTurn:
-    """Begin a turn. ``record`` wakes it, ``why`` is one word for the log."""
+    """Begin a turn. ``record`` wakes the turn, and ``why`` is one word for the log."""
 
     record: Record
     why: str
@@ -43,8 +43,8 @@ class StaySilent:
 
 @dataclass(frozen=True, slots=True)
 class WaitForMore:
-    """The asker may still be typing: decide again in ``seconds``. If nothing else comes, the turn
-    will answer ``record``."""
+    """The person who asks may still be typing: decide again in ``seconds``. If no other message
+    arrives, the turn will answer ``record``."""
 
     seconds: float
     record: Record
@@ -62,11 +62,11 @@ def decide(
     names: Sequence[str],
     forced: Collection[int] = (),
 ) -> Decision:
-    """Decide what to do about the messages since the last turn, oldest first.
+    """Decide what to do with the messages since the last turn. ``messages`` are oldest first.
 
-    ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. It waits only
-    for the person who asks: in a busy group others are always typing. ``forced`` has the sequence
-    numbers of records that are answered in any case.
+    ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. The wait is only
+    for the person who asks, because in a busy group other people are always typing. ``forced`` has
+    the sequence numbers of records that are always answered.
     """
     for item in messages:
         why = trigger_reason(item.record, wall=wall, settings=settings, names=names)
@@ -85,7 +85,7 @@ def decide(
 def trigger_reason(
     record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]
 ) -> str:
-    """Why this record is answered, in a word; empty if it is not.
+    """Return in one word why this record is answered; empty if it is not answered.
 
     Messages of the bot's own accounts (`Author.BOT`) are never answered. System lines are answered
     if they are meant for the agent.
@@ -109,7 +109,7 @@ def trigger_reason(
 
 
 def mentions_name(record: Record, names: Sequence[str]) -> bool:
-    """Whether the person wrote or said one of the names."""
+    """Return whether the person wrote or said one of the names."""
     text = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
     if len(text) > 2 * _CALLED_WITHIN:
         text = f"{text[:_CALLED_WITHIN]} {text[-_CALLED_WITHIN:]}"
@@ -118,12 +118,13 @@ def mentions_name(record: Record, names: Sequence[str]) -> bool:
 
 
 def fold_text(text: str) -> str:
-    """The text without differences of case, width and invisible characters."""
+    """Return the text with case and width normalized and without invisible characters."""
     return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold().strip()
 
 
 def _contains(words: str, name: str) -> bool:
     if not name.isascii():
-        return name in words  # scripts that put no space between words
-    # Within a longer Latin word it is not the name; beside Chinese or Japanese characters it is.
+        return name in words  # for scripts without spaces between words
+    # Do not match the name within a longer Latin word. Do match it beside Chinese or Japanese
+    # characters.
     return re.search(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])", words) is not None

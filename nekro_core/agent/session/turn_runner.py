@@ -1,4 +1,4 @@
-"""Runs the turns of chats: waits for a slot and for the store, and closes each turn at its end."""
+"""Runs the turns of chats: waits for a slot and for the store, and ends each turn in the store."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
@@ -20,27 +20,28 @@ from nekro_core.delivery.activity import Working
 from nekro_core.store import StoreUnavailable
 
 STORE_PAUSE_S = 1.0
-"""Seconds until the store is tried again after it could not write."""
+"""Seconds between two attempts to write while the store cannot write."""
 _NORMAL_STOPS = ("finished", "stopped", "recalled")
-"""Reasons to end a turn that are no fault."""
+"""Reasons for the end of a turn that are not faults."""
 _Written = TypeVar("_Written")
 
 
 class TurnSlots:
-    """Bounds how many turns of all chats run at the same time. Of the turns that were cut off
-    several times, only one runs at a time: if it ends the process again, the others have not begun,
-    and it is not counted against them."""
+    """Limits how many turns of all chats run at the same time. Of the turns that were cut off
+    several times, only one runs at a time. If that turn kills the process again, the others have
+    not begun, so their runs are not counted as cut off."""
 
     def __init__(self, count: int, longest_queue_s: float) -> None:
-        """``longest_queue_s`` is how long a turn waits. A later answer would surprise people."""
+        """``longest_queue_s`` is the maximum wait of a turn. A later answer would surprise
+        people."""
         self._free = anyio.CapacityLimiter(count)
         self._suspects = anyio.Lock()
         self._longest_queue_s = longest_queue_s
 
     @asynccontextmanager
     async def acquire(self, *, exclusive: bool) -> AsyncIterator[bool]:
-        """Hold a slot for one turn. An ``exclusive`` turn also waits for every other exclusive one.
-        Yields False if no slot becomes free in time."""
+        """Hold a slot for one turn. An ``exclusive`` turn also waits until no other exclusive turn
+        runs. Yields False if no slot becomes free in time."""
         async with self._suspects if exclusive else nullcontext():
             with anyio.move_on_after(self._longest_queue_s) as waiting:
                 await self._free.acquire()
@@ -54,7 +55,8 @@ class TurnSlots:
 
 
 class StoreOutage:
-    """Remembers for one chat that the store cannot write, for example because the disk is full."""
+    """Remembers, for one chat, that the store cannot write, for example because the disk is
+    full."""
 
     def __init__(self, chat_key: ChatKey) -> None:
         self._chat_key = chat_key
@@ -62,14 +64,14 @@ class StoreOutage:
         """Whether the last write failed."""
 
     def on_error(self, error: StoreUnavailable) -> None:
-        """Log the error, unless the write before failed too."""
+        """Log the error, unless the previous write failed too."""
         if not self.lasts:
             logger.error("{}: a turn waits until the store can write: {}", self._chat_key, error)
         self.lasts = True
 
     async def retry(self, write: Callable[[], Awaitable[_Written]]) -> _Written:
-        """Try to write until it succeeds: while a turn is not closed in the store, no other can
-        begin."""
+        """Repeat a write until it succeeds. While a turn is not ended in the store, no other turn
+        of the chat can begin."""
         while True:
             try:
                 written = await write()
@@ -82,7 +84,8 @@ class StoreOutage:
 
 
 class TurnRunner:
-    """Runs the turns of one chat, one at a time. All but `run` may be called from other tasks."""
+    """Runs the turns of one chat, one at a time. All methods except `run` may be called from other
+    tasks."""
 
     def __init__(
         self, chat_key: ChatKey, services: SessionServices, slots: TurnSlots, backlog: Backlog
@@ -97,11 +100,11 @@ class TurnRunner:
         self._trigger_seq = 0
         """The sequence number of the record that woke the running turn."""
         self._stopped_at: int | None = None
-        """If the turn was stopped: the record before which all records are dropped."""
+        """If the turn was stopped: all records up to this sequence number are dropped."""
 
     @property
     def working(self) -> bool:
-        """Whether a turn runs, or waits for a slot."""
+        """Whether a turn runs or waits for a slot."""
         return self._scope is not None
 
     async def wait_until_idle(self) -> None:
@@ -110,8 +113,8 @@ class TurnRunner:
             await self._idle.wait()
 
     def stop(self, seq: int = 0) -> bool:
-        """Stop the running turn at once, and drop what was asked before record ``seq``. False if
-        none runs."""
+        """Stop the running turn at once, and drop all questions up to record ``seq``. Returns False
+        if no turn runs."""
         if self._scope is None:
             return False
         self._stopped_at = seq
@@ -131,9 +134,9 @@ class TurnRunner:
         *,
         exclusive: bool = False,
     ) -> bool:
-        """Run one turn to its end. A turn that the end of the process cuts off stays open in the
-        store, and the next start finds it. False if the store could not write the turn's row: then
-        nothing was done, and the question still waits."""
+        """Run one turn to its end. If the end of the process cuts a turn off, the turn is not ended
+        in the store, and the next start finds it. Returns False if the store could not write the
+        turn's row. Then nothing was done, and the question still waits."""
         self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self._services.activity.publish(Working(self._chat_key, busy=True))
@@ -143,7 +146,7 @@ class TurnRunner:
             )
             self._set_idle()
             if recorder is None:
-                recorder = begin()  # It still waited for a slot. Its row is closed below.
+                recorder = begin()  # The turn still waited for a slot. Its row is ended below.
             if stop == "internal" and not await recorder.is_begun():
                 return False
             await self._close(request, recorder, stop)
@@ -165,7 +168,8 @@ class TurnRunner:
         *,
         exclusive: bool,
     ) -> tuple[TurnRecorder | None, str]:
-        """Run the turn. Returns the recorder, if the turn began, and why it ended."""
+        """Run the turn. Returns the recorder (None if the turn did not begin), and why the turn
+        ended."""
         recorder: TurnRecorder | None = None
         stop = "stopped"
         try:
@@ -175,7 +179,7 @@ class TurnRunner:
                         return begin(), "too_busy"
                     recorder = begin()
                     if self._outage.lasts:
-                        await recorder.turn_id()  # No model is asked before the store can write.
+                        await recorder.turn_id()  # Do not ask the model before the store can write.
                         self._outage.lasts = False
                     natively = uses_native_calls(self._services, self._chat_key)
                     turn = NativeTurn if natively else Turn
@@ -191,12 +195,12 @@ class TurnRunner:
         return recorder, stop
 
     async def _close(self, request: TurnRequest, recorder: TurnRecorder, stop: str) -> None:
-        """Drop the records that the turn has handled, close its row, and send the chat a notice if
-        it needs one."""
+        """Drop the records that the turn has handled, end the turn's row, and send the chat a
+        notice if one is needed."""
         trigger, notices = request.trigger_record, self._services.notices
         through = max(recorder.through_seq, trigger.seq)
         only_asked = stop == "recalled" and not await _has_sent(recorder)
-        if only_asked:  # `on_recall` dropped it. What else its person asked still waits.
+        if only_asked:  # `on_recall` dropped the record. The person's other questions still wait.
             through = trigger.seq - 1
         asker = trigger.sender.user_id
         self._backlog.drop_answered(asker, through, stopped_at=self._stopped_at or 0)
@@ -216,12 +220,13 @@ class TurnRunner:
 
 
 async def _has_sent(recorder: TurnRecorder) -> bool:
-    """Whether people have got something from the turn."""
+    """Return whether the turn has sent anything to people."""
     return await recorder.is_begun() and any(row.state.left for row in await recorder.sent())
 
 
 def _store_error_in(error: Exception) -> StoreUnavailable | None:
-    """The store's error in an error that a task group may have wrapped; None if there is none."""
+    """Return the `StoreUnavailable` in an error that task groups may have wrapped; None if there is
+    none."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error if isinstance(error, StoreUnavailable) else None

@@ -1,1 +1,1 @@
-"""One turn: ask the model, run its code as it arrives, record what happened."""
+"""Runs one turn: asks the model, runs its code while the code arrives, and records both."""

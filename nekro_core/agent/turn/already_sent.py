@@ -1,4 +1,4 @@
-"""Keeps a resumed turn from sending a message twice, whatever its model does."""
+"""Prevents a resumed turn from sending a message twice, even if its model repeats the message."""
 
 from collections.abc import Sequence
 
@@ -26,8 +26,8 @@ from nekro_core.store import DeliveryRow
 
 
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
-    """Whether a turn of an earlier process had answered already: its last run finished, and a
-    message was sent that must not be sent again."""
+    """Return whether a turn of an earlier process had already answered. This is the case if its
+    last run finished and the turn sent a message that must not be sent again."""
     if not runs:
         return False
     last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]
@@ -38,8 +38,8 @@ def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool
 
 
 class DeduplicatingSender:
-    """A `MessageSender` that does not repeat messages which were sent before the restart. For each
-    such message it returns the earlier receipts, once."""
+    """A `MessageSender` that does not send messages again that were sent before the restart. For
+    such a message it returns the earlier receipts. Each earlier message is matched only once."""
 
     def __init__(self, outgoing: MessageSender, rows: Sequence[DeliveryRow]) -> None:
         self._outgoing = outgoing
@@ -58,7 +58,7 @@ class DeduplicatingSender:
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
-        """Send, unless the same message was sent before the restart."""
+        """Send a message, unless the same message was sent before the restart."""
         wanted = f"{chat_key} {_comparable_text(tuple(segments))}"
         for index, (known, receipts) in enumerate(self._left):
             if known == wanted:
@@ -79,7 +79,7 @@ def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
 
 
 def _comparable_text(segments: Segments) -> str:
-    """Encode segments so that messages which look the same to a person give the same text."""
+    """Encode segments so that messages that look the same to a person have the same encoding."""
     merged: list[Segment] = []
     for segment in segments:
         if isinstance(segment, Text):

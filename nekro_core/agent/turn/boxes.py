@@ -1,5 +1,5 @@
-"""The boxes of chats. Each chat owns named boxes. The code of its replies runs in the box
-`default`. Most calls need no box; a call opens this box when it first needs a file.
+"""Manages the boxes of chats. Each chat owns named boxes. The code of the chat's replies runs in
+the box `default`. Most native calls need no box; the box is opened when a call first needs a file.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,13 +27,13 @@ from nekro_core.sandbox.tools import SandboxPool, SandboxToolResult, handle_tool
 from nekro_core.sandbox.tools.pool import PreviewOpener, SandboxToolLimits
 
 _MIB = 1024 * 1024
-_UPLOADED = 64 * _MIB  # bytes of uploads put into one box, a quarter of its disk
+_UPLOADED = 64 * _MIB  # maximum bytes of uploads in one box: a quarter of its disk
 LAST_WORDS_S = 5.0
-"""Longest wait for writing and saving when a turn is cut off."""
+"""Maximum wait in seconds for writing and saving when a turn is cut off."""
 
 
 class ChatBox:
-    """A chat's running box `default`, and which uploads are in it."""
+    """A chat's running box `default`, with the list of uploads that were written into it."""
 
     def __init__(self, used: BoxLease) -> None:
         self.box: Box = used.box
@@ -42,8 +42,8 @@ class ChatBox:
         self._uploaded = 0
 
     async def put_uploads(self, media: Iterable[Media]) -> None:
-        """Write received files, read-only, to the paths that the prompt names. Files that do not
-        fit are left out and logged. Raises `BoxLost`."""
+        """Write received files into the box, read-only, at the paths that the prompt names. A file
+        that does not fit is left out, and the log says so. Raises `BoxLost`."""
         for medium in media:
             path = box_path(medium)
             if not path or path in self._uploads:
@@ -62,23 +62,23 @@ class ChatBox:
 
 
 class ChatBoxSource(BoxSource, Protocol):
-    """Where chats' boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
+    """The source of chats' boxes (`nekro_core.sandbox.supply.BoxSupply`)."""
 
     @property
     def unavailable(self) -> str:
-        """Why no box can be made, if that is known; else empty."""
+        """Why no box can be made; empty if no reason is known."""
 
     @property
     def pool_bytes(self) -> int:
-        """The memory of boxes that wait for a chat, in bytes."""
+        """The memory in bytes of the pooled boxes, which belong to no chat yet."""
 
 
 class ChatBoxes:
-    """The boxes of all chats. A chat's key is the owner of its boxes. The files of sleeping boxes
-    are under ``folder``.
+    """Manages the boxes of all chats. The owner of a box is its chat's key. The files of sleeping
+    boxes are stored in ``folder``.
 
-    ``preview`` shows servers of boxes. ``equip`` is called with each box that starts. The code that
-    makes this object runs `watch` and awaits `aclose`.
+    ``preview`` makes servers that run in boxes visible to browsers. ``equip`` is called with each
+    box that starts. The code that creates this object must run `watch` and await `aclose`.
     """
 
     def __init__(
@@ -116,17 +116,17 @@ class ChatBoxes:
 
     @property
     def unavailable(self) -> str:
-        """Why no code can run on this machine, if that is known; else empty."""
+        """Why no code can run on this machine; empty if no reason is known."""
         return self._source.unavailable
 
     @property
     def warm(self) -> int:
-        """How many boxes run."""
+        """The number of running boxes."""
         return len(self.named.running)
 
     async def open(self, chat_key: ChatKey) -> ChatBox:
-        """The chat's running box `default`, with its saved files. It does not sleep until `close`
-        is called. Raises `BackendUnavailable` and `BoxLost`."""
+        """Return the chat's running box `default`, with its saved files. The box does not sleep
+        until `close` is called. Raises `BackendUnavailable` and `BoxLost`."""
         try:
             used, _ = await self.named.of(str(chat_key)).take()
         except (BackendUnavailable, BoxLost):
@@ -139,8 +139,8 @@ class ChatBoxes:
         return chat_box
 
     async def close(self, chat_key: ChatKey, chat_box: ChatBox, *, changed: bool) -> None:
-        """Return the box after a turn. ``changed`` says that code ran and files may be new; then
-        the files of all the chat's boxes are saved."""
+        """Give the box back after a turn. ``changed`` says that files may have changed; then the
+        files of all boxes of the chat are saved."""
         chat_box.named.give_back(UseEffect.FILES if changed else UseEffect.NOTHING)
         if not chat_box.box.alive:
             await chat_box.named.note_loss()
@@ -149,7 +149,7 @@ class ChatBoxes:
         await self.named.make_room()
 
     def pool(self, chat_key: ChatKey) -> SandboxPool:
-        """The chat's boxes, for the eight tools."""
+        """Return the chat's boxes, for the eight tools."""
         owned = self.named.of(str(chat_key))
         return SandboxPool(owned, preview=self._preview, limits=self._limits)
 
@@ -169,7 +169,7 @@ class ChatBoxes:
         await self.named.watch()
 
     async def end_idle(self) -> None:
-        """Put the boxes to sleep that have been idle long enough by now."""
+        """Put all boxes to sleep that have been idle long enough."""
         await self.named.end_idle()
 
     async def aclose(self) -> None:
@@ -183,8 +183,8 @@ def _folder_name(owner: str) -> str:
 
 
 class TurnBox:
-    """The box in which the code of one turn runs. Only code opens it, so a turn that sends only
-    words needs no box. The owner awaits `close`."""
+    """The box in which the code of one turn runs. The box is opened when the first code runs, so a
+    turn without code needs no box. The owner must await `close`."""
 
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes
@@ -194,7 +194,8 @@ class TurnBox:
         """Whether code ran, so that files may have changed."""
 
     async def open(self) -> ChatBox:
-        """The chat's box; another one if it died. Raises `BackendUnavailable` and `BoxLost`."""
+        """Return the chat's box. If the box died, open another. Raises `BackendUnavailable` and
+        `BoxLost`."""
         if self._box is not None:
             if self._box.box.alive:
                 return self._box
@@ -204,7 +205,7 @@ class TurnBox:
         return self._box
 
     async def close(self) -> None:
-        """Drop the code's variables and return the box, if it was opened."""
+        """Drop the code's variables and give the box back, if it was opened."""
         if self._box is not None:
             self._box.box.drop_globals()
             with anyio.move_on_after(LAST_WORDS_S, shield=True):
@@ -212,17 +213,18 @@ class TurnBox:
 
 
 class LazyBox:
-    """The files of a chat's box (`nekro_core.plugins.authoring.services.BoxFiles`), until `close`.
+    """Access to the files of a chat's box (`nekro_core.plugins.authoring.services.BoxFiles`), until
+    `close`.
 
-    If no box can be made, or the box dies, the call that needs a file raises `BoxFileError`. Most
-    calls need none.
+    The box is opened when a file is first needed; most calls need none. If no box can be made or
+    the box dies, the call that needs the file raises `BoxFileError`.
     """
 
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes
         self._chat_key = chat_key
         self.media: Sequence[Media] = ()
-        """Received files that are put into the box once it is opened."""
+        """Received files that are written into the box when it is opened."""
         self._chat_box: ChatBox | None = None
         self._lock = anyio.Lock()
 
@@ -241,8 +243,8 @@ class LazyBox:
             raise self._without(error) from error
 
     async def put_uploads(self, media: Sequence[Media]) -> None:
-        """Write received files to the paths that the prompt names. Without files, no box is
-        opened."""
+        """Write received files into the box, at the paths that the prompt names. If there are no
+        files, no box is opened."""
         if not media:
             return
         try:
@@ -250,10 +252,12 @@ class LazyBox:
             assert self._chat_box is not None, "it was opened"
             await self._chat_box.put_uploads(media)
         except (BackendUnavailable, BoxLost) as error:
-            logger.warning("{}: uploads are in no box: {}", self._chat_key, error)
+            logger.warning(
+                "{}: the uploads cannot be written into a box: {}", self._chat_key, error
+            )
 
     async def close(self) -> None:
-        """Return the box, if it was opened. May be called again."""
+        """Give the box back, if it was opened. May be called more than once."""
         chat_box, self._chat_box = self._chat_box, None
         if chat_box is not None:
             with anyio.move_on_after(LAST_WORDS_S, shield=True):

@@ -1,13 +1,13 @@
 """Cuts Python source into whole top-level statements, line by line and as early as possible.
 
-Each line is scanned once, when its end has come. The state is what is open at the end of a line:
-brackets, strings, a compound statement that may still get an ``else``. So the work is linear in the
-text. Parsing the prefix again for each line takes 18 s for 16,000 lines. `codeop` does not help: it
-breaks ``if``/``else`` and ``match`` apart.
+Each line is scanned once, when it is complete. Between two lines the scanner stores what is still
+open: brackets, strings, and a compound statement that may still get an ``else``. So the time is
+linear in the length of the text. To parse all previous lines again for each line would take 18 s
+for 16,000 lines. `codeop` is not suitable: it separates ``if`` from ``else`` and splits ``match``.
 
-The compiler in the box decides whether code is correct. A line that can never become correct (an
-unclosed string, brackets that do not match) ends its statement, so that the error appears at once
-and the rest of the reply is still read.
+The compiler in the box decides whether code is correct. If a line can never become correct (an
+unclosed string, brackets that do not match), the statement ends there. So the error appears at
+once, and the rest of the reply is still read.
 """
 
 import re
@@ -37,20 +37,21 @@ _CODE_TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Characters that change no state within a logical line: names, numbers, operators and blanks.
+# Characters that change nothing in the state within a logical line: names, numbers, operators and
+# blanks.
 _PLAIN = re.compile(r"[^\"'#\\()\[\]{}:`\n]*")
 _PREFIX = re.compile(r"\w*\Z")
-# Where a string or its line may end, and escapes, which are skipped one at a time. The patterns
-# have no repetition: a repeated group stores a backtracking point for each round, and possessive
-# groups fail in CPython before 3.11.5, Debian 12's too (gh-100061, gh-106052). With "|" and without
-# sets, `re` knows the first characters to search for.
+# Match where a string or its line may end, and escapes, which are skipped one at a time. The
+# patterns have no repetition: a repeated group stores a backtracking point for each round, and
+# possessive groups fail in CPython before 3.11.5, also in Debian 12's (gh-100061, gh-106052). The
+# alternatives use "|" and no sets, so that `re` can search for their first characters.
 _STRING_STOP = {
     "'": re.compile(r"\\.|'|\n", re.DOTALL),
     '"': re.compile(r'\\.|"|\n', re.DOTALL),
     "'''": re.compile(r"\\.|'''", re.DOTALL),
     '"""': re.compile(r'\\.|"""', re.DOTALL),
 }
-# The same in the literal part of an f-string. A backslash never hides a brace.
+# The same for the literal part of an f-string. There a backslash never escapes a brace.
 _FORMATTED_STOP = {
     "'": re.compile(r"\\[^{}]|'|\n|\{|\}"),
     '"': re.compile(r'\\[^{}]|"|\n|\{|\}'),
@@ -62,7 +63,7 @@ _LINE_START = re.compile(r"[ \t\f]*")
 
 @dataclass(frozen=True, slots=True)
 class CodeStatement:
-    """Whole top-level statements of one logical line, or one compound statement.
+    """The complete top-level statements of one logical line, or one complete compound statement.
 
     ``line`` is the number of the first line of ``source`` in the reply, counted from 1.
     """
@@ -73,10 +74,10 @@ class CodeStatement:
 
 @dataclass(slots=True)
 class _Open:
-    """A bracket, string or field that a later character has to close.
+    """A bracket, string or field that a later character must close.
 
     ``what`` is a bracket, or ``"string"``, ``"formatted"`` (the literal part of an f-string),
-    ``"field"`` (its ``{...}``) or ``"spec"`` (what follows the colon in a field).
+    ``"field"`` (its ``{...}``) or ``"spec"`` (the part after the colon in a field).
     """
 
     what: str
@@ -88,14 +89,14 @@ class _Broken(NekroError):
 
 
 class StatementScanner:
-    """Takes lines and returns statements. Lines end in ``\\n``. The caller numbers them."""
+    """Splits lines into statements. Lines end in ``\\n``. The caller numbers the lines."""
 
     _lines: list[str]
     _first_line: int
-    _used: int  # number of lines up to the last one with a token
+    _used: int  # number of lines up to the last line with a token
     _open: list[_Open]
-    _begun: bool  # whether the current logical line has a token already
-    _column: int  # where it begins, if a backslash stands before its first token
+    _begun: bool  # whether the current logical line already has a token
+    _column: int  # column of its first token, if a backslash is before that token
     _first_word: str
     _last: str
     _compound: bool
@@ -112,11 +113,11 @@ class StatementScanner:
         self._compound = self._decorated = False
 
     def line(self, text: str, number: int) -> tuple[list[CodeStatement], int | None]:
-        """Take one whole line.
+        """Scan one complete line.
 
-        Returns the statements that it completes, and the position of three or more backticks
-        outside strings and comments, or None. Python has no such token, so the block ends there.
-        The text from there on is not taken, and the caller calls `flush` next.
+        Returns the statements that the line completes, and the position of three or more backticks
+        outside strings and comments, or None. Python has no such token, so the code block ends at
+        the backticks. The text from there on is not scanned, and the caller must call `flush` next.
         """
         done = self.peek(text)
         if not self._lines:
@@ -140,7 +141,7 @@ class StatementScanner:
         """Return the pending statement if the beginning of the next line completes it.
 
         A compound statement ends when the next token in column 0 cannot be a keyword that continues
-        it. The first character of the token may be enough to know that.
+        the statement. Often the first character of the token already shows that.
         """
         if not self._compound or self._decorated or self._open or self._begun or self._column:
             return []
@@ -151,20 +152,21 @@ class StatementScanner:
             return []
         for keyword in _CONTINUING:
             if keyword.startswith(rest):
-                return []  # it may still become the keyword
+                return []  # the token may still become the keyword
             if rest.startswith(keyword) and not _is_word(rest[len(keyword)]):
                 return []
         return self.flush()
 
     def flush(self) -> list[CodeStatement]:
-        """Return what is pending, complete or not, because the block has ended or is broken."""
+        """Return the pending statement, complete or not, because the block has ended or is
+        broken."""
         source = "".join(self._lines[: self._used])
         statements = [CodeStatement(source, self._first_line)] if self._used else []
         self._reset()
         return statements
 
     def _scan(self, text: str) -> int | None:
-        """Update the state with one line. Returns the position of a fence, or None."""
+        """Update the state with one line. Returns the position of the closing fence, or None."""
         position = 0
         while position < len(text):
             top = self._open[-1] if self._open else None
@@ -201,16 +203,17 @@ class StatementScanner:
             return
         if group == "continued":
             if not self._begun and not self._column:
-                # As in CPython, the indentation is that of the first line, unless that has none.
+                # As in CPython, the indentation of the first physical line counts, unless it is
+                # empty.
                 self._column = _column_of(token.string[: token.start()])
             return
-        # Every other token makes its line part of a statement.
+        # With any other token, the line is part of a statement.
         self._used = len(self._lines)
         if not self._begun:
             self._begin_logical_line(text)
         self._last = text[-1]
         if group == "quote":
-            # Three characters are enough to tell a prefix from the end of a longer name.
+            # Three characters are enough to distinguish a prefix from the end of a longer name.
             before = _PREFIX.search(token.string[max(token.start() - 3, 0) : token.start()])
             formatted = before is not None and before.group().lower() in _FORMATTED
             self._open.append(_Open("formatted" if formatted else "string", text))
@@ -253,7 +256,7 @@ class StatementScanner:
             self._last = "s"
             return position + len(top.quote)
         if position < len(text):
-            raise _Broken  # a line ended before its string did
+            raise _Broken  # the line ended before its string
         return position
 
     def _scan_formatted(self, text: str, position: int, top: _Open) -> int:
@@ -282,7 +285,7 @@ class StatementScanner:
 
 
 def _next_stop(stop: re.Pattern[str], text: str, position: int) -> int:
-    """The position of the next match that is no escape, or the end of the text."""
+    """Return the position of the next match that is not an escape, or the end of the text."""
     while hit := stop.search(text, position):
         if text[hit.start()] != "\\":
             return hit.start()

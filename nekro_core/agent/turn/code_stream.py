@@ -1,7 +1,8 @@
-"""Splits a model's reply into prose and statements to run, while the model writes it.
+"""Splits a model's reply into prose and code statements while the model writes the reply.
 
-Blocks are code if their fence has no name, ``python``, ``py`` or ``python3``. Blocks with other
-names are prose, with their fences. A fence inside a string literal is part of the string.
+A fenced block is code if its fence has no name or the name ``python``, ``py`` or ``python3``. A
+block with another name is prose, including its fences. A fence inside a string literal is part of
+the string.
 """
 
 import re
@@ -12,19 +13,20 @@ from nekro_core.agent.turn.code_statements import CodeStatement, StatementScanne
 
 _CODE_NAMES = frozenset(("", "python", "py", "python3"))
 _OPENING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,})[ \t]*(?P<info>[^`\n]*)\n\Z")
-# Models write "Here you are: ```python" and "1. ```python" although Markdown has no such fence.
+# Models write "Here you are: ```python" and "1. ```python", although in Markdown these are no
+# fences.
 _OPENING_LATE = re.compile(
     r"(?P<before>[^`\n]*)(?P<fence>`{3,})(?:python3?|py)[ \t]*\n\Z", re.IGNORECASE
 )
 _REOPENING = re.compile(r"`{3,}(?:python3?|py)[ \t]*\n\Z", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST_INDENT = 12
-_PEEK = 64  # characters of an unfinished line that may decide the statement before it
+_PEEK = 64  # characters of an unfinished line that may show the end of the previous statement
 
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A line, or the last part of one, that is not code. ``line`` counts from 1."""
+    """A line of prose, or the prose after a block on the same line. ``line`` counts from 1."""
 
     text: str
     line: int
@@ -40,17 +42,18 @@ class _Mode(Enum):
 
 
 class CodeStream:
-    """Takes pieces of a reply and returns its events as early as possible.
+    """Converts pieces of a reply into events, each as early as possible.
 
-    A simple statement is complete at the end of its logical line, a compound one at the next token
-    in column 0, and both at the fence that closes the block. ``bare_code`` is for models that a
-    grammar restricts to code: the whole reply is one block without fences.
+    A simple statement is complete at the end of its logical line. A compound statement is complete
+    at the next token in column 0. Both are complete at the fence that closes the block.
+    ``bare_code`` is for models that a grammar restricts to code: the whole reply is one code block
+    without fences.
     """
 
     def __init__(self, *, bare_code: bool = False) -> None:
         self._mode = _Mode.CODE if bare_code else _Mode.PROSE
         self.begun = bare_code
-        """Whether a block of code has begun, so that its first statement will follow soon."""
+        """Whether a code block has begun, so that its first statement will follow soon."""
         self._scanner = StatementScanner()
         self._parts: list[str] = []
         self._part_length = 0
@@ -61,7 +64,7 @@ class CodeStream:
         self._fence = "```"
 
     def feed(self, chunk: str) -> list[StreamEvent]:
-        """Take the next piece of the reply. Line ends may be ``\\n``, ``\\r\\n`` or ``\\r``."""
+        """Process the next piece of the reply. Line ends may be ``\\n``, ``\\r\\n`` or ``\\r``."""
         if self._after_return and chunk.startswith("\n"):
             chunk = chunk[1:]
             self._after_return = False
@@ -83,7 +86,7 @@ class CodeStream:
         return events
 
     def finish(self) -> list[StreamEvent]:
-        """Return what is left after the end of the reply, complete or not."""
+        """Return the remaining events at the end of the reply, even of an incomplete statement."""
         events = self._end_line("") if self._part_length else []
         return [*events, *self._scanner.flush()]
 
@@ -154,14 +157,15 @@ class CodeStream:
         return [*events, *self._prose(after)]
 
     def _without_indent(self, text: str) -> str:
-        """The line without the indentation that it shares with its fence."""
+        """Return the line without the indentation of its block's fence."""
         for taken in range(self._indent or 0):
             if text[taken : taken + 1] not in (" ", "\t"):
                 return text[taken:]
         return text[self._indent or 0 :]
 
 
-# Each sample is the list of its statements. If a body is misread, its statement ends too early.
+# Each sample is the list of its statements. If the scanner misreads a statement's body, it ends the
+# statement too early.
 _SAMPLES = (
     ('class A:\n    """What "it" is."""\n\n    x = 1\n', "print(A.x)\n"),
     ("def f():\n    '''One 'word' and\n\n``` two.\n    '''\n    return {'a': [1]}\n", "f()\n"),
@@ -174,9 +178,9 @@ _SAMPLES = (
 
 
 def misread_samples() -> list[str]:
-    """Check a few fixed pieces of code, and return those that this Python cuts wrongly. `nekro
-    doctor` calls it. Debian 12's own Python once cut a class in two, because of a fault in its
-    `re`."""
+    """Split a few fixed samples of code, and return those that are split wrongly with this Python
+    version. `nekro doctor` calls this. With Debian 12's Python a class was once split in two,
+    because of a fault in its `re`."""
     return ["".join(sample) for sample in _SAMPLES if _cut("".join(sample)) != list(sample)]
 
 

@@ -1,4 +1,4 @@
-"""Collects what a turn knows, and writes its prompts from that."""
+"""Collects a turn's data (history, steps, runs) and writes its prompts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,14 +32,14 @@ from nekro_core.store import TurnRow
 from nekro_core.tools.names import NamedTool, ToolSet
 
 _SHOWN_CODES = 6
-"""Past runs whose code a small model is shown."""
+"""Maximum number of past runs whose code a small model's prompt shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMarks:
-    """How a turn treats records of the chat now, by sequence number. It answers the ``unanswered``
-    ones. The ``waiting`` ones are questions of other people, who get the next turns. The ``hidden``
-    ones must not be in a prompt."""
+    """How a turn treats the records of the chat now, by their sequence numbers. The turn answers
+    ``unanswered`` records. ``waiting`` records are questions of other people, who get the next
+    turns. ``hidden`` records must not be in a prompt."""
 
     unanswered: frozenset[int]
     waiting: frozenset[int] = frozenset()
@@ -48,9 +48,9 @@ class HistoryMarks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """Why there is a turn. ``trigger_record`` woke it; the turn answers its author, with their
-    rights. ``mark`` returns the current marks of records, since people go on writing while it runs.
-    ``resumed`` says that an earlier process began the turn."""
+    """The reason for a turn. ``trigger_record`` woke the turn. The turn answers the record's author
+    and has the author's rights. ``mark`` returns the current marks of records; they change because
+    people write while the turn runs. ``resumed`` says that an earlier process began the turn."""
 
     chat_key: ChatKey
     trigger_record: Record
@@ -59,19 +59,20 @@ class TurnRequest:
 
 
 class TurnContext:
-    """What a turn knows: the chat's records, the steps that were taken, and the turn's own runs."""
+    """A turn's data: the chat's records, the finished steps, and the turn's runs."""
 
     def __init__(self, services: PromptServices, request: TurnRequest) -> None:
         self.request = request
         self.chat_key = request.chat_key
         self.records: list[Record] = []
-        """The chat's history as it was last read, oldest first."""
+        """The chat's history at the last read, oldest first."""
         self.through_seq = 0
         """The sequence number of the newest record that was read."""
         self.runs: set[str] = set()
         """The ids of the turn's own runs."""
         self.preface: PromptLines | None = None
-        """For a resumed turn: what the model is told of the part before the restart."""
+        """For a resumed turn: the text that tells the model what the turn did before the
+        restart."""
         self._services = services
         self._settings = services.settings
         self._began = services.wall()
@@ -83,11 +84,12 @@ class TurnContext:
 
     @property
     def media(self) -> list[Media]:
-        """Everything that was received with the records."""
+        """All media of the records."""
         return [media for record in self.records for media in media_of(record)]
 
     async def read_history(self) -> None:
-        """Read the chat's newest records. Voices have their transcript if it is ready in time."""
+        """Read the chat's newest records. Voice messages have their transcript if it is ready in
+        time."""
         trigger, transcriber = self.request.trigger_record, self._services.transcriber
         if transcriber is not None:
             await transcriber.settled(self.chat_key)
@@ -96,7 +98,8 @@ class TurnContext:
             await transcriber.settled(self.chat_key)
             records = await self._newest_records()
         if not records or records[0].seq > trigger.seq:
-            records = [trigger, *records]  # So many records came after it that it was not read.
+            # So many records arrived after the trigger that it was not read.
+            records = [trigger, *records]
         beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
         records = records[beginning + 1 :] or [trigger]
         self._marks = self.request.mark(records)
@@ -111,7 +114,7 @@ class TurnContext:
     def _transcribe_unanswered(
         self, transcriber: VoiceTranscriber, records: Sequence[Record]
     ) -> bool:
-        """In a resumed turn, begin to transcribe the voices that are to be answered and have no
+        """In a resumed turn, begin to transcribe the unanswered voice messages that have no
         transcript. Returns whether there are any."""
         if not self.request.resumed:
             return False
@@ -120,7 +123,7 @@ class TurnContext:
         return any(begun)
 
     def add_step(self, reply: ModelReply, report: tuple[PromptContent, ...]) -> None:
-        """Add a step to the prompts of the next ones."""
+        """Add a finished step, for the prompts of the next steps."""
         self._steps.append(
             FinishedStep(reply=reply.kept, report=report, through_seq=self.through_seq)
         )
@@ -135,28 +138,29 @@ class TurnContext:
     def add_native_step(
         self, prose: str, calls: tuple[CallAnswer, ...], report: tuple[PromptContent, ...]
     ) -> None:
-        """Add a step of a model that calls functions natively."""
+        """Add a finished step of a model that calls functions natively."""
         self._steps.append(
             FinishedStep(reply=prose, report=report, through_seq=self.through_seq, calls=calls)
         )
 
     @property
     def native_calls(self) -> list[FunctionCall]:
-        """The functions that the model has called natively in the steps so far."""
+        """The native calls of all steps so far."""
         return [answer.call for step in self._steps for answer in step.calls]
 
     async def write_prompt(
         self, tools: ToolSet, ctx: AgentCtx, functions: FunctionSet | None = None
     ) -> tuple[ChatRequest, bool]:
-        """The request, and whether its reply is code without a fence. With ``functions`` the model
-        calls them natively."""
+        """Return the request, and whether its reply will be code without a fence. If ``functions``
+        is given, the model calls them natively."""
         policy = self._services.policies.of(self.chat_key)
         profile = policy.model.profile
         found = self._services.discovery.found(self.chat_key, tools)
         if profile.prefers_examples and small_tools(tools):
             return await self._write_small_prompt(with_found(tools, found), policy), profile.grammar
         if self._found_before is None:
-            # Tools that the turn itself finds are in its steps, so its prompts keep their prefix.
+            # Tools that this turn finds appear in its steps, so the prefix of its prompts does not
+            # change.
             self._found_before = found
         request = build_prompt(
             await self._write_system_prompt(tools, ctx, policy, natively=functions is not None),
@@ -216,9 +220,9 @@ class TurnContext:
         )
 
     def _with_questions_last(self, turns: Mapping[str, TurnRow]) -> list[Record]:
-        """The records with the asker's questions last, since a small model answers the last lines
-        that it sees. Past answers are put after their questions: people may ask at the same time
-        and are answered one after another."""
+        """Return the records with the asker's questions last, since a small model answers the last
+        lines that it sees. Each past answer is placed after its question, because several people
+        may ask at the same time and get their answers one after another."""
         questions = [record for record in self.records if record.seq in self._marks.unanswered]
         past: list[Record] = []
         for record in self.records:
@@ -232,7 +236,7 @@ class TurnContext:
         return [*past, *questions]
 
     async def _past_runs(self) -> tuple[dict[str, str], dict[str, TurnRow]]:
-        """The code of the bot's latest answers by run, and the turns of these runs."""
+        """Return the code of the bot's latest answers, and their turns, both by run id."""
         runs = [r.run_id for r in self.records if r.author is Author.BOT and r.run_id]
         newest = [each for each in dict.fromkeys(reversed(runs)) if each not in self.runs]
         codes: dict[str, str] = {}
@@ -245,7 +249,7 @@ class TurnContext:
         return codes, turns
 
     async def _pictures(self) -> dict[str, ImagePart]:
-        """The newest pictures of the history, by path."""
+        """Return the newest pictures of the history, by path."""
         paths = [
             segment.media.path
             for record in reversed(self.records)
@@ -263,7 +267,7 @@ class TurnContext:
 def _answered_last(
     records: Sequence[Record], turns: Mapping[str, TurnRow], run_id: str
 ) -> list[Record]:
-    """The same records, with those that this run answers at the end."""
+    """Return the records in another order: the records that this run answered come last."""
     turn = turns.get(run_id)
     if turn is None:
         return [*records]

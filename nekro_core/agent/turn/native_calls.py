@@ -1,5 +1,5 @@
-"""Carries out the function calls of one reply. They run at the same time, their messages are sent
-in the order of the calls, and each call is answered exactly once."""
+"""Carries out the function calls of one reply. The calls run at the same time, their messages are
+sent in the order of the calls, and each call gets exactly one answer."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,13 +29,14 @@ from nekro_core.tools.outcome import (
 )
 
 MAX_WAIT_S = 3.0
-"""Seconds that a message waits for the messages of earlier calls. Preparing a picture takes less,
-and "one moment, please" must not wait for the search that it announces."""
+"""Maximum number of seconds that a message waits for the messages of earlier calls. Preparing a
+picture takes less time. A longer wait would delay "one moment, please" until the end of the search
+that it announces."""
 
 
 class SendOrder:
-    """Orders the messages of several calls. A call's first message waits until every earlier call
-    has sent something or has ended, at most ``patience_s``."""
+    """Puts the messages of several calls in order. A call's first message waits until every earlier
+    call has sent a message or has ended, at most ``patience_s``."""
 
     def __init__(
         self, outgoing: MessageSender, calls: int, *, patience_s: float = MAX_WAIT_S
@@ -45,7 +46,7 @@ class SendOrder:
         self._passed = [anyio.Event() for _ in range(calls)]
 
     def of(self, position: int) -> MessageSender:
-        """The sender of one call."""
+        """Return the sender of one call."""
         return _Ordered(self, position)
 
     def over(self, position: int) -> None:
@@ -55,7 +56,7 @@ class SendOrder:
     async def send(
         self, position: int, chat_key: ChatKey, segments: Sequence[Segment], run_id: str
     ) -> tuple[Receipt, ...]:
-        """Send a message of a call, after those of earlier calls."""
+        """Send a message of a call, after the messages of earlier calls."""
         if not self._passed[position].is_set():
             with anyio.move_on_after(self._patience_s):
                 for earlier in self._passed[:position]:
@@ -79,11 +80,11 @@ class _Ordered:
 
 
 RESULTS = "/home/user/results"
-"""The folder in a box for results that do not fit into an answer."""
+"""The folder in a box for results that are too long for an answer."""
 NOT_BEGUN = "not carried out: the turn was stopped before it began"
 _ACKNOWLEDGED = ("", "sent", "ok", "done", "success")
-"""Results of a function that sent a message and returned nothing of use. The model may need any
-other result: the sum of a roll of dice, an id."""
+"""Results that the model does not need if the function also sent a message. The model may need any
+other result, such as the sum of a dice roll or an id."""
 _KINDS = (
     (re.compile(rb"\x89PNG"), "png"),
     (re.compile(rb"\xff\xd8\xff"), "jpg"),
@@ -103,9 +104,9 @@ class CallTool(Protocol):
 
 
 class NativeCalls:
-    """Carries out the calls of one reply with ``call_tool``; ``calls`` logs them. ``name_of`` maps
-    a function's name to its tool's. At most ``at_once`` calls run at the same time.
-    ``result_chars`` bounds the text of an answer."""
+    """Carries out the calls of one reply with ``call_tool``. ``calls`` logs them. ``name_of`` maps
+    a function's name to the tool's name. At most ``at_once`` calls run at the same time.
+    ``result_chars`` limits the text of an answer."""
 
     def __init__(
         self,
@@ -123,8 +124,8 @@ class NativeCalls:
         self._result_chars = result_chars
 
     async def carry_out(self, wanted: Sequence[FunctionCall]) -> list[CallAnswer]:
-        """Carry out the calls and return their answers in order. If this is cancelled, running
-        handlers are cancelled, and `RunCalls.finished` still gets all calls."""
+        """Carry out the calls and return their answers in order. If this method is cancelled,
+        running handlers are cancelled, and all calls are still added to `RunCalls.finished`."""
         answers: dict[int, CallAnswer] = {}
         begun: set[int] = set()
         order = SendOrder(self._calls.ctx.services.outgoing, len(wanted))
@@ -184,8 +185,8 @@ class NativeCalls:
         return CallAnswer(call=call, text=await self._bounded(position, text), media=media)
 
     async def _bounded(self, position: int, text: str) -> str:
-        """Shorten a text to about ``result_chars``: its beginning, its end, and the path of the
-        whole text in the box."""
+        """Shorten a text to about ``result_chars``. The result has the beginning and the end, and
+        the path of the whole text in the box."""
         if len(text) <= self._result_chars:
             return shortened(escape_invisible(text), self._result_chars * 2)
         data = text.encode("utf-8", "replace")
@@ -207,8 +208,8 @@ class NativeCalls:
         return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
 
     async def _save_to_box(self, name: str, data: bytes) -> str:
-        """Write a file into the box. Returns its path, or an empty text if that fails or there is
-        no box."""
+        """Write a file into the box. Returns its path; empty if the write fails or there is no
+        box."""
         box: BoxFiles | None = self._calls.ctx.box
         if box is None:
             return ""
@@ -222,7 +223,8 @@ class NativeCalls:
 
 
 def _ends(outcome: Outcome, *, sent: bool) -> bool:
-    """Whether the model need not read the outcome, so that it need not be asked again."""
+    """Return whether the model does not need to read the outcome, so that no further step is
+    needed."""
     match outcome:
         case BehaviorReturn():
             return True

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeReply:
-    """The part of a reply that arrived: its words, its calls, and how it ended."""
+    """The part of a reply that arrived: its text, its calls, and how it ended."""
 
     prose: str
     calls: tuple[FunctionCall, ...]
@@ -31,7 +31,7 @@ class NativeReply:
 
 
 class NativeReader:
-    """Reads one reply. ``text`` is what has arrived so far, also if the reading is cancelled."""
+    """Reads one reply. ``text`` is the part that has arrived so far, also after a cancellation."""
 
     def __init__(self, model: ChatModel, *, max_chars: int) -> None:
         self._model = model
@@ -42,15 +42,17 @@ class NativeReader:
 
     @property
     def text(self) -> str:
-        """The words that have arrived, and the calls as they are shown to people."""
+        """The text that has arrived, and the calls in the form that people see."""
         return "\n".join(filter(None, ["".join(self._chunks), calls_text(self._calls)]))
 
     def usage(self, request: ChatRequest) -> RequestUsage:
-        """The usage that the provider reported, or an estimate from what has arrived."""
+        """Return the usage that the provider reported, or an estimate from the part that has
+        arrived."""
         return self._usage or estimate_usage(request, self.text)
 
     async def read(self, request: ChatRequest) -> NativeReply:
-        """Ask and read. Raises `ModelError` only if nothing of the reply arrived."""
+        """Ask the model and read its reply. Raises `ModelError` only if no part of the reply
+        arrived."""
         end: End = "whole"
         length = 0
         broken: ModelError | None = None
@@ -84,12 +86,12 @@ class NativeReader:
 
 
 def calls_text(calls: Sequence[FunctionCall]) -> str:
-    """Write calls for people: one line of Python each."""
+    """Write calls for people, each as one line of Python."""
     return "\n".join(map(_call_text, calls))
 
 
 def _call_text(call: FunctionCall) -> str:
-    # The model chose the names. A text that is no plain name is quoted.
+    # The model chose the names. Quote a name that is not a plain identifier.
     name = call.name if _NAME.fullmatch(call.name) else repr(call.name)
     if call.problem:
         return f"{name}(...)  # {' '.join(call.problem.split())}"

@@ -1,8 +1,9 @@
-"""A turn in which the model calls functions natively, instead of writing code.
+"""Runs a turn in which the model calls functions natively instead of writing code.
 
-The rest is as in `Turn`. A step with calls leads to another step if the model has to see their
-results. Words always go to the chat; words beside calls are sent before the calls. A reply without
-calls ends the turn. An empty one does so only if people have got an answer, or the second time.
+Everything else is as in `Turn`. A step with calls leads to another step if the model must see their
+results. Text of the model is always sent to the chat; if the reply also has calls, the text is sent
+before the calls are carried out. A reply without calls ends the turn. An empty reply ends the turn
+only if people have got an answer, or if it is the second empty reply.
 """
 
 import anyio
@@ -20,14 +21,14 @@ from nekro_core.llm.model import ModelError, RequestRejected
 from nekro_core.store import DeliveryRow
 
 _SHOWN_RESULT = 2000
-"""Characters of each answer that are stored for people to read."""
+"""Maximum number of characters of each answer that are stored for people to read."""
 
 
 class NativeTurn(Turn):
-    """See `Turn`."""
+    """A `Turn` with native calls."""
 
     def _cannot_act_because(self) -> str:
-        return ""  # There is no code, and most calls need no file.
+        return ""  # Native calls need no box for code, and most need no file.
 
     async def _act(self, runner: StepRunner) -> str:
         reply = await self._read_reply(runner)
@@ -48,8 +49,8 @@ class NativeTurn(Turn):
         return ""
 
     async def _read_reply(self, runner: StepRunner) -> NativeReply:
-        """Read the model's reply and record it, also if that is cancelled. The run and the step are
-        stored before the first call, so that a restart knows which calls the model wanted."""
+        """Read the model's reply and record it, even if the reading is cancelled. The run and the
+        step are stored before the first call, so that a restart knows the model's calls."""
         request = runner.step.request
         reader = NativeReader(self._model, max_chars=self._settings.reply_chars)
         try:
@@ -65,7 +66,8 @@ class NativeTurn(Turn):
         return reply
 
     async def _carry_out(self, runner: StepRunner, reply: NativeReply) -> list[CallAnswer]:
-        """Carry out the calls of a reply. The run is closed also if this is cancelled."""
+        """Carry out the calls of a reply. The end of the run is stored even if this method is
+        cancelled."""
         step = runner.step
         functions = step.functions
         assert functions is not None, "a native turn's request offers functions"
@@ -94,8 +96,8 @@ class NativeTurn(Turn):
         return answers
 
     async def _send_words_beside(self, reply: NativeReply) -> list[DeliveryRow]:
-        """Send words beside calls to the chat before the calls, but not words that a call sends
-        itself. Returns the delivery rows."""
+        """Send the text of a reply with calls to the chat, before the calls. Text that is also an
+        argument of a call is not sent, because the call sends it. Returns the delivery rows."""
         given = (value for call in reply.calls for value in call.arguments.values())
         if not reply.prose or any(reply.prose == str(value).strip() for value in given):
             return []
@@ -104,9 +106,9 @@ class NativeTurn(Turn):
         return (await self._recorder.sent())[before:]
 
     async def _decide_without_calls(self, reply: NativeReply) -> str:
-        """Decide after a reply without calls. Words are sent and end the turn; their run shows the
-        calls that led to them. An empty reply ends it if people have got something, or the second
-        time."""
+        """Decide how the turn continues after a reply without calls. Text is sent and ends the
+        turn; the stored run shows the native calls that led to this text. An empty reply ends the
+        turn if people have got an answer, or if it is the second empty reply."""
         if reply.prose:
             code = calls_text(self._context.native_calls)
             await self._replies.send_prose(reply.prose, code=code, end=reply.end)

@@ -1,4 +1,4 @@
-"""Sends the bot's own sentences to a chat."""
+"""Sends notices of the bot to a chat."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from nekro_core.store import StoreError
 
 
 class NoticeSender:
-    """Sends sentences of the catalogue in this ``language``. If it is empty, they are in the
-    language of the people who wrote last."""
+    """Sends sentences of the catalogue in ``language``. If it is empty, they are in the language of
+    the people who wrote last."""
 
     def __init__(self, outgoing: MessageSender, catalogue: Catalogue, language: str = "") -> None:
         self._outgoing = outgoing
@@ -29,15 +29,15 @@ class NoticeSender:
         run_id: str = "",
         **values: object,
     ) -> None:
-        """Send a sentence, in the language of these records. A failure is logged."""
+        """Send a sentence in the language of ``records``. A failure is logged and not raised."""
         notice = self.text(records, key, **values)
         try:
             await self._outgoing.send(chat_key, (Text(notice),), run_id=run_id)
         except (DeliveryError, StoreError) as error:
-            logger.error("{} could not be told {!r}: {}", chat_key, notice, error)
+            logger.error("{}: the notice {!r} was not sent: {}", chat_key, notice, error)
 
     def text(self, records: Sequence[Record], key: str, **values: object) -> str:
-        """Get a sentence, in the language of these records."""
+        """Return a sentence in the language of ``records``."""
         texts = [
             segment.text
             for record in records[-5:]

@@ -1,4 +1,5 @@
-"""Prepares the request of a step. A turn's first is prepared while the person may still type."""
+"""Prepares the request of a step. A turn's first request is prepared while the person may still be
+typing."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -16,11 +17,11 @@ from nekro_core.tools.names import ToolSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStep:
-    """A request to the model, and what the run of its reply needs.
+    """A request to the model, with the objects that the run of its reply needs.
 
-    ``tools`` are those that this chat may use now, ``offered`` those that all chats of its adapter
-    have. ``functions`` is set if the model calls natively. ``changes`` counts the changes of the
-    chat's history up to the moment when it was read.
+    ``tools`` are the tools that this chat may use now. ``offered`` are the tools of all chats of
+    the chat's adapter. ``functions`` is set if the model calls functions natively. ``changes`` is
+    the value of `MessageRepository.changes` just before the history was read.
     """
 
     run_id: str
@@ -33,7 +34,8 @@ class PreparedStep:
     functions: FunctionSet | None = None
 
     def is_current(self, services: PromptServices) -> bool:
-        """Whether the history and the adapter's tools are still those that it was made from."""
+        """Return whether the history and the adapter's tools have not changed since the step was
+        prepared."""
         chat_key = self.ctx.chat
         return (
             services.store.messages.changes(chat_key) == self.changes
@@ -52,8 +54,8 @@ class PreparedTurn:
 
 
 def uses_native_calls(services: PromptServices, chat_key: ChatKey) -> bool:
-    """Whether the model calls functions natively in this chat instead of writing code. A model that
-    cannot do so writes code, whatever the settings say."""
+    """Return whether the model calls functions natively in this chat instead of writing code. A
+    model that does not support native calls writes code, even if the settings say otherwise."""
     policy = services.policies.of(chat_key)
     return policy.mode == "tools" and policy.model.profile.functions
 
@@ -64,8 +66,9 @@ async def prepare_step(
     files: LazyBox,
     outgoing: MessageSender | None = None,
 ) -> PreparedStep:
-    """Read the chat and write the next request. Code sends through ``outgoing`` if it is given. The
-    chat's box is opened only if a plugin uses ``files``. Raises `StoreError`."""
+    """Read the chat's history and write the next request. If ``outgoing`` is given, the code's
+    messages are sent through it. The chat's box is opened only if a plugin uses ``files``. Raises
+    `StoreError`."""
     chat_key, trigger = context.chat_key, context.request.trigger_record
     changes = services.store.messages.changes(chat_key)
     run_id = uuid.uuid4().hex
@@ -100,7 +103,7 @@ async def prepare_step(
 
 
 async def prepare_turn(services: PromptServices, request: TurnRequest) -> PreparedTurn:
-    """Prepare everything that a turn's first request needs. Raises as `prepare_step`."""
+    """Prepare the first step of a turn. Raises the same errors as `prepare_step`."""
     context, files = TurnContext(services, request), LazyBox(services.boxes, request.chat_key)
     try:
         step = await prepare_step(services, context, files)

@@ -7,9 +7,10 @@ from nekro_core.tools.names import ToolSet
 
 
 def try_parse(source: str) -> ast.Module | None:
-    """Parse source. None if it is no valid Python."""
+    """Parse source. Returns None if it is not valid Python."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "\\d" in somebody else's string is no news to our log
+        # Our log needs no warnings about "\\d" in the model's strings.
+        warnings.simplefilter("ignore")
         try:
             return ast.parse(source)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -17,14 +18,15 @@ def try_parse(source: str) -> ast.Module | None:
 
 
 def count_statements(source: str) -> int:
-    """Count statements as the code in the box does: ``a; b`` is two, invalid source is one."""
+    """Count statements in the way the code in the box does: ``a; b`` counts as two, invalid source
+    as one."""
     tree = try_parse(source)
     return 1 if tree is None else len(tree.body)
 
 
 def is_no_op(text: str) -> bool:
-    """Whether a reply, or its code, does nothing on purpose: it has only ``pass`` or comments. An
-    empty block is an accident and does not count."""
+    """Return whether a reply, or its code, does nothing on purpose: it has only ``pass`` or
+    comments. An empty block does not count, because models write it by accident."""
     lines = (line.strip() for line in text.splitlines())
     code = "\n".join(line for line in lines if not line.startswith(("```", "~~~")))
     tree = try_parse(code) if code.strip() else None
@@ -32,7 +34,7 @@ def is_no_op(text: str) -> bool:
 
 
 def is_call(text: str, tools: ToolSet) -> bool:
-    """Whether a whole reply is Python that calls a tool at its top level."""
+    """Return whether a whole reply is valid Python that calls a tool at its top level."""
     tree = try_parse(text)
     if tree is None:
         return False

@@ -1,4 +1,4 @@
-"""Stores what a turn does and costs while it runs, so that it is known after a crash."""
+"""Stores a turn's actions and costs while the turn runs, so that they are known after a crash."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,23 +11,25 @@ from nekro_core.llm.model import RequestUsage
 from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCall, TurnRow
 
 _REQUEST_SENT_S = 0.01
-"""Seconds after which a request to the model has been sent."""
+"""Seconds after which a request to the model has certainly been sent."""
 SAID = "said"
-"""`RunRecord.stop` of a run without code: words of the model were sent to the chat."""
+"""`RunRecord.stop` of a run without code: the model's text was sent to the chat."""
 SAID_BESIDE = "said_beside"
-"""The same for words beside native calls, after which the turn goes on."""
+"""`RunRecord.stop` of a run that sent the text of a reply with native calls; the turn continues
+after it."""
 ANSWERED = "answered"
-"""`RunRecord.stop` of native calls, each of which has its answer."""
+"""`RunRecord.stop` of a run of native calls that all got their answers."""
 
 PRINTED = "printed"
 """`RunRecord.stop` of code that finished and printed something for the model."""
 CUT_OFF = "cut_off"
-"""`RunRecord.stop` of a run that the end of the process cut off. The next process writes it."""
+"""`RunRecord.stop` of a run that the end of the process cut off. The next process writes this
+value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:
-    """What a step cost. ``started`` is in seconds since 1970, ``money`` in the operator's
+    """The cost of a step. ``started`` is in seconds since 1970, ``money`` in the operator's
     currency."""
 
     started: float
@@ -38,9 +40,10 @@ class StepCost:
 
 
 class TurnRecorder:
-    """Records one turn. ``begin`` writes the turn's row: shortly after `begin_after_request`, or
-    before anything else is written. No code runs before that. If the process dies earlier, the
-    question is still unanswered in the store, and the next process finds it."""
+    """Records one turn. ``begin`` writes the turn's row. It is called shortly after
+    `begin_after_request`, or earlier if another method must write first. No code runs before the
+    row is written. If the process dies earlier, the question is still unanswered in the store, and
+    the next process finds it."""
 
     def __init__(
         self,
@@ -60,8 +63,8 @@ class TurnRecorder:
         self._chat_key = chat_key
 
     def begin_after_request(self) -> None:
-        """Write the turn's row as soon as the request to the model was sent. A commit at the same
-        time would delay the request."""
+        """Write the turn's row when the request to the model has been sent. An earlier commit would
+        delay the request."""
         asyncio.get_running_loop().call_later(_REQUEST_SENT_S, self._begin_now)
 
     def _begin_now(self) -> Awaitable[TurnRow]:
@@ -70,8 +73,8 @@ class TurnRecorder:
         return self._begun
 
     async def turn_id(self) -> int:
-        """The turn's number, once its row is stored. If it cannot be stored, this and every later
-        call raises `StoreUnavailable`."""
+        """Wait until the turn's row is stored, and return the turn's number. If the row cannot be
+        stored, this call and every later call raise `StoreUnavailable`."""
         if self._refused is not None:
             raise self._refused
         if self._turn is None:
@@ -83,7 +86,8 @@ class TurnRecorder:
         return self._turn.turn_id
 
     async def is_begun(self) -> bool:
-        """Whether the turn's row is stored. If it could not be, nothing was done or sent."""
+        """Return whether the turn's row is stored. If the row could not be stored, nothing was done
+        or sent."""
         try:
             await self.turn_id()
         except StoreUnavailable:
@@ -92,32 +96,33 @@ class TurnRecorder:
 
     @property
     def through_seq(self) -> int:
-        """The newest record that a step has shown to the model."""
+        """The ``seq`` of the newest record that a step has shown to the model."""
         return self._through
 
     async def continue_after(self, steps: list[Step]) -> None:
-        """Continue the numbers of a resumed turn's steps after those that it has."""
+        """Set the number of a resumed turn's next step, after the numbers of its earlier steps."""
         self._position = max((step.position + 1 for step in steps), default=0)
 
     async def mark_shown(self, seq: int) -> None:
-        """Record that the next step shows records through ``seq``."""
+        """Store that the next step shows the records up to ``seq``."""
         if seq > self._through:
             self._through = seq
             await self._store.turns.seen(await self.turn_id(), seq)
 
     async def begin_run(self, run_id: str, code: str = "") -> None:
-        """Store that a run begins: of calls, or of words that are about to be sent."""
+        """Store that a run without code begins: a run of native calls, or of text that is about to
+        be sent."""
         await (await self.save_run(run_id, code))
 
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
-        """Begin to store a run. The returned awaitable is done once it is stored."""
+        """Begin to store a run. The returned awaitable ends when the run is stored."""
         turn_id = await self.turn_id()
         return self._store.runs.begin(
             run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
         )
 
     def save_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:
-        """Begin to store calls that have begun or ended, so that a restart knows of them."""
+        """Begin to store calls that have begun or ended, so that a restart knows about them."""
         return self._store.runs.add_calls(run_id, calls)
 
     async def _save_unsaved(self, run_id: str, calls: RunCalls) -> None:
@@ -125,16 +130,16 @@ class TurnRecorder:
             await self._store.runs.add_calls(run_id, unsaved)
 
     async def end_words(self, run_id: str, stop: str = SAID) -> None:
-        """Store that the words of a run without code were sent."""
+        """Store that the text of a run without code was sent."""
         await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
-        """Store that native calls have ended, each with its answer."""
+        """Store that a run of native calls has ended, and the calls' answers."""
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output=output, stop=ANSWERED, seconds=seconds)
 
     async def end_run(self, run_id: str, reply: ModelReply, calls: RunCalls) -> None:
-        """Store that the code of a run has ended, with its result."""
+        """Store that the code of a run has ended, and its result."""
         result = reply.result
         stop = result.stop.value if result else "box_lost"
         await self._save_unsaved(run_id, calls)
@@ -148,12 +153,13 @@ class TurnRecorder:
         )
 
     async def cut_run(self, run_id: str, calls: RunCalls) -> None:
-        """Store that a run was cancelled. Its code stays as it was stored at the beginning."""
+        """Store that a run was cancelled. The stored code stays as it was at the run's
+        beginning."""
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 
     async def end_step(self, kept: str, tail: str, cost: StepCost) -> None:
-        """Store a reply and its cost. ``tail`` is the part after the end of its run."""
+        """Store a reply and its cost. ``tail`` is the part of the reply that did not run."""
         await self._store.turns.add_step(
             await self.turn_id(),
             Step(
@@ -173,17 +179,17 @@ class TurnRecorder:
         self._position += 1
 
     async def sent(self) -> list[DeliveryRow]:
-        """All messages that the turn has sent so far."""
+        """Get all messages that the turn has sent so far."""
         return await self._store.deliveries.of_turn(await self.turn_id())
 
     async def sent_in_run(self, run_id: str) -> list[DeliveryRow]:
-        """The messages of one run."""
+        """Get the messages of one run."""
         return await self._store.deliveries.of_run(run_id)
 
     async def end(
         self, stop: str, waiting_seq: int | None = None, *, only_asked: bool = False
     ) -> None:
-        """Store that the turn is over; see `Turns.end`."""
+        """Store that the turn has ended; see `TurnRepository.end`."""
         await self._store.turns.end(
             await self.turn_id(), stop=stop, waiting_seq=waiting_seq, only_asked=only_asked
         )

@@ -1,4 +1,4 @@
-"""Sends the texts of a turn: the model's words for the chat, and the bot's own sentences."""
+"""Sends the texts of a turn: the model's text for the chat, and notices of the bot."""
 
 import uuid
 
@@ -15,12 +15,12 @@ from nekro_core.delivery.errors import DeliveryError, TooManySends
 from nekro_core.plugins.authoring.services import MessageSender
 
 _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_short"}
-"""The sentence that is added to words whose end is missing."""
+"""The notice that is added to a text whose end is missing."""
 
 
 class TurnReplies:
-    """Sends the words of one turn. ``sent`` says whether people have got something from the turn,
-    by words or by code. A resumed turn replaces ``outgoing``."""
+    """Sends the texts of one turn. ``sent`` says whether the turn has sent anything to people, as
+    text or from code. A resumed turn replaces ``outgoing``."""
 
     def __init__(
         self, services: TurnServices, context: TurnContext, recorder: TurnRecorder, box: TurnBox
@@ -36,10 +36,9 @@ class TurnReplies:
     async def send_prose(
         self, prose: str, *, stop: str = SAID, code: str = "", end: End = "whole"
     ) -> None:
-        """Send words that the model wrote for the chat. They get a separate run, so that they are
-        known if the turn is resumed after a crash. ``stop`` is the run's reason to stop, ``code``
-        the code that is shown with it. If ``end`` says that their end is missing, the chat is told
-        so."""
+        """Send the model's text to the chat. The text gets a separate run, so that it is known if
+        the turn is resumed after a crash. ``stop`` is stored as the run's reason to stop, and
+        ``code`` as its code. If ``end`` says that the text's end is missing, a notice is added."""
         run_id = uuid.uuid4().hex
         await self._recorder.begin_run(run_id, code)
         self._context.runs.add(run_id)
@@ -54,8 +53,9 @@ class TurnReplies:
         await self._recorder.end_words(run_id, stop)
 
     async def _send_whole(self, prose: str, tail: str, run_id: str) -> None:
-        """Send all words, in parts or as a file if they are long. Their middle is left out only if
-        the platform has no files and a run may not send that many messages."""
+        """Send the whole text. A long text is sent in several messages or as a file. The middle is
+        left out only if the platform has no files and the text needs more messages than a run may
+        send."""
         chat_key = self._context.chat_key
         try:
             await self.outgoing.send(chat_key, (Text(prose + tail),), run_id=run_id)
@@ -64,8 +64,8 @@ class TurnReplies:
             await self.outgoing.send(chat_key, (Text(text + tail),), run_id=run_id)
 
     async def notify(self, key: str, **values: object) -> None:
-        """Send a sentence of the catalogue, unless people have got something already. If code ran,
-        the sentence gets a separate run, through which people find that code."""
+        """Send a notice, unless the turn has already sent something. If code ran, the notice gets a
+        separate run; this links the notice to the turn, so that people find the code."""
         if self.sent:
             return
         run_id = uuid.uuid4().hex if self._box.has_run else ""
@@ -79,5 +79,5 @@ class TurnReplies:
             await self._recorder.end_words(run_id)
 
     def _people_said(self) -> list[Record]:
-        """Records of people, from which the language is guessed."""
+        """Return the records of people from which the language is guessed."""
         return [self._context.request.trigger_record, *self._context.records]

@@ -1,4 +1,4 @@
-"""Reads one reply while the model writes it, and runs its code meanwhile."""
+"""Reads one reply while the model writes it, and runs the reply's code at the same time."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -22,20 +22,21 @@ from nekro_core.llm.tokens import estimate_usage
 from nekro_core.sandbox.box import Run, RunResult, SandboxError, StopReason
 
 _CANCEL_S = 2.0
-"""Longest wait for a cancelled run; a box answers within 0.1 s or is torn down."""
+"""Maximum wait in seconds for a cancelled run. A box answers within 0.1 s or is destroyed."""
 
 End = Literal["whole", "cut", "length", "broken"]
-"""How a reply ended: by itself (``whole``), because its run had ended (``cut``), at a limit of
-length, or because the connection broke."""
+"""How a reply ended: by itself (``whole``), because its run had ended (``cut``), at a length limit
+(``length``), or because the connection broke (``broken``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
     """The part of a reply that arrived, and the result of its code.
 
-    ``kept`` is the part that the next prompt shows: the whole reply, or up to the end of the
-    statement at which the run stopped. ``tail`` is the rest. ``result`` is set if code ran.
-    ``model_error`` says why the reply broke, ``box_error`` why its code could not run to the end.
+    ``kept`` is the part that the next prompt shows: the whole reply, or the reply up to the end of
+    the statement at which the run stopped. ``tail`` is the rest. ``result`` is set if code ran.
+    ``model_error`` says why the reply broke off, and ``box_error`` why its code could not run to
+    the end.
     """
 
     kept: str
@@ -51,25 +52,25 @@ class ModelReply:
 
     @property
     def shows(self) -> str:
-        """The output of finished code after its last message was sent. The model has to see it. May
-        be empty."""
+        """The output that finished code printed after it sent its last message; may be empty. The
+        model must see this output."""
         if self.result is None or self.result.stop is not StopReason.FINISHED:
             return ""
         return self.result.fresh_output.strip()
 
     @property
     def text(self) -> str:
-        """All that arrived."""
+        """The whole text that arrived."""
         return self.kept + self.tail
 
 
 StartRun = Callable[[], Awaitable[Run]]
-"""Makes the run when a block of code begins, so that it is ready for the first statement. Raises
+"""Starts the run when a code block begins, so that the run is ready for the first statement. Raises
 `SandboxError`."""
 
 
 class ReplyReader:
-    """Reads one reply. ``text`` is what has arrived so far, also if the reading was cancelled."""
+    """Reads one reply. ``text`` is the part that has arrived so far, also after a cancellation."""
 
     def __init__(
         self,
@@ -100,16 +101,18 @@ class ReplyReader:
 
     @property
     def text(self) -> str:
-        """What has arrived."""
+        """The part of the reply that has arrived."""
         return "".join(self._chunks)
 
     def usage(self, request: ChatRequest) -> RequestUsage:
-        """What the provider counted, or an estimate of what has arrived."""
+        """Return the usage that the provider reported, or an estimate from the part that has
+        arrived."""
         return self._usage or estimate_usage(request, self.text)
 
     async def read(self, request: ChatRequest) -> ModelReply:
-        """Ask the model, read its reply, run the code. Raises `ModelError` only if no part of the
-        reply arrived. Other errors are part of the result, since the reply was paid for."""
+        """Ask the model, read its reply and run the code. Raises `ModelError` only if no part of
+        the reply arrived. All other errors are returned in the result, since the reply was paid
+        for."""
         result: RunResult | None = None
         try:
             async with anyio.create_task_group() as watchers:
@@ -160,7 +163,7 @@ class ReplyReader:
                 await self._execute(event, watchers)
 
     def _prepare(self, watchers: TaskGroup) -> anyio.Event:
-        """Start the run, once, while the model goes on writing."""
+        """Start the run, if it is not started yet, while the model continues to write."""
         if self._run_decided is None:
             self._run_decided = anyio.Event()
             watchers.start_soon(self._make_run, self._run_decided, name="beginning of the run")
@@ -186,20 +189,21 @@ class ReplyReader:
             self._box_error = error
 
     async def _watch(self, run: Run) -> None:
-        """Stop reading when the run has ended, whatever the model still writes."""
+        """Stop reading when the run has ended, even if the model still writes."""
         await run.wait()
         self._reading.cancel()
 
     async def _finish(self, watchers: TaskGroup) -> RunResult | None:
-        """After the reply: run its last statement, then wait for the end of the run."""
+        """Finish after the reply has ended: run its last statement, then wait for the end of the
+        run."""
         if self._end != "cut":
             last = self._code.finish()
             if self._end != "whole":
-                # An incomplete statement may be half of what the model meant.
+                # Do not run an incomplete statement: the model may have meant more.
                 last = [event for event in last if isinstance(event, Prose)]
             await self._take(last, watchers)
             if not self._statements and self._end == "whole" and self._is_call(self.text):
-                # Small and hasty models forget the fence around a call.
+                # Small or hasty models forget the fence around a call.
                 self._prose.clear()
                 bare = CodeStream(bare_code=True)
                 await self._take([*bare.feed(self.text), *bare.finish()], watchers)
@@ -230,7 +234,7 @@ class ReplyReader:
         )
 
     def _kept(self, text: str, ran: int) -> str:
-        """The text up to the end of the statement that began last."""
+        """Return the text up to the end of the last statement that began to run."""
         last: CodeStatement | None = None
         for last in self._statements:
             ran -= count_statements(last.source)
@@ -241,7 +245,7 @@ class ReplyReader:
         return "".join(_lines(text)[: last.line - 1 + last.source.count("\n")])
 
     def _numbered(self) -> list[str]:
-        """The code with empty lines in the place of prose, so that lines keep their numbers."""
+        """Return the code with empty lines in place of prose, so that lines keep their numbers."""
         parts: list[str] = []
         line = 1
         for statement in self._statements:
@@ -252,7 +256,7 @@ class ReplyReader:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends, counted as the code stream counts them."""
+    """Split a text into lines with their ends. Lines are counted as `CodeStream` counts them."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     with_ends: list[str] = []
     position = 0

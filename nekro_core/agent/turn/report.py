@@ -1,7 +1,7 @@
-"""Writes the report on a step, which the model reads before the next one.
+"""Writes the report on a step. The model reads it before the next step.
 
-Output, tracebacks and results may contain text of people in the chat or on the net. So each is a
-`QuotedText`, whose lines get the mark ``>`` when they are shown, like the history.
+Output, tracebacks and results may contain text of people in the chat or on the internet. So each is
+a `QuotedText`; its lines get the mark ``>`` when they are shown, like the lines of the history.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.discovery import SEARCH
 
 DO_NOT_RESEND = frozenset(state for state in DeliveryState if state.left)
-"""States of messages that must not be sent again."""
+"""States of deliveries that must not be sent again."""
 
 _STATES = {
     DeliveryState.PENDING: "not sent yet, will be",
@@ -40,7 +40,8 @@ _STOPS = {
 }
 _VARIABLES_GONE = "[note] Your variables and imports are gone with it; files are kept."
 _CODE = 2000
-"""Characters of a run's code, output and error that the model is shown after a restart."""
+"""Maximum number of characters that the model is shown of a run's code, output and error after a
+restart."""
 _ARGUMENTS = 300
 _ENDS = {
     "length": ("[error] Your reply was too long and was cut off; be shorter.",),
@@ -56,8 +57,8 @@ def step_report(
     again: bool = False,
     nothing: bool = False,
 ) -> tuple[PromptContent, ...]:
-    """The report on a step. ``again`` says that its output is the same as that of the step before,
-    ``nothing`` that it sent nothing and printed nothing."""
+    """Return the report on a step. ``again`` says that its output is the same as the previous
+    step's. ``nothing`` says that it sent nothing and printed nothing."""
     lines: list[str | QuotedText] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:
@@ -97,8 +98,8 @@ def step_report(
 def native_step_report(
     reply: NativeReply, sent: Sequence[DeliveryRow]
 ) -> tuple[PromptContent, ...]:
-    """The report on what the answers to a reply's calls do not say: that the reply was cut, and
-    whether its words were sent. May be empty."""
+    """Return the report on a step with native calls. It adds to the answers of the calls whether
+    the reply was cut off and whether its text was sent. May be empty."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
     return (PromptLines(tuple(lines)),) if lines else ()
@@ -112,20 +113,20 @@ _NOTHING: dict[End, str] = {
 
 
 def empty_report(end: End) -> tuple[PromptContent, ...]:
-    """The report on a reply without words and code, by how it ended."""
+    """Return the report on a reply without text and code. It depends on how the reply ended."""
     empty = "[error] Your reply was empty. Reply with a block fenced as ```python; to stay silent, "
     empty += "with `pass` in it."
     return (PromptLines((_NOTHING.get(end, empty),)),)
 
 
 def native_empty_report(end: End) -> tuple[PromptContent, ...]:
-    """The same, for a model that calls functions natively."""
+    """Return the report on an empty reply of a model that calls functions natively."""
     empty = "[error] Your reply was empty, and nobody has got an answer yet."
     return (PromptLines((_NOTHING.get(end, empty),)),)
 
 
 def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
-    """A line for each message that was sent, with its state."""
+    """Return a line for each message of the deliveries, with its state."""
     if not rows:
         return []
     lines = ["[sent] People got this from you already; do not send it again:"]
@@ -140,12 +141,12 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
 
 
 def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | QuotedText]:
-    """What a turn did before a restart, run by run: its code as far as it is known, its calls, its
-    output and its error."""
+    """Return lines about a turn's runs before a restart. For each run: its code, if known, its
+    calls, its output and its error."""
     lines: list[str | QuotedText] = []
     for run, calls in runs:
         if run.stop == SAID:
-            continue  # The words themselves are listed with what was sent.
+            continue  # `sent_lines` lists the text that such a run sent.
         lines.append("[before] Before the restart you ran this:")
         code = run.code.strip() or "(the code is not known any more)"
         lines.append(QuotedText(shortened(code, _CODE)))

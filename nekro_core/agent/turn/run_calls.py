@@ -31,24 +31,24 @@ from nekro_core.tools.stub import doc, parameters_text
 from nekro_core.tools.tool import Visibility
 
 _ARGUMENT_CHARS = 2000
-"""Characters of one text among the arguments that are logged for people to read."""
+"""Maximum number of characters of one text in the logged arguments of a call."""
 _ARGUMENT_ITEMS = 100
-"""Items of one list or dict among them."""
+"""Maximum number of items of one list or dict in the logged arguments of a call."""
 _ARGUMENTS_CHARS = 16_000
-"""Characters of all arguments of a call together. Otherwise a thousand calls of 16 MB each would be
-in memory until the run is over."""
+"""Maximum number of characters of all logged arguments of a call. Without it, a thousand calls of
+16 MB each would stay in memory until the run ends."""
 
 _SAVED_WITHIN_S = 0.02
-"""Seconds. A call is written to the store this long after its beginning and after its end, so that
-a restart knows of it. Calls of the same 20 ms are written together, since a loop can make a
-thousand calls in a moment."""
+"""A call is written to the store at most this many seconds after it begins, and again after it
+ends, so that a restart knows about it. Calls within the same 20 ms are written together, since a
+loop can make a thousand calls in a moment."""
 IN_PROGRESS = ""
-"""`ToolCall.outcome` of a call that has not ended."""
+"""`ToolCall.outcome` of a call that has not ended yet."""
 
 Note = Callable[[str], Awaitable[object]]
 """Adds a system line to the chat's history."""
 SaveCalls = Callable[[Sequence[ToolCall]], object]
-"""Writes calls to the store. They are in the queue of writes when it returns."""
+"""Writes calls to the store. The writes are queued when the function returns."""
 
 
 def _save_nowhere(_: Sequence[ToolCall]) -> None:
@@ -57,19 +57,20 @@ def _save_nowhere(_: Sequence[ToolCall]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """The result of a call. ``sent`` says whether it sent a message, or may have."""
+    """The result of a call. ``sent`` says whether the call sent a message or may have sent one."""
 
     outcome: Outcome
     sent: bool = False
 
 
 class CallSender:
-    """The `MessageSender` of one call. Other calls run at the same time and send messages too."""
+    """The `MessageSender` of one call. It notes whether this call sent a message, since other calls
+    may send messages at the same time."""
 
     def __init__(self, outgoing: MessageSender) -> None:
         self._outgoing = outgoing
         self.sent = False
-        """Whether the call sent a message, or may have."""
+        """Whether the call sent a message or may have sent one."""
 
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
@@ -82,7 +83,8 @@ class CallSender:
 
 class RunCalls:
     """Carries out a run's calls and logs them. The person and the chat come from ``ctx``, never
-    from arguments. ``save`` writes the log; without it, the owner writes `finished`."""
+    from arguments. ``save`` writes the log to the store; without ``save``, the owner must write
+    `finished`."""
 
     def __init__(
         self,
@@ -95,16 +97,17 @@ class RunCalls:
         save: SaveCalls = _save_nowhere,
     ) -> None:
         self.ctx = ctx
-        """The context of every call. Each call gets a copy with a separate sender."""
+        """The context of all calls. Each call gets a copy with a separate sender."""
         self.finished: list[ToolCall] = []
         """The log: calls that have ended, and those that were skipped."""
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
-        """What the model has to see next: each function's name, and what it returned."""
+        """The results that the model must see next: each function's name, and its returned
+        content."""
         self.recorded = False
-        """Whether a ``BEHAVIOR`` did something that was noted in the chat's history."""
+        """Whether the effect of a ``BEHAVIOR`` call was noted in the chat's history."""
         self.unread = ""
-        """The result of a search that the model has yet to see; empty once a tool that was not
-        shown in full is called."""
+        """The result of a tool search that the model has not seen yet. Empty again when the code
+        calls a deferred tool."""
         self._tools = tools
         self._note = note
         self._clock = clock
@@ -122,9 +125,9 @@ class RunCalls:
         position: int | None = None,
         outgoing: MessageSender | None = None,
     ) -> CallResult:
-        """Carry out one call and log it, also if it fails. What a ``BEHAVIOR`` did is also noted in
-        the chat's history. ``position`` is the call's place among those of its reply. Messages are
-        sent through ``outgoing``, if given."""
+        """Carry out one call and log it, even if it fails. The effect of a ``BEHAVIOR`` is also
+        noted in the chat's history. ``position`` is the number of the call within its reply. If
+        ``outgoing`` is given, messages are sent through it."""
         began, started = self._clock(), self._wall()
         outcome_text = "cut off: the run ended before the tool did"
         index = next(self._positions) if position is None else position
@@ -176,8 +179,8 @@ class RunCalls:
         return f"there is no function {name!r}" + (f"; there is {similar}" if similar else "")
 
     def code_answer(self, name: str, result: CallResult) -> Answer:
-        """The answer for code that called this function. The answer is a checkpoint if the call
-        sent something: output that was printed before it needs no further step."""
+        """Return the answer for the code that called this function. If the call sent a message, the
+        answer is a checkpoint: output that was printed before it needs no further step."""
         match result.outcome:
             case ToolReturn(value):
                 return CallReturn(value, checkpoint=result.sent)
@@ -186,7 +189,7 @@ class RunCalls:
                 self.observed.append((name, tuple(map(model_part, media_content(media, index)))))
                 return CallReturn(indexed_text(text, media, index), checkpoint=result.sent)
             case BehaviorReturn(text):
-                # The chat's history has it.
+                # The text is already in the chat's history.
                 return CallReturn(text, shown=False, checkpoint=result.sent)
             case Observation(text):
                 self.observed.append((name, (TextPart(text),)))
@@ -200,7 +203,7 @@ class RunCalls:
                 assert_never(result.outcome)
 
     def take_unsaved(self) -> list[ToolCall]:
-        """Take the ended calls that are not in the store yet. The caller writes them."""
+        """Return the ended calls that are not in the store yet. The caller must write them."""
         if self._save_timer is not None:
             self._save_timer.cancel()
             self._save_timer = None
@@ -238,7 +241,7 @@ class RunCalls:
 
 
 def guest_functions(tools: ToolSet) -> list[GuestFunction]:
-    """The tools as functions for the code in the box."""
+    """Return the tools as functions for the code in the box."""
     return [
         GuestFunction(names=named.names, signature=parameters_text(named.tool), doc=doc(named.tool))
         for named in tools.named
@@ -246,7 +249,7 @@ def guest_functions(tools: ToolSet) -> list[GuestFunction]:
 
 
 def model_part(content: Content) -> Part:
-    """A tool's content as a part of a prompt."""
+    """Convert a tool's content into a part of a prompt."""
     match content:
         case TextContent(text):
             return TextPart(text)
@@ -259,7 +262,7 @@ def model_part(content: Content) -> Part:
 
 
 def arguments_text(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """Write arguments for people: as JSON, with long texts and lists cut."""
+    """Write arguments for people, as JSON, with long texts and lists cut."""
     values = {"args": [_bounded(value) for value in args]} if args else {}
     text = json.dumps({**values, **_bounded(kwargs)}, ensure_ascii=False)
     if len(text) <= _ARGUMENTS_CHARS:

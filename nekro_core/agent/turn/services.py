@@ -1,4 +1,4 @@
-"""The parts of the bot that prompts and turns need. `AgentRuntime` passes them in."""
+"""Defines the services that prompts and turns need. `AgentRuntime` provides them."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -22,13 +22,14 @@ from nekro_core.tools.names import ToolSet
 
 
 class PromptPlugins(Protocol):
-    """What plugins add to a prompt (`nekro_core.plugins.host.registry.PluginRegistry`)."""
+    """The part of the plugin registry that prompts use
+    (`nekro_core.plugins.host.registry.PluginRegistry`)."""
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
-        """The tools that all chats of its adapter have."""
+        """Return the tools of all chats of this chat's adapter."""
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """The tools that code of this chat may call now."""
+        """Return the tools that code of this chat may call now."""
 
     def context_for(
         self,
@@ -40,18 +41,20 @@ class PromptPlugins(Protocol):
         run_id: str = "",
         box: BoxFiles | None = None,
     ) -> AgentCtx:
-        """The context of one run."""
+        """Return the context of one run."""
 
     async def prompt_injections(
         self, ctx: AgentCtx, asleep: Collection[str] = ()
     ) -> tuple[PromptInjection, ...]:
-        """What plugins add to the prompt. Those whose key is in ``asleep`` add nothing."""
+        """Return the plugins' additions to the prompt. Plugins whose key is in ``asleep`` are
+        skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptServices:
-    """What a prompt is made from. ``policies`` has the model and the settings of each chat.
-    ``wall`` counts seconds since 1970. Without ``transcriber`` voices have no transcript."""
+    """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
+    ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
+    """
 
     store: Store
     plugins: PromptPlugins
@@ -66,8 +69,9 @@ class PromptServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnServices(PromptServices):
-    """What a turn needs in addition, to act. ``outbox`` sends, ``inbox`` adds notes to a chat's
-    history, ``run_limits`` bound each run, ``clock`` is monotonic (seconds)."""
+    """The further services that a turn needs to act. ``outbox`` sends messages, ``inbox`` adds
+    notes to a chat's history, ``run_limits`` limit each run, and ``clock`` is monotonic (seconds).
+    """
 
     inbox: Inbox
     outbox: MessageSender

@@ -1,4 +1,4 @@
-"""Offers the bot's tools to other programs, over HTTP and, built on that, over MCP."""
+"""Offers the bot's tools to other programs over HTTP. The MCP server uses this HTTP interface."""
 
 import uuid
 from collections.abc import Mapping
@@ -23,15 +23,16 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 NO_CHAT = ChatKey("tools", ChatKind.PRIVATE, "outside")
-"""The owner of the boxes of calls without a chat. No account has this instance, so nothing can be
-sent."""
+"""The owner of the boxes for calls without a chat. No account has this instance, so such calls can
+send no message."""
 _AT_ONCE = 16
 _LAST_WORDS_S = 5.0
 
 
 class AgentToolService:
-    """Implements `ToolService`. Each call is stored as a run without a turn. The run is stored
-    before the call is carried out, its log and times afterwards."""
+    """Implements `ToolService`. Each call is stored as a run without a turn. The run's row is
+    stored before the call is carried out; the log of the call and the run's end are stored
+    afterwards."""
 
     def __init__(self, services: TurnServices) -> None:
         self._services = services
@@ -39,8 +40,8 @@ class AgentToolService:
         self._chatless: tuple[ToolSet, ToolSet] | None = None
 
     async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
-        """The eight tools of boxes, then the plugins' tools of the chat. Without a chat, only
-        plugins' tools that need none."""
+        """Return the eight tools for boxes, then the plugins' tools of the chat. If ``chat_key`` is
+        None, only plugins' tools that need no chat are included."""
         boxes = [
             OfferedTool(
                 name=tool["name"], description=tool["description"], schema=tool["inputSchema"]
@@ -60,7 +61,8 @@ class AgentToolService:
     async def call(
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolAnswer:
-        """Carry out a call. Cancelling this cancels the tool. Raises `StoreError`."""
+        """Carry out a call. If this method is cancelled, the tool is cancelled too. Raises
+        `StoreError`."""
         store, clock = self._services.store, self._services.clock
         tools, functions = await self._functions(chat_key)
         call = FunctionCall(call_id="1", name=name, arguments=arguments)

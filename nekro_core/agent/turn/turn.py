@@ -1,9 +1,9 @@
-"""Runs a turn, from the record that woke it until there is no more to do.
+"""Runs a turn, from the record that woke it until the agent has no more to do.
 
-A `Turn` takes one step after another. Its `TurnContext` collects what it knows. Before each step
-`prepare_step` writes the request to the model from this: a `PreparedStep`. A `StepRunner` then asks
-the model, runs the code that it writes, and records both. `Turn._decide` reads the results of the
-step and decides whether there is another one.
+A `Turn` takes one step after another. Its `TurnContext` collects the turn's data. Before each step,
+`prepare_step` writes the request to the model from this data and returns a `PreparedStep`. Then a
+`StepRunner` asks the model, runs the model's code, and records both. `Turn._decide` reads the
+results of the step and decides whether another step follows.
 """
 
 from collections.abc import Awaitable
@@ -64,8 +64,8 @@ _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
 
 
 class Turn:
-    """One turn. `run` is called once. The caller ends ``recorder`` with what `run` returns.
-    ``prepared`` is the first step, if it was prepared before."""
+    """One turn. `run` must be called only once. The caller must end ``recorder`` with the word that
+    `run` returns. ``prepared`` is the first step, if it was prepared before."""
 
     def __init__(
         self,
@@ -92,7 +92,8 @@ class Turn:
         self._was_warned_of_silence = False
 
     async def run(self) -> str:
-        """Take steps until there is no more to do. Returns why the turn ended, in a word."""
+        """Take steps until the agent has no more to do or a limit is reached. Returns in one word
+        why the turn ended."""
         if self._request.resumed and await self._resume():
             return "finished"
         stop = "limit_seconds"
@@ -108,7 +109,8 @@ class Turn:
         return stop
 
     async def _resume(self) -> bool:
-        """Read what the earlier process did in this turn. Returns whether it had answered."""
+        """Read from the store what the earlier process did in this turn. Returns whether the turn
+        had already answered."""
         turn_id, store = await self._recorder.turn_id(), self._services.store
         await self._recorder.continue_after(await store.turns.steps(turn_id))
         runs = await store.runs.of_turn(turn_id)
@@ -145,11 +147,12 @@ class Turn:
                 return stop
 
     def _cannot_act_because(self) -> str:
-        """Why no code can run, if that is known before the model is asked; else empty."""
+        """Return why no code can run; empty if no reason is known before the model is asked."""
         return self._services.boxes.unavailable
 
     async def _take_step(self) -> str:
-        """Ask the model once and run its code. Returns why the turn ended; empty if it goes on."""
+        """Ask the model once and run its code. Returns why the turn ended; empty if it
+        continues."""
         step = await self._next_step()
         await self._recorder.mark_shown(self._context.through_seq)
         return await self._act(
@@ -172,14 +175,16 @@ class Turn:
         return await prepare_step(self._services, self._context, self._files, outgoing)
 
     async def _act(self, runner: "StepRunner") -> str:
-        """Ask the model, run its code, and decide. Returns as `_take_step`."""
+        """Ask the model, run its code, and decide how the turn continues. Returns the same as
+        `_take_step`."""
         reply = await runner.run()
         if not reply.statements:
             return await self._decide_without_code(reply)
         return await self._decide(reply, runner)
 
     async def _decide(self, reply: ModelReply, runner: "StepRunner") -> str:
-        """Decide after code. Returns why the turn ended; empty leads to another step."""
+        """Decide how the turn continues after a reply with code. Returns why the turn ended; if
+        empty, another step follows."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
@@ -198,7 +203,7 @@ class Turn:
             return await self._count_failure()
         self._failures = 0
         if calls.unread:
-            return ""  # The model searched and has yet to see the result.
+            return ""  # The model searched for tools and has not seen the result yet.
         if silent and not self._was_warned_of_silence:
             self._was_warned_of_silence = True
             return ""
@@ -212,17 +217,17 @@ class Turn:
         return "limit_repairs"
 
     def _is_silent(self, reply: ModelReply, calls: RunCalls) -> bool:
-        """Whether code finished without any effect for people or the model: the whole turn sent
-        nothing, the code noted nothing and printed nothing, the reply has no words, and it is not
-        only ``pass``."""
+        """Return whether code finished without any effect for people or the model. It had none if
+        the whole turn sent nothing, the code noted nothing and printed nothing, the reply has no
+        text, and the code is not only ``pass``."""
         acted = self._replies.sent or reply.prose or calls.recorded
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return finished and not acted and not reply.shows and not is_no_op(reply.code)
 
     async def _decide_by_output(self, reply: ModelReply, *, answered: bool) -> str:
-        """Decide after code that finished. Its output leads to another step, unless the same code
-        printed the same before, or the last three steps printed the same. ``answered`` says whether
-        it sent something."""
+        """Decide how the turn continues after finished code. Output leads to another step, unless
+        the same code printed the same in the previous step, or the last three steps printed the
+        same. ``answered`` says whether the code sent a message."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0
@@ -239,7 +244,7 @@ class Turn:
         return "finished"
 
     async def _decide_without_code(self, reply: ModelReply) -> str:
-        """Decide after a reply without code."""
+        """Decide how the turn continues after a reply without code."""
         if reply.prose:
             await self._replies.send_prose(reply.prose, end=reply.end)
             return "finished"
@@ -260,8 +265,8 @@ class Turn:
         return "empty_reply"
 
     async def _end_without_model(self, error: ModelError) -> str:
-        """End the turn after an error of the model: one sentence for the chat, the reason in the
-        log."""
+        """End the turn after an error of the model. The chat gets a notice; the log gets the
+        reason."""
         kind = next((word for known, word in _MODEL_ERRORS if isinstance(error, known)), "rejected")
         logger.error("the model did not answer {}: {}", self._request.chat_key, error)
         await self._replies.notify(f"model.{kind}")
@@ -269,8 +274,8 @@ class Turn:
 
 
 class StepRunner:
-    """Takes one step: asks the model, runs the code that it writes, answers the calls of the code,
-    and records all of it. ``limits`` count its cost."""
+    """Takes one step: asks the model, runs the model's code, answers the calls of the code, and
+    records all this. ``limits`` count the step's cost."""
 
     def __init__(
         self,
@@ -303,8 +308,8 @@ class StepRunner:
         self._started, self._began = services.wall(), services.clock()
 
     async def run(self) -> ModelReply:
-        """Ask the model, and run its code while it writes. The reply and the run are recorded in
-        any case. Raises `ModelError` if nothing of a reply arrived."""
+        """Ask the model, and run its code while it writes. The reply and the run are recorded even
+        after a cancellation. Raises `ModelError` if no part of a reply arrived."""
         request, settings = self.step.request, self._services.settings
         reader = ReplyReader(
             self._model,
@@ -328,8 +333,8 @@ class StepRunner:
         return reply
 
     async def start_run(self) -> Run:
-        """Start a run in the box when the model's code begins. The code runs while the run is being
-        stored. Only its calls wait for that."""
+        """Start a run in the box when the model's code begins. The code does not wait until the run
+        is stored; only its calls do."""
         box = await self._box.open()
         await self.store_run()
         self._box.has_run = True
@@ -342,7 +347,7 @@ class StepRunner:
         )
 
     async def store_run(self, code: str = "") -> Awaitable[object]:
-        """Begin to store the run. The returned awaitable is done once it is stored."""
+        """Begin to store the run. The returned awaitable ends when the run is stored."""
         self._run_stored = stored = await self._recorder.save_run(self.run_id, code)
         self._context.runs.add(self.run_id)
         return stored
@@ -354,10 +359,11 @@ class StepRunner:
         position: int | None = None,
         outgoing: MessageSender | None = None,
     ) -> CallResult:
-        """Answer one tool call, of the model's code or of the model itself.
+        """Answer one tool call, which the model's code or the model itself made.
 
-        The run is stored before any of its calls is carried out. So a restart always knows which
-        run sent what, and does not send it again. Raises `StoreUnavailable` if it cannot be stored.
+        The run is stored before any of its calls is carried out. So after a restart the bot always
+        knows which run sent which messages, and does not send them again. Raises `StoreUnavailable`
+        if the run cannot be stored.
         """
         assert self._run_stored is not None, "a call without a run"
         await self._run_stored
@@ -367,7 +373,7 @@ class StepRunner:
         return self.calls.code_answer(call.name, await self.answer_call(call))
 
     def pay(self, usage: RequestUsage) -> StepCost:
-        """Count the reply against the limits, and return its cost."""
+        """Count the reply in the limits, and return its cost."""
         profile = self._model.profile
         cost = StepCost(
             started=self._started,
@@ -380,7 +386,8 @@ class StepRunner:
         return cost
 
     async def record_cut(self, text: str, usage: RequestUsage) -> None:
-        """Record a step that was cancelled while the model replied. ``text`` had arrived."""
+        """Record a step that was cancelled while the model replied. ``text`` is the part that had
+        arrived."""
         if self._run_stored is not None:
             await self._recorder.cut_run(self.run_id, self.calls)
         if text:

@@ -1,4 +1,4 @@
-"""Writes what a tool's handler returned as text, for a model that calls functions natively."""
+"""Writes a tool's returned value as text, for a model that calls functions natively."""
 
 import dataclasses
 import itertools
@@ -14,13 +14,13 @@ from pydantic import BaseModel
 
 _DEPTH = 20
 _ITEMS = 50_000
-"""Items of all lists and dicts together. A model reads no more, and converting more would block the
-event loop."""
+"""Maximum number of items of all lists and dicts together. A model cannot read more, and converting
+more would block the event loop."""
 
 
 def value_text(value: Any) -> str:
-    """A text unchanged, anything else as JSON. An object is shown by its public fields, without
-    methods and address. Of bytes only their number is shown."""
+    """Return a text unchanged, and any other value as JSON. An object is written as its public
+    fields, without methods and memory address. For bytes only their number is written."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return str.__str__(value)
     return json.dumps(_Plain().of(value, _DEPTH), ensure_ascii=False)
@@ -33,12 +33,12 @@ _SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (float, float.__float__),
     ((bytes, bytearray, memoryview), lambda value: f"<{memoryview(value).nbytes} bytes>"),
     ((date, time), lambda value: value.isoformat()),
-    (PurePath, lambda value: value.name),  # where a plugin keeps its files is the host's
+    (PurePath, lambda value: value.name),  # hides folders of the host from the model
 )
 
 
 class _Plain:
-    """Converts values to those of JSON. It takes ``left`` more items."""
+    """Converts values to JSON values. It accepts ``left`` more items."""
 
     def __init__(self) -> None:
         self.left = _ITEMS
@@ -70,10 +70,11 @@ class _Plain:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """The fields of an object. None for a class or a function, and if all of them are hidden."""
+    """Return the fields of an object; None if the value is a class or a function, or has no
+    accessible fields."""
     if isinstance(value, type) or callable(value):
         return None
-    if isinstance(value, tuple):  # a named one: any other is plain
+    if isinstance(value, tuple):  # a namedtuple: other tuples were handled before
         named: Any = value
         return dict(named._asdict())
     if isinstance(value, BaseModel):

@@ -1,1 +1,1 @@
-"""Receives messages: orders, cleans and stores them."""
+"""Receives messages: puts them in order, cleans and stores them."""

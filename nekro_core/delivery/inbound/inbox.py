@@ -28,20 +28,23 @@ from nekro_core.store.database import Rows
 from nekro_core.store.messages import unique_id_in, unique_id_of
 
 _LATEST = 1e11
-"""Seconds since 1970, in the year 5138. A platform, or a third party's server, may send an
-impossible time or JSON's NaN. With such a time in its history a chat cannot be shown."""
+"""Latest accepted time of a message: seconds since 1970, in the year 5138. A platform or another
+server may send an impossible time or NaN in its JSON. A history with such a time could not be
+shown."""
 _TRIES = 3
-"""How often a change is tried: another change may come between its read and its write."""
+"""How often an edit is tried. A try fails if another change was stored between its read and its
+write."""
 
 
 @dataclass(frozen=True, slots=True)
 class StampedMessage:
-    """A message that has a place in the history but is not stored yet.
+    """A message that has a sequence number but is not stored yet.
 
     Attributes:
-        record: The record that it becomes.
-        unique_id: The id that a duplicate shares; None where duplicates cannot be recognized.
-        arrived: When it reached us, on the inbox's clock.
+        record: The record that will be stored.
+        unique_id: The same for a message and its duplicate; None if duplicates cannot be
+            recognized.
+        arrived: When the message arrived, on the inbox's clock.
     """
 
     record: Record
@@ -55,7 +58,7 @@ class StoredRecord:
 
     Attributes:
         record: The record.
-        arrived: When its message reached us, on the inbox's clock.
+        arrived: When the message of the record arrived, on the inbox's clock.
     """
 
     record: Record
@@ -64,10 +67,10 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecalledRecord:
-    """A record was taken back on its platform.
+    """A message was recalled on its platform.
 
     Attributes:
-        record: The record as it is now.
+        record: The changed record.
     """
 
     record: Record
@@ -83,10 +86,10 @@ def _nothing(_: int) -> tuple[SqlStatement, ...]:
 class Inbox:
     """Stores incoming messages, and queues them for the sessions.
 
-    The queue holds an event for each record that was committed or recalled and that the one
-    consumer has not taken yet. It is unbounded, since a commit cannot wait for the consumer. The
-    consumer does little work for each event, so it empties the queue in the event loop's next
-    iteration. Before the consumer starts, the queue holds what was stored since the process began.
+    The queue holds one event for each committed or recalled record, until the only consumer takes
+    the event. The queue is unbounded, because a commit cannot wait for the consumer. The consumer
+    does little work for each event, so it empties the queue in the event loop's next iteration.
+    Until the consumer starts, the queue collects the events of all records that are stored.
     """
 
     def __init__(
@@ -110,14 +113,14 @@ class Inbox:
         return tuple(self._events)
 
     async def next_event(self) -> InboxEvent:
-        """Wait for the oldest event in the queue, and take it. For one consumer."""
+        """Wait for an event, and take the oldest from the queue. Only one consumer may call it."""
         while not self._events:
             self._event_came = anyio.Event()
             await self._event_came.wait()
         return self._events.popleft()
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Remove a person's messages in a chat from the queue; stored rows stay."""
+        """Remove the events of a person's messages in a chat from the queue. Stored rows stay."""
         self._events = deque(
             event
             for event in self._events
@@ -125,10 +128,10 @@ class Inbox:
         )
 
     def stamp(self, message: ChatMessage) -> StampedMessage:
-        """Give a message its place in the history, in the order of these calls.
+        """Give a message the next sequence number. The history has the order of these calls.
 
-        A message of one of our own accounts becomes a record of `Author.BOT`, which never triggers.
-        An impossible time is replaced by the current one.
+        A message of one of our own accounts becomes a record of `Author.BOT`, which never triggers
+        an answer. An impossible time is replaced by the current one.
         """
         arrived = self._clock()
         message = clean_message(message)
@@ -154,11 +157,11 @@ class Inbox:
     async def accept(self, stamped: StampedMessage) -> Record | None:
         """Store a stamped message or notice. Returns None for a duplicate.
 
-        A duplicate has the same message id in the same chat. A notice has no id; its duplicate has
-        the same chat, time, kind and people. Messages are stored in the order of these calls, if
-        there is no await between `stamp` and this.
+        A message with the same id in the same chat is a duplicate. A notice has no id; a notice
+        with the same chat, time, kind and people is a duplicate. Messages are stored in the order
+        of these calls if there is no await between `stamp` and `accept`.
 
-        After this call the message will be stored and queued, even if the caller is cancelled.
+        Once this call has begun, the message is stored and queued even if the caller is cancelled.
         Raises `StoreUnavailable`: nothing was stored.
         """
         store, record = self._store, stamped.record
@@ -181,8 +184,8 @@ class Inbox:
         return record if results[-1] else None
 
     async def _add_in_chat(self, record: Record, arrived: float) -> list[Rows]:
-        """Store a message whose id is known in the instance. It is a duplicate only if its own chat
-        has the id; if another chat has it, it is a different message."""
+        """Store a message whose id is already known in the instance. If the same chat has the id,
+        the message is a duplicate. If only another chat has the id, it is a different message."""
         messages, key = self._store.messages, record.chat_key
         if await messages.by_message_id(key, record.message_id) is not None:
             return [[]]
@@ -203,13 +206,14 @@ class Inbox:
         begins_anew: bool = False,
         beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
     ) -> Record:
-        """Add a system line to a chat's history. The model and the pages see it; it is not sent.
+        """Add a system line to a chat's history. The model and the web pages see the line; it is
+        not sent to the chat.
 
-        The agent answers a line with ``to_bot``, even after a restart. A line whose ``unique_id``
-        the instance has already is not stored again. With ``begins_anew`` the agent's memory of the
-        chat begins at this line. ``beside`` gets the line's ``seq`` and returns statements for the
-        same transaction. Once the first await is reached, the line will be stored even if the
-        caller is cancelled. Raises `StoreUnavailable`.
+        The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
+        if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
+        in the chat before this line. ``beside`` gets the line's ``seq`` and returns SQL statements
+        that run in the same transaction. Once the first await is reached, the line is stored even
+        if the caller is cancelled. Raises `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()
         marks = (Notice(CONVERSATION_RESET),) if begins_anew else ()
@@ -233,7 +237,7 @@ class Inbox:
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """Mark a message as recalled on the platform, so that the prompt and the pages omit it.
-        Returns the changed record; None where the message is not known."""
+        Returns the changed record; None if the message is not known."""
         record = await self._store.messages.recall(chat_key, clean_text(message_id))
         if record is not None:
             self._enqueue(RecalledRecord(record))
@@ -243,8 +247,8 @@ class Inbox:
     async def revise(
         self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
     ) -> Record | None:
-        """Store an author's change of a message on the platform; see `Host.revise`. Returns the
-        changed record; None where the message is not theirs, is not known or was recalled."""
+        """Store the new text of a message that its author edited; see `Host.revise`. Returns the
+        changed record; None if the message has another author, is not known or was recalled."""
         store = self._store.messages
         for _ in range(_TRIES):
             record = await store.by_message_id(chat_key, clean_text(message_id))
@@ -269,7 +273,7 @@ class Inbox:
 
 
 class ChatJournal:
-    """A chat's history as plugins see it: read, and written to by system lines."""
+    """The access that plugins have to a chat's history: they read it and add system lines."""
 
     def __init__(self, store: Store, inbox: Inbox) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Transcribes voice messages, and converts those that no browser plays to WAV."""
+"""Transcribes voice messages, and converts formats that browsers cannot play to WAV."""
 
 from collections import Counter, defaultdict
 from types import TracebackType
@@ -22,23 +22,24 @@ from nekro_core.store import Store, StoreError
 from nekro_core.system.background_tasks import background_tasks
 
 _AT_ONCE = 4
-"""Voices of all chats that are transcribed at the same time."""
+"""Maximum number of voices that are transcribed at the same time, in all chats together."""
 _MOST_WAITING = 8
-"""Voices of one chat that wait or are transcribed. Further ones are a flood and stay as they are.
-"""
+"""Maximum number of voices of one chat that wait or are being transcribed. Further voices count as
+a flood and are not transcribed."""
 _TRIED = 1000
-"""Records that are remembered as tried, so that a failed one is not paid for again."""
+"""How many tried records are remembered, so that the bot does not pay for a failed one again."""
 _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
-"""Types that neither browsers nor Python read: stored as WAV even without a transcriber."""
+"""Types that neither browsers nor Python can read. They are converted to WAV even without a
+transcriber."""
 
 
 class VoiceTranscriber:
-    """Transcribes voices after their message was stored. An async context manager.
+    """Transcribes the voices of stored messages. An async context manager.
 
-    The record is stored, shown and handed to the sessions before its voices have a text. It is
-    revised when they are transcribed and, where needed, converted to WAV. Code that needs the text
-    waits for it with `settled` or `transcribed`, at most ``wait_s``. Without a ``transcriber``
-    there is no text. A voice that cannot be decoded or transcribed stays as it is, and the log says
+    A record is stored, shown and passed to the sessions before its voices have a text. The record
+    is changed when its voices are transcribed and, if needed, converted to WAV. Code that needs the
+    text waits with `settled` or `transcribed`, at most ``wait_s``. Without a ``transcriber`` voices
+    get no text. A voice that cannot be decoded or transcribed stays unchanged, and the log says
     why.
     """
 
@@ -79,8 +80,8 @@ class VoiceTranscriber:
         await self._background.__aexit__(kind, error, trace)
 
     def begin(self, record: Record) -> bool:
-        """Begin to transcribe a person's record. Returns False if it has nothing to transcribe, was
-        tried before, or too many voices of the chat wait."""
+        """Begin to transcribe a person's record. Returns False if the record has nothing to
+        transcribe or was tried before, or if too many voices of the chat wait."""
         assert self._tasks is not None, "enter the transcriber first"
         if record.author is not Author.PERSON or not any(map(self._wants, record.segments)):
             return False
@@ -90,7 +91,9 @@ class VoiceTranscriber:
         if record.seq in self._tried:
             return False
         if self._waiting[key] >= _MOST_WAITING:
-            logger.info("{}: {} voices wait already; one stays as it is", key, _MOST_WAITING)
+            logger.info(
+                "{}: {} voices wait already; one more is not transcribed", key, _MOST_WAITING
+            )
             return False
         self._waiting[key] += 1
         self._in_progress[record.seq] = record
@@ -99,7 +102,7 @@ class VoiceTranscriber:
         return True
 
     async def settled(self, chat_key: ChatKey) -> None:
-        """Wait until no voice of the chat is in progress, at most ``wait_s``."""
+        """Wait until no voice of the chat waits or is being transcribed, at most ``wait_s``."""
         done = self._done.get(chat_key)
         if done is not None:
             with anyio.move_on_after(self._settings.wait_s):
@@ -128,13 +131,15 @@ class VoiceTranscriber:
                 revised = await self._store.messages.reword(record, segments)
                 if revised is not None:
                     self._activity.publish(Recorded(revised))
-                # A file that no record names is deleted: a later erasure of the person would miss
+                # Delete a file that no record names: a later erasure of the person would not find
                 # it.
                 of_no_record = segments if revised is None else record.segments
                 of_record = record.segments if revised is None else segments
                 self._replaced[key] |= _paths(of_no_record) - _paths(of_record)
         except StoreError as error:
-            logger.error("{}: what was said in {} is not kept: {}", key, record.seq, error)
+            logger.error(
+                "{}: the transcript of record {} is not stored: {}", key, record.seq, error
+            )
         finally:
             del self._in_progress[record.seq]
             self._tried[record.seq] = None
@@ -148,13 +153,13 @@ class VoiceTranscriber:
                 done.set()
 
     async def _tidy(self, key: ChatKey) -> None:
-        """Delete the replaced files once no voice of the chat is in progress: two identical voices
-        share one file."""
+        """Delete the replaced files. This runs only when no voice of the chat is being transcribed,
+        because two identical voices share one file."""
         for path in self._replaced.pop(key, set()):
             try:
                 await self._media.forget(key, path)
             except OSError as error:
-                logger.warning("{}: {} stays: {}", key, path, error)
+                logger.warning("{}: {} cannot be deleted: {}", key, path, error)
 
     async def _transcribe(self, key: ChatKey, segment: Segment) -> Segment:
         if not self._wants(segment):
@@ -171,12 +176,12 @@ class VoiceTranscriber:
                 transcript = await self._transcriber.transcribe(wav)
                 voice = msgspec.structs.replace(voice, text=clean_text(transcript.text))
         except (MediaError, SpeechError, OSError) as error:
-            logger.warning("{}: a voice is not written down: {}", key, error)
+            logger.warning("{}: a voice is not transcribed: {}", key, error)
         return voice
 
     async def _as_wav(self, key: ChatKey, media: Media, data: bytes) -> tuple[bytes, Media]:
-        """The sound as WAV, and the medium to store. That is the original file unless browsers
-        cannot play it."""
+        """Return the sound as WAV, and the medium for the record. This medium is the original file,
+        or the WAV file if browsers cannot play the original."""
         seconds = plain_wav_seconds(data)
         if seconds is not None:
             return data, msgspec.structs.replace(media, seconds=seconds)

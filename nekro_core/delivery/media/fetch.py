@@ -1,4 +1,4 @@
-"""Fetches URLs, within bounds and only from allowed hosts."""
+"""Fetches URLs, with limits on size and time, and only from allowed hosts."""
 
 import base64
 import binascii
@@ -19,20 +19,21 @@ from nekro_core.system.keyed_queue import KeyedLimiter
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AT_ONCE = 64
-"""Concurrent fetches of the whole bot."""
+"""Maximum number of concurrent fetches of the whole bot."""
 PER_CHAT = 4
-"""Concurrent fetches of one chat. Its further fetches wait and delay no other chat."""
+"""Maximum number of concurrent fetches of one chat. Its further fetches wait and delay no other
+chat."""
 PER_HOST = 16
-"""Concurrent fetches from one host: enough for several chats, so that one chat's slow pictures do
-not block another chat's from the same host."""
+"""Maximum number of concurrent fetches from one host. It is greater than the limit of one chat, so
+that slow pictures in one chat do not block other chats' pictures from the same host."""
 
 
 class Fetcher:
     """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
 
-    A host is resolved once, and the checked address is the one that is connected to. So a name
-    cannot change from public to private in between. ``reach`` is the policy of calls that name
-    none.
+    A host name is resolved once, and the connection goes to the address that was checked. So the
+    name cannot change to a private address between check and connection. ``reach`` is the default
+    policy of `fetch`.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Fetcher:
             raise NotFetched("malformed data: URL")
         if head.lower().endswith(";base64"):
             return self._decode(body)
-        self._check_size(len(body) // 3)  # Percent-encoded: at most three characters a byte.
+        self._check_size(len(body) // 3)  # Up to three characters for each byte.
         return self._checked(unquote_to_bytes(body))
 
     def _decode(self, text: str) -> bytes:
@@ -107,7 +108,7 @@ class Fetcher:
             raise NotFetched(f"not there within {settings.fetch_s:g} s") from None
         except httpx.TimeoutException:
             raise NotFetched(f"the server said nothing for {settings.silent_s:g} s") from None
-        # ValueError: what "idna" raises for "xn--" and its like, past httpx.
+        # ValueError: "idna" raises it for names such as "xn--", and httpx does not convert it.
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError, ValueError) as error:
             words = str(error) or type(error).__name__
             raise NotFetched(f"cannot be fetched: {words}") from None
@@ -160,11 +161,12 @@ class Fetcher:
     def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:
             self._client = httpx.AsyncClient(
-                # No proxy from the environment: it would resolve the name again, past the check.
+                # Use no proxy from the environment: a proxy would resolve the name again,
+                # unchecked.
                 trust_env=False,
                 timeout=self._settings.silent_s,
-                # No connection is reused: it was checked, and encrypted, for one host's name.
-                # `KeyedLimiter` and `CapacityLimiter` bound how many there are.
+                # Reuse no connection: each was checked and encrypted for one host name.
+                # `KeyedLimiter` and `CapacityLimiter` limit the number of connections.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             )
         return self._client

@@ -1,6 +1,6 @@
-"""Decides which hosts may be fetched from. There is one policy for URLs in a platform's messages
-and one for URLs from a chat's code: the platform's program may run on this machine, but code must
-not reach it."""
+"""Decides from which hosts the bot may fetch. URLs in a platform's messages and URLs from a chat's
+code have different policies: the platform's program may run on this machine, and a chat's code must
+not reach this machine."""
 
 import ipaddress
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -19,7 +19,7 @@ _LONGEST_SHOWN = 100
 
 
 class FetchPolicy(Protocol):
-    """Checks each connection, also of a redirect. ``host`` is lower case and ASCII."""
+    """Checks each connection, also after a redirect. ``host`` is lower case and ASCII."""
 
     def check_host(self, host: str, port: int) -> None:
         """Check a host before its name is resolved. Raises `NotFetched`."""
@@ -28,14 +28,14 @@ class FetchPolicy(Protocol):
         """Check a host's addresses before a connection. Raises `NotFetched`."""
 
     def count_bytes(self, size: int) -> None:
-        """Count received bytes. Raises `NotFetched` where they are too many."""
+        """Count received bytes. Raises `NotFetched` if there are too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateHost:
     """A host that the operator allows although its address is not public.
 
-    An entry of the older form has no ``port``.
+    ``port`` is None for an entry of the older form, which names no port.
     """
 
     host: str
@@ -43,7 +43,7 @@ class PrivateHost:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``host:port``, an IPv6 address in brackets. Raises `ValueError`."""
+        """Read ``host:port``; an IPv6 address is written in brackets. Raises `ValueError`."""
         entry = text.strip().lower()
         if _is_ipv6(entry):
             return cls(entry, None)
@@ -80,8 +80,8 @@ class PlatformFetchPolicy:
     """The policy for URLs in a platform's messages: the internet, and the operator's private hosts.
 
     ``entries`` are texts for `PrivateHost.parse`. An entry without a port opens 80, 443 and
-    ``old_ports``. ``is_own_port`` says whether the bot listens at a port of this machine; no entry
-    opens such a port.
+    ``old_ports``. ``is_own_port`` says whether the bot itself listens at a port of this machine; no
+    entry opens such a port.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class PlatformFetchPolicy:
 
     @property
     def bare(self) -> list[str]:
-        """The hosts of entries without a port, sorted."""
+        """The hosts of the entries without a port, sorted."""
         return sorted(entry.host for entry in self._entries if entry.port is None)
 
     @property
     def old_ports(self) -> list[int]:
-        """The ports that entries without a port open, sorted."""
+        """The ports that an entry without a port opens, sorted."""
         return sorted(self._old_ports)
 
     def check_host(self, host: str, port: int) -> None:
@@ -121,7 +121,7 @@ class PlatformFetchPolicy:
             raise NotFetched(f"at port {port} of {host} the bot itself listens")
 
     def count_bytes(self, size: int) -> None:
-        """Do nothing: the size of each medium is the only bound."""
+        """Do nothing: only the size of each single medium is limited."""
 
     def _is_named(self, host: str, port: int) -> bool:
         return any(
@@ -136,10 +136,11 @@ def _nothing(_: int) -> None:
 
 
 class ChatFetchPolicy:
-    """The policy for URLs of one chat: what its boxes may reach, and never this machine.
+    """The policy for URLs of one chat: hosts that its boxes may reach, and never this machine.
 
-    ``told`` says whether the chat's code named the host. A host that a plugin chose needs no rule,
-    but must be on the internet. ``spend`` counts the traffic and raises `TrafficBudgetExceeded`.
+    ``told`` says whether the chat's code named the host. If a plugin chose the host, no rule is
+    needed, but the host must be on the internet. ``spend`` counts the traffic and raises
+    `TrafficBudgetExceeded`.
     """
 
     def __init__(
@@ -155,8 +156,8 @@ class ChatFetchPolicy:
         self._counts = False
 
     def check_host(self, host: str, port: int) -> None:
-        """Allow only what a rule allows: a lookup would already send the name to its name
-        server."""
+        """Allow only hosts that a rule allows. This check comes before the lookup, because a lookup
+        already sends the name to a name server of its domain."""
         if not self._told(host):
             return
         self._counts = True
@@ -205,5 +206,5 @@ def _shown(host: str, port: int) -> str:
 
 
 def public_internet() -> ChatFetchPolicy:
-    """A policy for URLs that no chat's code named: the internet alone."""
+    """Return a policy for URLs that no chat's code named. It allows only the internet."""
     return ChatFetchPolicy(told=lambda _: False)

@@ -1,5 +1,5 @@
-"""Makes outgoing media fit the platform: another format, a smaller picture, or the nearest segment
-type that it supports."""
+"""Makes outgoing media fit the platform: converts the format, shrinks a picture, or chooses the
+nearest segment type that the platform supports."""
 
 from typing import TypeVar
 
@@ -47,8 +47,8 @@ class MediaFitter:
     async def fit(
         self, chat_key: ChatKey, segments: Segments, can: Capabilities
     ) -> Segments | None:
-        """Fit segments to the platform; returns None where nothing changes. A medium with a
-        ``problem`` is left as it is; one that cannot be fitted gets a ``problem``."""
+        """Fit segments to the platform. Returns None if nothing changes. A medium that already has
+        a ``problem`` stays unchanged; a medium that cannot be fitted gets a ``problem``."""
         fitted = tuple([await self._fit(chat_key, each, can) for each in segments])
         return None if all(a is b for a, b in zip(segments, fitted, strict=True)) else fitted
 
@@ -88,7 +88,7 @@ class MediaFitter:
         return bundle if same else Forward(tuple(messages))
 
     def _in_words(self, chat_key: ChatKey, segment: Image | Voice | Video | File) -> Segment:
-        """A medium as text, for a platform that carries neither it nor files."""
+        """Return a medium as text, for a platform that carries neither this type nor files."""
         if isinstance(segment, Voice) and segment.text:
             return Text(f"[voice] {segment.text}")
         link = self._links.link(chat_key, segment.media) if self._links else ""
@@ -105,7 +105,7 @@ class MediaFitter:
         except MediaError as error:
             missing = isinstance(error, CodecMissing)
             if missing and limits.converts:
-                logger.warning("a voice for {} goes out as it is: {}", chat_key, error)
+                logger.warning("a voice for {} is sent unconverted: {}", chat_key, error)
                 return voice
             level = "WARNING" if missing else "INFO"
             logger.log(level, "a voice for {} cannot be one: {}", chat_key, error)
@@ -146,7 +146,7 @@ class MediaFitter:
             data = await anyio.Path(media.path).read_bytes()
             made = await self._converter.picture(data, limits)
         except MediaError as error:
-            logger.info("a picture for {} cannot be one: {}", chat_key, error)
+            logger.info("a picture for {} cannot be sent as a picture: {}", chat_key, error)
             return File(media) if files else _with_problem(image, str(error))
         except OSError as error:
             return _with_problem(image, f"cannot be read: {error.strerror}")
@@ -174,7 +174,7 @@ class MediaFitter:
 
 
 def format_of(data: bytes, mime: str) -> VoiceFormat | None:
-    """Return the exact voice format of the bytes; None if it is none that platforms ask for."""
+    """Return the exact voice format of the bytes; None if no platform uses the format."""
     match _FORMATS.get(mime):
         case "wav":
             return "wav" if plain_wav_seconds(data) is not None else None
@@ -187,7 +187,8 @@ def format_of(data: bytes, mime: str) -> VoiceFormat | None:
 
 
 def within_limits(media: Media, limits: PictureLimits) -> bool:
-    """Whether a picture surely needs no change; False if only decoding it could tell."""
+    """Return True if a picture certainly needs no change, and False if it does or if only decoding
+    could tell."""
     if media.mime not in limits.types or media.size > limits.max_bytes:
         return False
     if not limits.animated and media.mime in _MAY_MOVE:

@@ -1,4 +1,4 @@
-"""Makes signed, short-lived links to media that are too large to send, and answers them."""
+"""Makes signed, short-lived links to media that are too large to send, and serves the files."""
 
 import base64
 import binascii
@@ -19,18 +19,18 @@ from nekro_core.chat.catalogue import Catalogue, preferred
 from nekro_core.system.asgi import Receive, Scope, Send
 
 MOUNTED = "/media"
-"""The path prefix at the web server."""
+"""The path prefix of the links on the web server."""
 _TOKEN = re.compile(r"/(?P<body>[A-Za-z0-9_-]{1,600})\.(?P<mark>[A-Za-z0-9_-]{43})(?:/[^/]*)?\Z")
 _FILE = re.compile(r"[0-9a-z%._~-]{1,121}/[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 
 
 class MediaLinks:
-    """Makes links to stored media and answers them (a `WebApplication`, mounted at ``/media``).
+    """Makes links to stored media and serves the files (a `WebApplication`, mounted at ``/media``).
 
-    Anyone with a link can get the file, for ``seconds`` and while it is stored. So a link goes only
-    to the chat that the file was sent to. ``secret`` is called for each link that is made or
-    checked. ``address`` is the address of the bot's web server from outside, empty where there is
-    none. ``clock`` returns seconds since 1970.
+    Anyone with a link can get the file, for ``seconds`` and while the file is stored. So a link is
+    sent only to the chat that the file was meant for. ``secret`` is called each time a link is made
+    or checked. ``address`` is the public address of the bot's web server, empty if there is none.
+    ``clock`` returns seconds since 1970.
     """
 
     def __init__(
@@ -50,8 +50,9 @@ class MediaLinks:
         self._catalogue: Catalogue | None = None
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
-        """Make a link to a medium of the chat, below ``address`` or else the operator's address.
-        Empty where there is neither, or the bot has not stored the medium."""
+        """Make a link to a medium of the chat. The link begins with ``address`` or, if that is
+        empty, with the operator's address. Returns empty text if both are empty, or if the bot has
+        not stored the medium."""
         base = address.rstrip("/") or self._address
         name = media.path.rpartition("/")[2]
         file = f"{chat_key.file_name}/{name}"
@@ -79,7 +80,8 @@ class MediaLinks:
             media_type="application/octet-stream",
             filename=path.name,
             headers={
-                # A stranger or the model made the content: browsers save it and never show it.
+                # A stranger or the model made the content, so browsers must save the file and never
+                # show it.
                 "Content-Security-Policy": "sandbox; default-src 'none'",
                 "X-Content-Type-Options": "nosniff",
                 "Cache-Control": "private, no-store",
@@ -94,7 +96,8 @@ class MediaLinks:
         return PlainTextResponse(f"{self._catalogue.say('media.link_gone', language)}\n", 404)
 
     def _file(self, path: str) -> Path | None:
-        """The file of a path with our signature that has not expired; None for any other path."""
+        """Return the file of a link that has our signature and has not expired; None for any other
+        path."""
         found = _TOKEN.match(path)
         if found is None or not hmac.compare_digest(self._mark(found["body"]), found["mark"]):
             return None

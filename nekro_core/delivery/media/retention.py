@@ -1,4 +1,4 @@
-"""Finds and deletes old media, by age and by total size. Its functions block: call them in a
+"""Finds and deletes old media, by age and by total size. The functions block: call them in a
 thread."""
 
 import os
@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 def expired_files(folder: Path, *, before: float, total_bytes: int) -> list[Path]:
-    """Find files of the chats' folders that were last used before a time (seconds since 1970). If
-    all files exceed the total, the oldest others are added until nine tenths of it remain. Oldest
-    first."""
+    """Find the files in the chats' folders that are to be deleted, oldest first. These are files
+    last used before ``before`` (seconds since 1970). If all files together exceed ``total_bytes``,
+    the result includes the oldest of the other files too, so that at most nine tenths of
+    ``total_bytes`` remain."""
     found: list[tuple[float, int, Path]] = []
     for chat in _entries(folder):
         if chat.is_dir(follow_symlinks=False):
@@ -29,8 +30,8 @@ def expired_files(folder: Path, *, before: float, total_bytes: int) -> list[Path
 
 
 def delete_expired(paths: Sequence[Path], *, before: float) -> int:
-    """Delete files that were not used again meanwhile, and return how many. ``before`` is the time
-    at which they were found."""
+    """Delete the files that were not used again since ``before``, the time at which they were
+    found. Returns the number of deleted files."""
     gone = 0
     for path in paths:
         try:

@@ -1,7 +1,9 @@
-"""Stores the pictures, voices and files that chats receive and send, checked and within bounds.
+"""Checks the pictures, voices and files that chats receive and send, and stores them within size
+limits.
 
-They are stored as ``uploads/<chat>/<hash>.<ending>``. The bot computes hash and ending; no text
-from outside becomes part of a path. Above a chat's quota its oldest files are deleted.
+A medium is stored as ``uploads/<chat>/<hash>.<ending>``. The bot computes hash and ending; no text
+from outside becomes part of a path. If a chat exceeds its quota, the chat's oldest files are
+deleted.
 """
 
 import errno
@@ -32,20 +34,20 @@ from nekro_core.media.sniff import HEAD, claimed_kind, sniff
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 _LEAST_FREE = 64 * 1024 * 1024
-"""Bytes that stay free on the disk, for the database."""
+"""Bytes that must stay free on the disk, for the database."""
 _MAX_NAME = 120
 _SLICE = 50
 _PAUSE_S = 0.05
-"""Old files are deleted `_SLICE` at a time. The pause between two slices lets a new medium be
-stored."""
+"""The bot deletes `_SLICE` old files, then pauses so that new media can be stored, and so on."""
 _PIECE = 1024 * 1024
 
 
 class MediaStore:
-    """Keeps media under a data folder. An async context manager; implements `MediaKeeper`.
+    """Stores media in the data folder. An async context manager; implements `MediaKeeper`.
 
-    ``converter`` checks pictures. The caller closes it; without one the store makes its own and
-    closes that. ``fetcher`` fetches what platforms deliver, and is closed with the store.
+    ``converter`` checks pictures. The caller closes it; if the caller gives none, the store makes a
+    converter and closes it. ``fetcher`` fetches the media that platforms send as URLs, and is
+    closed with the store.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class MediaStore:
         self._used: dict[ChatKey, int] = {}
         self._converter = converter or MediaConverter()
         self._own_converter = converter is None
-        # One thread at a time writes files and counts quotas.
+        # Only one thread at a time writes files and counts quotas.
         self._one = CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
@@ -91,8 +93,8 @@ class MediaStore:
         expect: Expected = "",
         reach: FetchPolicy | None = None,
     ) -> Media:
-        """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`. Without a
-        ``reach`` the policy for what platforms deliver applies."""
+        """Fetch an ``http(s)``, ``data:`` or ``base64://`` URL and store its content. See
+        `MediaKeeper`. The default of ``reach`` is the policy for URLs in a platform's messages."""
         try:
             data = await self._fetcher.fetch(url, reach=reach, key=chat_key)
         except NotFetched as error:
@@ -100,8 +102,8 @@ class MediaStore:
         return await self._keep(chat_key, data, name, expect, url=url)
 
     async def keep_file(self, chat_key: ChatKey, media: Media) -> Media:
-        """Copy an outgoing file of this machine into the store, so that a late send and the page
-        still find it. The path must come from a trusted source."""
+        """Copy an outgoing file of this machine into the store, so that a delayed send and the web
+        page still find the file. The path must come from a trusted source."""
         path = Path(media.path)
         if self._inside(chat_key, media.path) is not None:
             return media
@@ -115,16 +117,16 @@ class MediaStore:
         return await self._keep(chat_key, data, name, "file")
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
-        """Read a medium of this chat by its `Media.path`. None if it belongs to another chat, is no
-        medium, or was deleted."""
+        """Read a medium of this chat by its `Media.path`. Returns None if the path belongs to
+        another chat, is no medium's path, or the file was deleted."""
         inside = self._inside(chat_key, path)
         if inside is None:
             return None
         return await to_thread.run_sync(_read_plain, inside)
 
     async def _keep_large(self, chat_key: ChatKey, path: Path, name: str) -> Media:
-        """Store a file that is larger than ``max_bytes``, without reading it into memory at
-        once."""
+        """Store a file that is larger than ``max_bytes``. The file is copied in pieces, never read
+        whole into memory."""
         work = partial(self._copy, chat_key, path)
         try:
             kept, mime, digest, size = await to_thread.run_sync(work, limiter=self._one)
@@ -136,8 +138,8 @@ class MediaStore:
         return Media(path=str(kept), name=safe_name(name), mime=mime, size=size, sha256=digest)
 
     def _copy(self, chat_key: ChatKey, source: Path) -> tuple[Path, str, str, int]:
-        """Copy a file. Returns the copy's path, its type, digest (empty if the file is too large)
-        and size."""
+        """Copy a file. Returns the copy's path, MIME type, digest and size. If the file is too
+        large, the digest is empty and nothing is copied."""
         folder = self._folder / chat_key.file_name
         folder.mkdir(parents=True, exist_ok=True)
         size = source.stat().st_size
@@ -158,7 +160,7 @@ class MediaStore:
                     piece = original.read(_PIECE)
             path = folder / f"{digest.hexdigest()[:32]}.{ending}"
             if path.exists():
-                os.utime(path)  # Used again: not the oldest.
+                os.utime(path)  # Mark the file as recently used.
                 return path, mime, digest.hexdigest(), copied
             partial_path.replace(path)
         finally:
@@ -167,8 +169,8 @@ class MediaStore:
         return path, mime, digest.hexdigest(), copied
 
     async def forget(self, chat_key: ChatKey, path: str) -> bool:
-        """Delete a medium of this chat; False if it is another chat's or does not exist. Raises
-        `OSError`."""
+        """Delete a medium of this chat. Returns False if the path belongs to another chat or the
+        file does not exist. Raises `OSError`."""
         inside = self._inside(chat_key, path)
         if inside is None or not inside.is_file():
             return False
@@ -177,15 +179,16 @@ class MediaStore:
         return True
 
     async def forget_chat(self, chat_key: ChatKey) -> None:
-        """Delete everything of a chat. Raises `OSError`."""
+        """Delete all media of a chat. Raises `OSError`."""
         self._used.pop(chat_key, None)
         folder = self._folder / chat_key.file_name
         if folder.exists():
             await to_thread.run_sync(shutil.rmtree, folder)
 
     async def tidy(self, now: float) -> int:
-        """Delete media that were not used for ``keep_days``, and the oldest above ``total_bytes``.
-        Returns how many. ``now`` is in seconds since 1970. Raises `OSError`."""
+        """Delete the media that were not used for ``keep_days``. If the rest exceeds
+        ``total_bytes``, delete the oldest too. Returns the number of deleted files. ``now`` is in
+        seconds since 1970. Raises `OSError`."""
         keep_s = self._settings.keep_days * 86_400.0
         look = partial(
             expired_files,
@@ -202,7 +205,7 @@ class MediaStore:
         return gone
 
     def _let_go(self, paths: list[Path], before: float) -> int:
-        self._used.clear()  # counted again with each chat's next medium
+        self._used.clear()  # each chat's next medium starts a new count
         return delete_expired(paths, before=before)
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
@@ -237,8 +240,8 @@ class MediaStore:
     async def _place(
         self, chat_key: ChatKey, data: bytes, mime: str, ending: str, wanted: str
     ) -> tuple[Path, str, str]:
-        """Store the bytes. Returns the path, the digest, and the problem if they were refused.
-        Raises `OSError`."""
+        """Store the bytes. Returns the path, the digest, and why the bytes were refused; empty if
+        they were stored. Raises `OSError`."""
         digest = (await to_thread.run_sync(hashlib.sha256, data)).hexdigest()
         folder = self._folder / chat_key.file_name
         path = folder / f"{digest[:32]}.{ending}"
@@ -263,10 +266,10 @@ class MediaStore:
 
     @staticmethod
     def _write(path: Path, new: Path, data: bytes) -> str | None:
-        """Write the bytes as ``new``. Returns None if written, empty text if ``path`` exists
-        already, or why it cannot be written."""
+        """Write the bytes to ``new``. Returns None if the file was written, empty text if ``path``
+        already exists, or the reason why the file cannot be written."""
         if path.exists():
-            os.utime(path)  # Used again: not the oldest.
+            os.utime(path)  # Mark the file as recently used.
             return ""
         new.parent.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(new.parent).free - len(data) < _LEAST_FREE:
@@ -275,14 +278,15 @@ class MediaStore:
         return None
 
     def _take(self, chat_key: ChatKey, new: Path, path: Path, size: int) -> None:
-        if path.exists():  # it came twice at once
+        if path.exists():  # the same medium arrived twice at the same time
             os.utime(path)
             return
         new.replace(path)
         self._count(chat_key, path.parent, size, newest=path)
 
     def _count(self, chat_key: ChatKey, folder: Path, size: int, newest: Path) -> None:
-        """Count a new file and keep the chat's quota. Runs in one thread at a time."""
+        """Count a new file, and delete the chat's oldest files if the chat exceeds its quota. Only
+        one thread at a time may run this."""
         if chat_key in self._used:
             self._used[chat_key] += size
         else:
@@ -291,7 +295,8 @@ class MediaStore:
             return
         aged = sorted((entry.stat().st_mtime, Path(entry.path)) for entry in os.scandir(folder))
         for _, path in aged:
-            # Free a tenth more, so that the next medium need not search again.
+            # Delete down to nine tenths of the quota, so that the next medium does not search
+            # again.
             if self._used[chat_key] <= self._settings.chat_quota_bytes * 0.9:
                 break
             if path != newest:
@@ -300,8 +305,9 @@ class MediaStore:
 
 
 def safe_name(name: str) -> str:
-    """Make a stranger's file name safe to show: its last part, without control characters or
-    direction marks that make ``exe`` look like ``png``, at most 120 characters."""
+    """Make a stranger's file name safe to show. Returns the last part of the path, at most 120
+    characters, without control characters and without direction marks, which can make ``exe`` look
+    like ``png``."""
     last = re.split(r"[/\\]", name)[-1]
     shown = "".join(c for c in last if unicodedata.category(c)[0] != "C").strip()
     if len(shown) > _MAX_NAME:
@@ -322,7 +328,7 @@ def _nothing(name: str, problem: str, *, url: str = "", mime: str = "", size: in
 
 
 def _shown_url(url: str) -> str:
-    """The URL to store with the medium; empty for a URL that contains the medium itself."""
+    """Return the URL to store with the medium; empty if the URL contains the medium itself."""
     return url[:2048] if url.lower().startswith(("http://", "https://")) else ""
 
 

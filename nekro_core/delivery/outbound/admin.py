@@ -17,7 +17,7 @@ OPEN_STATES = (
     DeliveryState.UNKNOWN,
     DeliveryState.REJECTED,
 )
-"""States that an operator sees by default: without ``sent`` and ``dropped``."""
+"""States of the messages that an operator sees by default: all but ``sent`` and ``dropped``."""
 _CALL_S = 1.0
 """Seconds to wait for a call that is under way."""
 
@@ -41,16 +41,16 @@ class OutboxAdmin:
         before: str = "",
         limit: int = 50,
     ) -> list[DeliveryRow]:
-        """List the newest messages in these states, newest first; with ``before`` only those
-        requested earlier than that one."""
+        """List the newest messages in these states, newest first. ``before`` is the id of a
+        message; with it, only messages that were requested earlier than this message are listed."""
         return await self._store.deliveries.newest(
             *states, chat_key=chat_key, before=before, limit=limit
         )
 
     async def resend(self, delivery_id: str) -> DeliveryRow:
-        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``. With an unknown
-        one the operator accepts that people may see it twice. It is queued after the waiting
-        messages of its chat. Returns its row, now ``pending``.
+        """Send an ``unknown``, ``rejected`` or ``dropped`` message again. People may see an
+        ``unknown`` message twice; the operator accepts that. The message is queued after the
+        waiting messages of its chat. Returns its row, now ``pending``.
 
         Raises `CannotDo` and `StoreError`.
         """
@@ -66,14 +66,14 @@ class OutboxAdmin:
         return row
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
-        """Drop a message that waits, is ``unknown`` or was ``rejected``. It is not sent, and no
-        longer listed as open. Raises `CannotDo` and `StoreError`."""
+        """Drop a message that is ``pending``, ``unknown`` or ``rejected``. The message is never
+        sent and no longer listed by default. Raises `CannotDo` and `StoreError`."""
         receipt = Receipt(state=DeliveryState.DROPPED, reason="dropped by the operator")
         if (held := self._queues.find_parked(delivery_id)) is not None:
             queue, entry = held
             with anyio.move_on_after(_CALL_S):
-                # A call to an offline account ends at once.
-                while queue.calling is entry:  # noqa: ASYNC110 - nobody is told when a call ends
+                # A call for an offline account ends at once.
+                while queue.calling is entry:  # noqa: ASYNC110 - there is no event for the end of a call
                     await anyio.sleep(_CALL_S / 20)
             if queue.calling is entry or entry not in queue.parked:
                 raise CannotDo(f"{delivery_id} is on its way right now: look again in a minute")

@@ -1,4 +1,4 @@
-"""Fits bundles of messages to the platform, or quotes them as text. Does no I/O.
+"""Fits bundles of messages to the platform's limits, or quotes them as text. Does no I/O.
 
 Messages in a bundle notify no person: a mention becomes the person's name, and a reply quotes the
 message that it answers.
@@ -27,14 +27,14 @@ from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.outbound.split import split
 
 _DEPTH = 8
-"""Levels of nested bundles that are quoted. A deeper one becomes a line that says how many messages
-it has."""
+"""Levels of nested bundles that are quoted. A deeper bundle becomes a line with its number of
+messages."""
 
 
 def unbundled(segments: Iterable[Segment], can: Capabilities) -> Segments:
-    """Fit each bundle to the platform's bounds, with what it cannot hold after it. Where the
-    platform has no bundles, their text is quoted line by line and the media stay in their places.
-    Applying it twice changes nothing more."""
+    """Fit each bundle to the platform's limits. Content that a bundle cannot hold follows the
+    bundle. If the platform has no bundles, their text is quoted line by line and their media stay
+    in place. A second call with the result changes nothing."""
     found: list[Segment] = []
     quoted = False
     for segment in segments:
@@ -53,8 +53,8 @@ def unbundled(segments: Iterable[Segment], can: Capabilities) -> Segments:
 
 
 def _within_bounds(bundle: Forward, can: Capabilities) -> Iterator[Segment]:
-    """Bundles with few enough messages, none of them too long; then the media that are not
-    pictures."""
+    """Yield bundles whose number of messages and sizes are within the limits, then the media that
+    are not pictures."""
     node = replace(can, inline=frozenset({Text, Image}), alone=frozenset(), caption_length=None)
     messages: list[ForwardedMessage] = []
     behind: list[Segment] = []
@@ -94,7 +94,7 @@ def _sliced(
 
 
 def media_bytes(segments: Iterable[Segment]) -> int:
-    """Return the bytes of all media together, including those in bundles."""
+    """Return the total size of all media in bytes, including media in bundles."""
     return sum(
         each.media.size
         for each in every_segment(segments)
@@ -103,7 +103,7 @@ def media_bytes(segments: Iterable[Segment]) -> int:
 
 
 def _quoted(bundle: Forward, depth: int = 1) -> Iterator[Segment]:
-    """Every message under its sender's name, with ``>`` before each line."""
+    """Yield every message under its sender's name, with ``>`` before each line."""
     for message in bundle.messages:
         said = list(_spoken(message.segments, depth))
         name = message.sender_name or message.sender_id
@@ -127,7 +127,7 @@ def _lines(words: str) -> Iterator[Text]:
 
 
 def _joined(segments: Iterable[Segment]) -> list[Segment]:
-    """The segments with neighbouring texts joined."""
+    """Return the segments with adjacent texts joined."""
     found: list[Segment] = []
     for segment in segments:
         last = found[-1] if found else None
@@ -139,7 +139,7 @@ def _joined(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def _trimmed(segments: Segments) -> Segments:
-    """The segments without empty lines at the beginning and the end."""
+    """Return the segments without empty lines at the beginning and the end."""
     found = [*segments]
     if isinstance(first := found[0], Text):
         found[0] = Text(first.text.lstrip("\n"))
@@ -149,7 +149,7 @@ def _trimmed(segments: Segments) -> Segments:
 
 
 def _spoken(segments: Segments, depth: int) -> Iterator[Segment]:
-    """A message's text and media; those of bundles in it are quoted."""
+    """Yield a message's text and media. Bundles in the message are quoted."""
     for segment in segments:
         match segment:
             case Text() | Image() | Voice() | Video() | File():

@@ -1,8 +1,9 @@
-"""Queues the sends of each chat: one at a time, in the order of their calls.
+"""Queues the sends of each chat. They run one at a time, in the order of the calls.
 
-`KeyedQueue` is not used here. A send returns its receipts to its caller and ends with it, so it
-runs in the caller's task. It takes its place without an await, before its rows are committed, so
-that the rows and the next state share a commit. `KeyedLimiter` cannot reserve a place beforehand.
+`KeyedQueue` does not fit here: it runs jobs in tasks of its own, and a send runs in its caller's
+task. So the caller gets the receipts, and its cancellation ends the send. `KeyedLimiter` does not
+fit either: it cannot reserve a place. A send reserves its place without an await, before its rows
+are committed, so that the rows and their next state share a commit.
 """
 
 from collections import deque
@@ -26,10 +27,10 @@ class Ticket:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until this is the first in the queue, and hold the place until the block ends."""
+        """Wait until this ticket is the first in the queue. It stays first until the block ends."""
         try:
-            # If it is first, do not await: the next state then shares a commit with the row, which
-            # is still queued.
+            # Do not await if this ticket is first. The row is still queued for the database, so its
+            # next state then shares a commit with it.
             if not self.called.is_set():
                 await self.called.wait()
             yield
@@ -38,18 +39,18 @@ class Ticket:
 
 
 class ChatQueue:
-    """The sends to one chat that are under way or wait.
+    """The sends to one chat that wait or are under way.
 
-    ``ready_lock`` is held while a send is prepared and takes its ticket, so that a later text does
-    not overtake a picture that is copied first. ``parked`` are the calls that the account could not
-    take yet or whose outcome is unknown, oldest first. ``flushing`` says that the retry queue works
-    on them, and ``calling`` which of them is being made. ``sends`` counts the unfinished calls of
-    `Outbox.send`.
+    A send holds ``ready_lock`` while it is prepared and takes its ticket, so that a text cannot
+    overtake an earlier picture that is still being copied. ``parked`` holds the calls that could
+    not be made yet (account offline) or whose outcome is unknown, oldest first. ``flushing`` is
+    true while the retry queue works on the parked calls. ``calling`` is the parked call that is
+    being made now. ``sends`` counts the unfinished calls of `Outbox.send`.
     """
 
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
-        self.ready_lock = anyio.Lock(fast_acquire=True)  # saves a pause for each send
+        self.ready_lock = anyio.Lock(fast_acquire=True)  # saves each send a checkpoint
         self.window = RateWindow((settings.sends_per_window, settings.window_s))
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0
@@ -59,7 +60,7 @@ class ChatQueue:
         self._line: deque[Ticket] = deque()
 
     def enter(self) -> Ticket:
-        """Take the next place."""
+        """Take the last place in the queue."""
         ticket = Ticket(self)
         self._line.append(ticket)
         self._call_first()
@@ -71,7 +72,7 @@ class ChatQueue:
         return self.sends + len(self.parked)
 
     def leave(self, ticket: Ticket) -> None:
-        """Give up a place, first or not."""
+        """Give up a place, whether it is the first or not."""
         self._line.remove(ticket)
         self._call_first()
 
@@ -81,7 +82,7 @@ class ChatQueue:
 
 
 class ChatQueues:
-    """The queues of the chats with sends."""
+    """The queues of all chats that have sends."""
 
     def __init__(self, settings: DeliverySettings) -> None:
         self._settings = settings
@@ -89,7 +90,7 @@ class ChatQueues:
 
     @contextmanager
     def use(self, chat_key: ChatKey) -> Iterator[ChatQueue]:
-        """Use a chat's queue; it is not removed meanwhile."""
+        """Get a chat's queue. The queue is not removed until the block ends."""
         queue = self._queues.get(chat_key)
         if queue is None:
             queue = self._queues[chat_key] = ChatQueue(chat_key, self._settings)
@@ -100,11 +101,11 @@ class ChatQueues:
             queue.users -= 1
 
     def parked(self) -> list[ChatQueue]:
-        """Queues with parked calls that the retry queue does not work on."""
+        """Return the queues that have parked calls and that the retry queue is not working on."""
         return [queue for queue in self._queues.values() if queue.parked and not queue.flushing]
 
     def find_parked(self, delivery_id: str) -> tuple[ChatQueue, OutgoingCall] | None:
-        """The parked call of this id, and its queue."""
+        """Return the parked call with this id, and its queue."""
         for queue in self._queues.values():
             for entry in queue.parked:
                 if entry.row.delivery_id == delivery_id:
@@ -112,7 +113,8 @@ class ChatQueues:
         return None
 
     def forget_idle(self, now: float) -> None:
-        """Remove queues that are unused, have no parked calls and no sends in their rate window."""
+        """Remove each queue that is not in use and has neither parked calls nor sends in its rate
+        window."""
         for key, queue in [*self._queues.items()]:
             if not queue.users and not queue.parked and not queue.window.count(now):
                 del self._queues[key]

@@ -1,4 +1,4 @@
-"""Writes the rows of outgoing calls, and the history lines that show them."""
+"""Writes the rows of outgoing calls, and their records in the chat's history."""
 
 import time
 import uuid
@@ -26,22 +26,22 @@ from nekro_core.delivery.outbound.split import Piece
 from nekro_core.store import DeliveryRow, Store, StoreError
 
 _LAST_WORDS_S = 5.0
-"""Longest time for a cancelled send to store its outcome."""
+"""Maximum time in seconds in which a cancelled send stores its outcome."""
 _MOST_UNWRITTEN = 10_000
-"""Outcomes held in memory because the database could not be written."""
+"""Maximum number of outcomes held in memory while the database cannot be written."""
 _KNOWN_IDS = 1000
-"""How many newest messages of a chat are compared to find the one in doubt. A platform's page has
-at most 100."""
+"""When a platform is asked about a call, the ids of this many newest stored messages of the chat
+are compared with the platform's history. A page of that history has at most 100 messages."""
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingCall:
     """One platform call. ``receipt`` is set once the call is decided or parked.
 
-    ``parked`` is when it was parked and ``doubted`` when its call began (for a loaded row: when it
-    was loaded), on the event loop's clock, which cannot be set. ``age`` is how old the call was
-    when it was parked, in seconds. It is only set for calls of an earlier process, whose age the
-    wall clock tells.
+    ``parked`` is the time at which the call was parked. ``doubted`` is the time at which the call
+    began or, for a call of an earlier process, was loaded. Both are on the event loop's clock,
+    which, unlike the wall clock, cannot be set. ``age`` is the call's age in seconds when it was
+    parked. It is 0 except for calls of an earlier process, whose age comes from the wall clock.
     """
 
     row: DeliveryRow
@@ -58,7 +58,7 @@ class OutgoingCall:
 
     @property
     def delivery(self) -> Delivery:
-        """The value that the adapter gets."""
+        """The value that is passed to the adapter."""
         row = self.row
         return Delivery(
             delivery_id=row.delivery_id,
@@ -69,7 +69,7 @@ class OutgoingCall:
 
 
 class DeliveryLedger:
-    """Stores each change of state and publishes it to followers."""
+    """Stores each change of a call's state and publishes it to followers."""
 
     def __init__(
         self, store: Store, activity: Broadcast, *, clock: Callable[[], float] = time.time
@@ -82,9 +82,9 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Queue the rows of one send for the database, before this returns. Returns the calls and
-        an awaitable that ends when the rows are stored. A piece that cannot be sent begins as
-        ``rejected``."""
+        """Queue the rows of one send for the database. They are queued when this method returns.
+        Returns the calls, and an awaitable that ends when the rows are stored. A piece that cannot
+        be sent begins as ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")
@@ -144,12 +144,12 @@ class DeliveryLedger:
             await entry.stored
 
     async def begin_call(self, entry: OutgoingCall) -> None:
-        """Commit that the call is about to be made. If this raises `StoreError`, it must not be
-        made."""
-        # An earlier outcome must not overwrite this state.
+        """Commit the state ``sending``, before the call is made. If this raises `StoreError`, the
+        call must not be made."""
+        # An earlier outcome that is not written yet must not overwrite this state.
         self._unwritten.pop(entry.row.delivery_id, None)
         marked = self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
-        # The row itself may still be queued: it and its state then share a commit.
+        # The row itself may still be queued; then the row and this state share a commit.
         await self.stored(entry)
         await marked
         entry.row = replace(entry.row, state=DeliveryState.SENDING)
@@ -157,10 +157,10 @@ class DeliveryLedger:
         entry.doubted = anyio.current_time()
 
     async def decide(self, entry: OutgoingCall, receipt: Receipt) -> None:
-        """Store the outcome of a call. A failure to store it is logged and not raised: the sender
-        must not be told that a message failed which people have read. `retry_writes` stores it
-        later. If the process dies before that, the row stays ``sending`` and becomes ``unknown``.
-        """
+        """Store the outcome of a call. If the store fails, this is logged and not raised: an error
+        would tell the sender that the message failed, although people have read it. `retry_writes`
+        stores the outcome later. If the process dies before that, the row stays ``sending`` and
+        becomes ``unknown`` at the next start."""
         entry.receipt = receipt
         entry.row = replace(
             entry.row,
@@ -177,7 +177,7 @@ class DeliveryLedger:
             if len(self._unwritten) < _MOST_UNWRITTEN:
                 self._unwritten[entry.row.delivery_id] = entry.row
             logger.error(
-                "delivery {} is {} and that cannot be stored: {}",
+                "delivery {}: the outcome {} cannot be stored: {}",
                 entry.row.delivery_id,
                 receipt.state,
                 error,
@@ -206,8 +206,8 @@ class DeliveryLedger:
             self._activity.publish(Recorded(changed))
 
     async def abandon(self, entries: Sequence[OutgoingCall], reason: str) -> None:
-        """Decide the calls of a send that was stopped: a call under way becomes ``unknown``, the
-        rest ``dropped``."""
+        """Set the outcomes of a stopped send: a call under way becomes ``unknown``, later calls
+        become ``dropped``."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
             for entry in entries:
                 if entry.receipt is None:
@@ -216,8 +216,9 @@ class DeliveryLedger:
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
     async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
-        """Load the calls that the last process left undecided, in order. Calls that it was making
-        become ``unknown``. ``unknown`` calls are returned if they are younger than ``young_s``."""
+        """Load the calls of an earlier process that have no outcome, in order. Calls that were
+        ``sending`` become ``unknown``. Of the ``unknown`` calls, those younger than ``young_s`` are
+        returned."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING):
             reason = "the bot was stopped while it was sent; it may have arrived"
@@ -233,18 +234,18 @@ class DeliveryLedger:
         return entries
 
     def show(self, entry: OutgoingCall) -> None:
-        """Publish the state of a call that other code has stored."""
+        """Publish a state that other code has stored."""
         if entry.record is not None:
             entry.record = msgspec.structs.replace(entry.record, state=entry.row.state)
             self._activity.publish(Recorded(entry.record))
 
     async def found(self, row: DeliveryRow) -> OutgoingCall:
-        """Make an entry for a row that is in no queue."""
+        """Create the `OutgoingCall` for a row that is in no queue."""
         now = anyio.current_time()
         return OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
 
     async def uncertain_delivery(self, entry: OutgoingCall) -> UncertainDelivery:
-        """Collect what tells the message of a call from others."""
+        """Collect the data that distinguishes the call's message from others."""
         known = await self._store.deliveries.platform_ids(entry.row.chat_key, _KNOWN_IDS)
         seq = entry.row.record_seq
         return UncertainDelivery(

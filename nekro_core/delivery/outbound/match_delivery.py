@@ -1,4 +1,4 @@
-"""Finds a message of the bot among those that a platform shows. Does no I/O."""
+"""Finds a message of the bot in a platform's history. Does no I/O."""
 
 import unicodedata
 from collections import Counter
@@ -17,32 +17,34 @@ from nekro_core.chat import (
 from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
 
 CLOCKS_S = 120.0
-"""Most seconds between our clock and the platform's. Used where only the time tells old from new.
-"""
+"""Maximum difference in seconds between our clock and the platform's. Used if only the time
+distinguishes old messages from new ones."""
 
 
 def match_delivery(
     doubt: UncertainDelivery, shown: Sequence[PlatformMessage], *, faithful: bool = True
 ) -> Receipt:
-    """Search a gapless piece of the chat's history for a delivery, for
-    `SupportsConfirmation.confirm`.
+    """Search a gapless piece of a chat's history for the message of a delivery.
+    `SupportsConfirmation.confirm` uses this.
 
-    The delivery's message is the first own one after all earlier messages that has the same text
-    and the same kinds of media, and whose id is not known as another message's. ``rejected`` needs
-    a history that reaches back to an earlier message and shows an own message that is known to have
-    arrived. For some implementations store no history, or omit the bot's messages, or number
-    messages anew. A platform that is not ``faithful`` may show a message otherwise than it was
-    sent. There, any new own message with an unknown id may be the one, so the outcome stays
-    ``unknown``.
+    A match is a message of the bot that is newer than all messages in ``doubt.before``, has the
+    same text and the same kinds of media, and whose id belongs to no other message. The first match
+    is taken.
+
+    If there is no match, the outcome is ``rejected`` only if the history reaches back to an earlier
+    message and shows a message of the bot that certainly arrived. The reason: some implementations
+    store no history, omit the bot's messages, or renumber messages. A platform that is not
+    ``faithful`` may show a message with changed content. So any new message of the bot with an
+    unknown id may be the delivery's message, and the outcome stays ``unknown``.
 
     Args:
-        doubt: The call, and what tells its message from others.
+        doubt: The call, and the data that distinguishes its message from others.
         shown: A piece of the chat's history without gaps, oldest first.
-        faithful: Whether the platform shows messages as they were sent.
+        faithful: Whether the platform shows messages with the content that was sent.
 
     Returns:
-        ``sent`` with the message's id, ``rejected`` where it is not there, ``unknown`` where the
-        history cannot tell.
+        ``sent`` with the message's id, ``rejected`` if the message did not arrive, ``unknown`` if
+        the history does not show whether the message arrived.
     """
     wanted = _likeness(doubt.delivery.segments)
     places = [place for place, each in enumerate(shown) if each.message_id in doubt.before]
@@ -65,9 +67,9 @@ def match_delivery(
 
 
 def _likeness(segments: Segments) -> tuple[str, Counter[str]]:
-    """The parts of a message that platforms preserve: text without white space, mentions, and the
-    number of media of each kind. A reply's mark is left out: some platforms show it as text, some
-    drop it."""
+    """Return the parts of a message that platforms preserve: text without white space, mentions,
+    and the number of media of each kind. The reply mark is left out, because some platforms show it
+    as text and some drop it."""
     words = "".join(segment.text for segment in segments if isinstance(segment, Text))
     things = Counter(
         segment.user_id if isinstance(segment, Mention) else _kind(segment)
@@ -78,6 +80,7 @@ def _likeness(segments: Segments) -> tuple[str, Counter[str]]:
 
 
 def _kind(segment: Segment) -> str:
-    """The kind of a segment. Some histories show a bundle only as a card."""
+    """Return the kind of a segment. A card counts as a bundle, because some histories show bundles
+    only as cards."""
     card = isinstance(segment, Unknown) and segment.kind in ("forward", "json", "xml")
     return "Forward" if card else type(segment).__name__

@@ -32,14 +32,15 @@ from nekro_core.store import Store, StoreError
 class Outbox:
     """Sends all messages of the bot. An async context manager.
 
-    On entering it resumes what an earlier process left. Calls that were under way become
-    ``unknown``. Calls that were never made are sent in their old order as soon as the account can
-    take them, unless they are older than ``resend_for_s``. An ``unknown`` call is settled where the
-    platform can be asked (`SupportsConfirmation`): it is ``sent``, or it surely never arrived and
-    is sent now, before all later messages of its chat. Otherwise it stays ``unknown`` and is never
-    repeated automatically.
+    When entered, it resumes the unfinished calls of an earlier process. Calls that were under way
+    become ``unknown``. Calls that were never made are sent in their old order as soon as the
+    account is online, unless they are older than ``resend_for_s``. If the platform can be asked
+    (`SupportsConfirmation`), the outcome of an ``unknown`` call is found out: the call becomes
+    ``sent``, or the message certainly never arrived and is sent now, before all later messages of
+    its chat. If the platform cannot be asked, the call stays ``unknown`` and is never repeated
+    automatically.
 
-    ``adapters`` is read at each send, so an adapter may be added later.
+    ``adapters`` is read at each send, so adapters may be added later.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class Outbox:
     ) -> None:
         assert self._tasks is not None
         self._tasks.cancel_scope.cancel()
-        # The error of the caller's block is not passed on: the group would wrap it.
+        # Do not pass on the error of the caller's block: the task group would wrap it in an
+        # exception group.
         await self._tasks.__aexit__(None, None, None)
 
     async def send(
@@ -90,20 +92,24 @@ class Outbox:
         run_id: str = "",
         record: bool = True,
     ) -> tuple[Receipt, ...]:
-        """Send to a chat. Returns one receipt for each piece, which is one platform call.
+        """Send a message to a chat. Returns one receipt for each piece. A piece is one platform
+        call.
 
-        The message is split by what the platform can carry. A segment that it cannot carry is
-        ``rejected`` with a reason, and the rest is sent. A text of more than 4 messages is sent as
-        its beginning and a file. Where the platform has no bundles, a bundle is sent as quoted
-        text. Within a chat the calls keep their order, with one platform call at a time. After 30
-        messages in a minute further ones wait. A message that would wait over a minute is
-        ``dropped``, and so is one that comes while 200 wait. ``pending`` says that the account is
-        offline, or that the outcome of an earlier message is unknown. It is sent when that is over,
-        within 10 minutes. With ``record`` false it is left out of the chat's history.
+        The message is split into pieces that the platform can carry. A segment that the platform
+        cannot carry is ``rejected`` with a reason, and the rest is sent. A text of more than 4
+        messages is sent as its beginning and a file. If the platform has no bundles, a bundle is
+        sent as quoted text.
 
-        Raises `NothingToSend` and `TooManySends` (8 a run): nothing was sent then. Raises
+        Within a chat the calls keep their order, with one platform call at a time. After 30
+        messages in a minute, further messages wait. A message is ``dropped`` if it would wait over
+        a minute, or if 200 messages already wait. A message is ``pending`` while the account is
+        offline, or while the outcome of an earlier message is unknown. It is sent when this state
+        ends, unless that takes more than 10 minutes. If ``record`` is false, the message is left
+        out of the chat's history.
+
+        Raises `NothingToSend` and `TooManySends` (8 for each run): nothing was sent. Raises
         `StoreUnavailable`: earlier pieces may have been sent. If the caller is cancelled, a call
-        under way becomes ``unknown`` and the rest ``dropped``.
+        under way becomes ``unknown`` and later calls become ``dropped``.
         """
         clean = clean_segments(tuple(segments))
         if self._media is not None:
@@ -155,8 +161,8 @@ class Outbox:
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
 
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
-        """Seconds between two changes of a message in this chat; None where messages cannot be
-        changed."""
+        """Return the minimum number of seconds between two edits of a message in this chat; None if
+        messages cannot be edited."""
         adapter = self._caller.adapter(chat_key)
         if adapter is None or not isinstance(adapter, SupportsEditing):
             return None
@@ -165,11 +171,11 @@ class Outbox:
     async def edit(
         self, chat_key: ChatKey, message_id: str, segments: Iterable[Segment]
     ) -> Receipt:
-        """Replace the segments of a sent message, and in the chat's history once the platform took
-        them. ``rejected`` where messages cannot be changed, or the segments need more than one
-        platform call.
+        """Replace the segments of a sent message. When the platform has accepted the edit, they are
+        also replaced in the chat's history. Returns ``rejected`` if messages cannot be edited, or
+        if the segments need more than one platform call.
 
-        An edit has no row: repeating it does no harm, so nothing about it needs to survive a crash
+        An edit has no row. Repeating an edit does no harm, so nothing about it must survive a crash
         (docs/decisions/0009-message-edits.md). Raises `StoreUnavailable`.
         """
         adapter = self._caller.adapter(chat_key)
@@ -188,7 +194,8 @@ class Outbox:
         return receipt
 
     def retry_now(self) -> None:
-        """Send waiting messages now, not at the next round. Called when an account came online."""
+        """Send the waiting messages now instead of at the next retry. Called when an account has
+        come online."""
         self._retries.retry_now()
 
     async def _send_all(self, queue: ChatQueue, entries: list[OutgoingCall], asked: float) -> None:
@@ -196,7 +203,7 @@ class Outbox:
             if entry.receipt is not None:
                 continue
             if queue.parked:
-                # Queue it after the calls that already wait.
+                # Queue the call after the calls that already wait.
                 await self._ledger.stored(entry)
                 reason = queue.parked[0].row.reason or "waits for the messages before it"
                 await self._ledger.decide(

@@ -1,4 +1,4 @@
-"""Makes one platform call, or asks about one, within a time-out, and stores the outcome."""
+"""Makes platform calls, or asks a platform about an earlier call. Both have a time-out."""
 
 from collections.abc import Awaitable, Mapping
 
@@ -22,15 +22,15 @@ _ANSWERS = frozenset(
         DeliveryState.PENDING,
     }
 )
-"""States that an adapter may return; the outbox sets the others."""
+"""States that an adapter may return. Only the outbox sets the other states."""
 _CANNOT_TELL = Receipt(
     state=DeliveryState.UNKNOWN, reason="this platform cannot be asked whether it arrived"
 )
 
 
 class PlatformCaller:
-    """Makes the platform calls. ``adapters`` maps names and is read for each call, so one may be
-    added later."""
+    """Makes the platform calls and stores their outcomes. ``adapters`` maps names to adapters and
+    is read for each call, so adapters may be added later."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class PlatformCaller:
         return split(unbundled(segments, can), can)
 
     def prepare(self, chat_key: ChatKey, segments: Segments) -> Segments:
-        """Fit bundles, and turn a text of too many messages into a file, before the media are
-        stored and the message is split."""
+        """Fit bundles to the platform, and turn a text of too many messages into a file. Called
+        before the media are stored and the message is split."""
         adapter = self.adapter(chat_key)
         if adapter is None:
             return segments
@@ -67,8 +67,8 @@ class PlatformCaller:
         return long_text_as_file(found, can, most) if most else found
 
     async def call(self, queue: ChatQueue, entry: OutgoingCall) -> None:
-        """Make the platform call between its two commits. Does nothing where no adapter serves the
-        chat: a call of an earlier process then waits until it is too old."""
+        """Make the platform call, and commit its state before and after it. Does nothing if no
+        adapter serves the chat; so a call of an earlier process waits until it is too old."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return
@@ -79,20 +79,21 @@ class PlatformCaller:
         await self._ledger.decide(entry, receipt)
 
     def _longest(self, delivery: Delivery) -> float:
-        """Time-out of a call in seconds; a large file takes longer."""
+        """Return the time-out of a call in seconds. It is longer for large media."""
         size = media_bytes(delivery.segments)
         return self._settings.call_s + size // self._settings.call_bytes_s
 
     def can_confirm(self, chat_key: ChatKey) -> bool:
-        """Whether the platform can be asked about a call, or its adapter is not there yet."""
+        """Return whether the platform can be asked about a call. True also if its adapter is not
+        loaded yet."""
         adapter = self.adapter(chat_key)
         return self._settings.settle_s > 0 and (
             adapter is None or isinstance(adapter, SupportsConfirmation)
         )
 
     async def ask(self, entry: OutgoingCall) -> Receipt:
-        """Ask the platform about a call with an unknown outcome; ``pending`` where it cannot be
-        asked now. Raises `StoreError`."""
+        """Ask the platform about a call with an unknown outcome. Returns ``pending`` if the
+        platform cannot be asked now. Raises `StoreError`."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return Receipt(state=DeliveryState.PENDING, reason="no adapter serves it now")
@@ -112,7 +113,7 @@ class PlatformCaller:
             limit = f"{seconds:g} s"
             return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
         except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
-            logger.exception("the adapter failed with {}", delivery.delivery_id)
+            logger.exception("the adapter failed in delivery {}", delivery.delivery_id)
             return Receipt(state=unknown, reason=f"the adapter failed: {error}")
         if receipt.state not in _ANSWERS:
             reason = f"the adapter answered {receipt.state}, which it cannot know"

@@ -1,4 +1,4 @@
-"""Stores outgoing media, so that a late send still finds them, and makes them fit the platform."""
+"""Stores outgoing media, so that a delayed send still finds them, and fits them to the platform."""
 
 import msgspec
 
@@ -27,7 +27,8 @@ async def ready_media(
     segments: Segments,
     adapter: Adapter | None,
 ) -> Segments | None:
-    """Store the media of the segments and fit them to the platform; None where nothing changes."""
+    """Store the media of the segments and fit them to the platform. Returns None if nothing
+    changes."""
     kept = await keep_media(media, chat_key, segments)
     if fitting is None or adapter is None or kept is None:
         return kept
@@ -35,8 +36,9 @@ async def ready_media(
 
 
 async def keep_media(media: MediaStore, chat_key: ChatKey, segments: Segments) -> Segments | None:
-    """Copy the media of the segments into the chat's uploads; None where there are no media. A
-    medium that cannot be copied gets a ``problem``, and `split` puts it into a piece of its own."""
+    """Copy the media of the segments into the chat's uploads folder. Returns None if there are no
+    media. A medium that cannot be copied gets a ``problem``, and `split` puts it into a separate
+    piece."""
     if not any(isinstance(each, Image | Voice | Video | File) for each in every_segment(segments)):
         return None
     return tuple([await _keep(media, chat_key, segment) for segment in segments])
@@ -52,8 +54,8 @@ async def _keep(media: MediaStore, chat_key: ChatKey, segment: Segment) -> Segme
     if found.path:
         copy = await media.keep_file(chat_key, found)
     elif found.url:
-        # A plugin chose this URL. Hosts that a chat's code named were checked before, in
-        # `AgentCtx.send`.
+        # A plugin chose this URL. `AgentCtx.send` has already checked the hosts that a chat's code
+        # named.
         copy = await media.keep_url(
             chat_key, found.url, name=found.name, expect="file", reach=public_internet()
         )

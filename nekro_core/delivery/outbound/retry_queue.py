@@ -1,7 +1,7 @@
 """Retries calls that could not be made yet, and asks about calls whose outcome is unknown.
 
-Both wait in their chat's queue, oldest first. Later messages of the chat wait behind them, so a
-message that never arrived is still sent in its place.
+Both kinds of calls wait in their chat's queue, oldest first. Later messages of the chat wait behind
+them. So a message that never arrived is still sent before the later messages.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ class RetryQueue:
         self._nudged = anyio.Event()
 
     async def load_pending(self) -> None:
-        """Load the undecided calls of an earlier process."""
+        """Load the calls of an earlier process that have no outcome yet."""
         for entry in await self._ledger.load_unfinished(young_s=self._settings.resend_for_s):
             with self._queues.use(entry.row.chat_key) as queue:
                 queue.parked.append(entry)
@@ -49,7 +49,7 @@ class RetryQueue:
         queue.parked.append(entry)
 
     def retry_now(self) -> None:
-        """Begin the next round now."""
+        """Start the next round now."""
         self._nudged.set()
 
     async def live(self, tasks: TaskGroup) -> None:
@@ -58,7 +58,7 @@ class RetryQueue:
             try:
                 await self._ledger.retry_writes()
             except StoreError as error:
-                logger.debug("what became of some messages is still not written: {}", error)
+                logger.debug("the outcomes of some messages are still not stored: {}", error)
             for queue in self._queues.parked():
                 queue.flushing = True
                 tasks.start_soon(self._flush_in_turn, queue)
@@ -74,12 +74,13 @@ class RetryQueue:
                     while queue.parked and await self._try(queue, queue.parked[0]):
                         pass
             except StoreError as error:
-                logger.error("what waits for {} must wait on: {}", queue.chat_key, error)
+                logger.error("the waiting messages for {} stay queued: {}", queue.chat_key, error)
             finally:
                 queue.flushing = False
 
     async def _try(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        """Send, settle or drop the first call of a queue. Returns False if it must keep waiting."""
+        """Make the first call of a queue, find out its outcome, or drop it. Returns False if the
+        call must keep waiting."""
         too_old = entry.waited_s(anyio.current_time()) > self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
             goes_on = too_old or await self._settle(queue, entry)
@@ -95,7 +96,8 @@ class RetryQueue:
         return goes_on
 
     async def _settle(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        """Ask what became of a call. If it surely never arrived, it is sent now, in its place."""
+        """Ask the platform for the outcome of a call. If the message certainly never arrived, it is
+        sent now, before the later messages of the chat."""
         receipt = await self._caller.ask(entry)
         if not _is_first(queue, entry):
             return True
@@ -136,5 +138,6 @@ class RetryQueue:
 
 
 def _is_first(queue: ChatQueue, entry: OutgoingCall) -> bool:
-    """Whether a call is still the first in its queue; an operator may have dropped it meanwhile."""
+    """Return whether a call is still the first in its queue. An operator may have dropped it
+    meanwhile."""
     return bool(queue.parked) and queue.parked[0] is entry and entry.row.state in UNDECIDED

@@ -1,5 +1,5 @@
-"""Splits a message into pieces for one platform call each. A text of too many messages becomes its
-beginning and a file. Does no I/O."""
+"""Splits a message into pieces for one platform call each. A text that needs too many messages
+becomes its beginning and a file. Does no I/O."""
 
 import base64
 import unicodedata
@@ -27,13 +27,15 @@ _PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ", "�
 """Where a text is cut, best first: after a paragraph, line, sentence, clause or word."""
 
 _LEAST = 0.5
-"""A cut comes at or after this part of a piece. A worse place there is better than a good one in
-the first half: many small pieces are worse than one unlucky cut."""
+"""A cut never comes before this fraction of the maximum length. A poor place in the second half is
+better than a good place in the first half, because many small pieces are worse than one poor cut.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The segments of one platform call. ``problem`` says why they cannot be sent, if so."""
+    """The segments of one platform call. ``problem`` says why they cannot be sent; empty if they
+    can."""
 
     segments: Segments
     problem: str = ""
@@ -42,9 +44,9 @@ class Piece:
 def split(segments: Iterable[Segment], capabilities: Capabilities) -> tuple[Piece, ...]:
     """Split segments into pieces, in order. Segments without visible content give no piece.
 
-    A reply stays with the first piece that can carry it. Where the platform has no mentions, they
-    become text. Where it has no replies, they are left out. Any other unsupported segment becomes a
-    piece with a problem.
+    A reply mark stays with the first piece that can carry it. If the platform has no mentions, they
+    become text. If it has no reply marks, they are left out. Any other unsupported segment becomes
+    a piece with a problem.
     """
     return _Splitter(capabilities).split(segments)
 
@@ -116,7 +118,7 @@ class _Splitter:
         return min(caption, can.text_length) if pictured else can.text_length
 
     def _used(self) -> int:
-        # A picture's placeholder in the plain text is not sent.
+        # Do not count pictures: the placeholder that `plain_text` writes for one is not sent.
         words = [s for s in self.open if isinstance(s, Text | Mention)]
         return self.capabilities.measure(plain_text(words))
 
@@ -128,7 +130,8 @@ class _Splitter:
             self.pieces.append(Piece(tuple(self.open)))
             self.open = []
         else:
-            # A reply alone shows nothing: it waits for the next piece with visible content.
+            # A reply mark alone shows nothing, so it is kept for the next piece with visible
+            # content.
             self.open = [segment for segment in self.open if isinstance(segment, Reply)]
 
 
@@ -140,8 +143,8 @@ def _visible(segments: Iterable[Segment]) -> bool:
 
 
 def _prefix(text: str, room: int, measure: Callable[[str], int]) -> int:
-    """How many characters of a text fit into ``room`` by the platform's count, at least 1.
-    `measure` must grow with the text."""
+    """Return how many characters of a text fit into ``room``, counted as the platform counts them;
+    at least 1. A longer text must never have a smaller ``measure``."""
     if measure is len:
         return room
     return (
@@ -151,7 +154,8 @@ def _prefix(text: str, room: int, measure: Callable[[str], int]) -> int:
 
 
 def _cut(text: str, room: int) -> int:
-    """Where to end a piece of at most ``room`` characters, at least 1."""
+    """Return the length of a piece of at most ``room`` characters that ends at a good place; at
+    least 1."""
     for mark in _PLACES:
         place = text.rfind(mark, 0, room)
         if place >= room * _LEAST:
@@ -163,8 +167,8 @@ def _cut(text: str, room: int) -> int:
 
 
 def _between_characters(text: str, place: int) -> bool:
-    """Whether a cut at this place splits no visible character. Handles most cases: accents, skin
-    tones, emoji joined by U+200D."""
+    """Return whether a cut at this place leaves every visible character whole. Handles the usual
+    cases: accents, skin tones, emoji joined by U+200D."""
     if place >= len(text):
         return True
     after, before = text[place], text[place - 1]
@@ -182,9 +186,9 @@ _MORE = " …"
 
 
 def long_text_as_file(segments: Iterable[Segment], can: Capabilities, most: int) -> Segments:
-    """Replace a text of more than ``most`` messages by its first message and a text file of the
-    whole, where the platform carries files. A mention that is only in the file becomes the person's
-    name and does not notify them.
+    """Replace a text of more than ``most`` messages with its first message and a text file of the
+    whole text. Changes nothing if the platform carries no files. A mention that is only in the file
+    becomes the person's name and does not notify the person.
 
     The file's bytes are in its ``data:`` URL; `keep_media` stores them.
     """
@@ -199,7 +203,7 @@ def long_text_as_file(segments: Iterable[Segment], can: Capabilities, most: int)
 
 def _shortened(words: Segments, can: Capabilities, most: int) -> Iterator[Segment]:
     text = plain_text(words)
-    # Checked first, since it is cheap: most texts are one message.
+    # The cheap check comes first: most texts fit into one message.
     if can.measure(text) <= can.text_length or len(split(words, can)) <= most:
         yield from words
         return

@@ -1,1 +1,1 @@
-"""The migrations of the tables, oldest first. Never edit a released one."""
+"""The migrations of the tables, oldest first. Never edit a released migration."""
