@@ -63,7 +63,7 @@ class SyncCheckpoint:
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
-            logger.error("{} cannot be read; events since the last run are lost: {}", self.path, error)
+            logger.error("{} cannot be read; missed events are not read: {}", self.path, error)
             return
         if isinstance(stored, dict) and isinstance(stored.get("since"), str):
             self.token = self._stored = stored["since"]
@@ -84,7 +84,7 @@ class SyncCheckpoint:
         try:
             await anyio.to_thread.run_sync(write_whole, self.path, data)
         except OSError as error:
-            logger.error("{} cannot be written; a restart repeats events: {}", self.path, error)
+            logger.error("{} cannot be written; a restart repeats them: {}", self.path, error)
             return
         self._stored = self.token
 

@@ -128,7 +128,7 @@ def _relation(thread: str | None, answered: str) -> Content:
         return answer
     if not answer:
         # A fallback for programs that show no threads. The standard asks for the thread's latest
-        # event. The first event is used, because its id is known here.
+        # event. This is the thread's first event, whose id is in the chat key.
         answer = {"is_falling_back": True, "m.in_reply_to": {"event_id": thread}}
     return {"rel_type": "m.thread", "event_id": thread, **answer}
 
