@@ -199,7 +199,7 @@ class OneBotGateway(StockAdapter):
                     self._offer_to_matchers(bot, event)
                     event = await connection.next_event()
         except anyio.BrokenResourceError:
-            connection.lose("its events can no longer be processed")
+            connection.lose("what it says can no longer be taken in")
         finally:
             logger.warning("OneBot v11: account {}: {}", connection.account, connection.lost)
             if self._connections.get(connection.account) is connection:
