@@ -139,7 +139,7 @@ class _Declined(NekroError):
         self.body = words if body is None else body
         if isinstance(body, dict):
             self.body = body.get("error", body)
-        super().__init__(words or f"status {self.status} without a text")
+        super().__init__(words or f"status {self.status} without a word")
 
 
 class ModelEndpoint:
@@ -243,7 +243,7 @@ class ModelEndpoint:
 
 
 def _client(settings: LLMSettings) -> httpx.AsyncClient:
-    """A client for an address, which may be behind a proxy and may redirect."""
+    """Make the HTTP client for an address, which may be behind a proxy and may redirect."""
     make = partial(
         httpx.AsyncClient,
         **_fields(settings),
@@ -256,7 +256,7 @@ def _client(settings: LLMSettings) -> httpx.AsyncClient:
     except httpx.InvalidURL as error:
         if settings.proxy:
             raise
-        # For example "fd00::/8" or "[::1]", which other programs read.
+        # For example "fd00::/8" or "[::1]", which other programs can read.
         logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
         return make(proxy=_environment_proxy(settings.base_url), trust_env=False)
 

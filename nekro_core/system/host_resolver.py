@@ -1,5 +1,5 @@
-"""Looks up the addresses of hosts in threads. A name server that never answers holds up only the
-chats that ask it."""
+"""Looks up the addresses of hosts in threads. If a name server does not answer, only those chats
+wait whose hosts it serves."""
 
 import asyncio
 import socket
@@ -10,20 +10,21 @@ from contextlib import suppress
 import anyio
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the addresses of a host, best first. Raises `OSError`."""
+"""Returns the addresses of a host, the best one first. Raises `OSError`."""
 
 AT_ONCE = 16
-"""Threads that wait for an answer at the same time. The system's resolver cannot be stopped and may
-wait for half a minute. So they are not the event loop's threads, which look up the model's host."""
+"""Most threads that wait for an answer at the same time. A lookup cannot be stopped and may take
+half a minute. So these threads are not those of the event loop, which looks up the model's host
+with its own threads."""
 PER_KEY = 2
-"""How many of them one chat may use."""
+"""Most of these threads that one chat may use."""
 
 
 class HostResolver:
     """Looks up hosts. ``resolve`` replaces the system's resolver.
 
-    `KeyedLimiter` is not used: a question stays open when its caller is cancelled, since its
-    thread goes on.
+    `KeyedLimiter` is not used, because it would stop counting a lookup whose caller is cancelled.
+    The thread of such a lookup goes on and must be counted.
     """
 
     def __init__(self, resolve: Resolve | None = None) -> None:
@@ -32,10 +33,11 @@ class HostResolver:
         self._progress = anyio.Event()
 
     async def addresses(self, host: str, port: int, lane: Hashable) -> Sequence[str]:
-        """The addresses of a host.
+        """Return the addresses of a host.
 
-        A caller waits while `PER_KEY` questions of its ``lane`` are open, also those whose caller
-        was cancelled. Raises `OSError`.
+        ``lane`` is the key of the chat. The caller waits while `PER_KEY` lookups of this key, or
+        `AT_ONCE` of all keys, are running. Lookups whose caller was cancelled count too. Raises
+        `OSError`.
         """
         while sum(self._open.values()) >= AT_ONCE or self._open.get(lane, 0) >= PER_KEY:
             await self._progress.wait()
@@ -54,7 +56,7 @@ class HostResolver:
 
         def ask() -> None:
             question.ask()
-            with suppress(RuntimeError):  # The loop has ended meanwhile.
+            with suppress(RuntimeError):  # The event loop has ended meanwhile.
                 loop.call_soon_threadsafe(answered)
 
         threading.Thread(target=ask, name="look up a host", daemon=True).start()
@@ -72,7 +74,7 @@ class HostResolver:
 
 
 class _Question:
-    """One question to the system's resolver, which blocks its thread."""
+    """One lookup with the system's resolver, which blocks its thread."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -82,7 +84,7 @@ class _Question:
         self.failure: OSError | None = None
 
     def ask(self) -> None:
-        """Ask and keep the answer."""
+        """Look up the host, and store the addresses or the error."""
         try:
             entries = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             self.found = [str(entry[4][0]).partition("%")[0] for entry in entries]
