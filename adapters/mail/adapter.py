@@ -26,11 +26,12 @@ from .smtp import NotPosted, PostOutcomeUnknown, PostRefused, send_mail
 from .threads import FOLDER, Thread, ThreadStore
 
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
-"""Pauses after the first, second, ... failure of a mailbox in a row. The last one repeats."""
+"""Seconds to wait after the first, second, ... failure of a mailbox in a row. The last value
+repeats."""
 SEND_S = 55.0
 """Time limit for sending a mail, in seconds. When it is over, the outcome counts as unknown."""
 POSTS = 4
-"""Mails that are sent at the same time."""
+"""Most mails that are sent at the same time."""
 
 
 class MailAdapter:

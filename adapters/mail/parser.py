@@ -75,7 +75,7 @@ def read_mail(data: bytes) -> Mail:
         if not parse_body:
             data, unparsed = data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", data
         message = email.message_from_bytes(data, policy=email.policy.default)
-    except Exception as error:  # noqa: BLE001 - the parser has faults, for example with endless nesting
+    except Exception as error:  # noqa: BLE001 - the parser fails on deep nesting and more
         return Mail(EmailMessage(), problem=f"unreadable: {error!r}"[:200])
     sender, name = _author(message)
     ids = _ID.findall(header(message, "Message-ID"))

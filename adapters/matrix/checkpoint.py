@@ -75,7 +75,7 @@ class SyncCheckpoint:
         return page
 
     async def keep(self) -> None:
-        """Advance past the pages at the front whose jobs are all done, and store the position."""
+        """Move the position past the oldest pages whose jobs are all done, and store it."""
         while self._pages and self._pages[0].left == 0 and not self._pages[0].failed:
             self.token = self._pages.popleft().token
         if self.token == self._stored:

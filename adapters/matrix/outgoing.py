@@ -32,8 +32,8 @@ from nekro_core.api.chat import (
 )
 
 TEXT_LENGTH = 7000
-"""Most characters of one event. An event may have 65,536 bytes. A text with a mention is in it
-twice, and a character has up to 4 bytes."""
+"""Most characters of one event. An event may have 65,536 bytes. If the text has a mention, the
+event contains the text twice, and a character has up to 4 bytes."""
 DELIVERY_ID = "io.github.nekro_core.delivery"
 """The field of each event that holds its `Delivery.delivery_id`. `MatrixAdapter.confirm` searches
 for it."""

@@ -46,8 +46,8 @@ UPLOAD_S = 120.0
 """Time limit for sending a file, in seconds. It is longer, because the implementation uploads the
 file to the platform before it answers."""
 UPLOAD_BYTES_S = 500_000
-"""Least bytes per second that an implementation uploads. The time limit is extended by the time
-that a file needs at this speed."""
+"""Slowest expected upload of an implementation, in bytes per second. The time limit is extended by
+the time that a file needs at this speed."""
 WITHOUT_BUNDLES = replace(CAPABILITIES, alone=CAPABILITIES.alone - {Forward})
 DRAIN_S = 1.0
 """Most seconds at shutdown for storing messages that were already received. Messages that are not

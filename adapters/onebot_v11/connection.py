@@ -186,7 +186,7 @@ class OneBotConnection:
     async def _write(self, frame: str) -> None:
         try:
             await self.wire.send(frame)
-        except Exception as error:  # noqa: BLE001 - any transport's error; part of the frame may be sent
+        except Exception as error:  # noqa: BLE001 - any error; part of the frame may be sent
             self.lose(f"connection lost while writing: {error!r}")
 
     def _parse(self, data: str | bytes) -> Json | None:

@@ -1,9 +1,9 @@
-"""Transfers a file to the implementation: inside the call, in pieces before it, or by a link.
+"""Transfers a file to the implementation: inside the call, in pieces before the call, or as a link.
 
-Pieces use NapCat's ``upload_file_stream`` (NapCatQQ,
-``packages/napcat-onebot/action/stream/UploadFileStream.ts``): numbered pieces, then
-``is_complete``, which returns a path on the implementation's machine. For this, the implementation
-need not reach the bot. Implementations without this action get a link to the bot's web server.
+A large file is sent in numbered pieces with NapCat's action ``upload_file_stream`` (NapCatQQ,
+``packages/napcat-onebot/action/stream/UploadFileStream.ts``). The last call has ``is_complete``,
+and its answer has the file's path on the implementation's machine. An implementation without this
+action gets a link to the bot's web server, so it must be able to reach the bot.
 """
 
 import base64

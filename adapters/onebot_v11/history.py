@@ -20,12 +20,13 @@ PAGES = 20
 CONFIRM_PAGES = 5
 """Most pages that are searched for a message of the bot. They are the chat's last 500 messages."""
 CHATS = 200
-"""Most recent contacts, and most groups and friends each, among which new chats are searched."""
+"""Most entries that are read of each list in which new chats are searched: the lists of recent
+contacts, groups and friends."""
 OVERLAP_S = 60.0
-"""Seconds before the newest stored message from which a new chat's history is read: messages of two
-chats may be stored in another order than they were sent. For a new account, the seconds before its
-first connection: a process that was killed before it stored the account may have received the
-account's first messages."""
+"""A new chat's history is read from this many seconds before the newest stored message, because
+messages of two chats may be stored in another order than they were sent. For a new account, it is
+read from this many seconds before the first connection, because a process that was killed before it
+stored the account may have received the account's first messages."""
 
 ChatTarget = tuple[ChatKind, str]
 
@@ -46,8 +47,9 @@ async def find_gaps(
     First come the chats in ``known``, which maps each chat to the time of its newest stored
     message. The chat with the latest message is the first. New chats follow. Their history is read
     from the newest message of all known chats on. If there is no known chat, it is read from
-    ``begun`` on (seconds since 1970), because a crash may have lost the first messages. If the
-    implementation lists recent contacts, chats without newer messages are left out.
+    ``begun`` on (seconds since 1970), because a crash may have lost the first messages. Both times
+    are `OVERLAP_S` earlier. If the implementation lists recent contacts, chats without newer
+    messages are left out.
     """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)

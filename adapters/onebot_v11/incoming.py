@@ -42,8 +42,8 @@ LATEST = 1e11
 milliseconds."""
 
 NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", "profile_like"})
-"""Notices about the state of a client instead of the chat. They are ignored. NapCat sends
-``input_status`` for each key that a friend presses."""
+"""Notices that are ignored, because they report the state of a client and not of the chat. NapCat
+sends ``input_status`` for each key that a friend presses."""
 
 
 class OneBotLookups(Protocol):

@@ -47,8 +47,8 @@ from .lookups import HISTORY_S, MessageLookups
 FILLING = 8
 """Most chats whose history is fetched at once. An account may be in hundreds of chats."""
 UNHEARD_S = 3600.0
-"""Most seconds before now from which the histories of a known account are read if no message of it
-is stored."""
+"""If no message of a known account is stored, its histories are read for at most this many past
+seconds."""
 FILES_REMEMBERED = 64
 """Most files of recent messages that are remembered, each with its chat, person and name."""
 TOGETHER = 8
@@ -248,7 +248,7 @@ class OneBotIntake:
         by_us = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
             if by_us:
-                return  # The outbox has recorded the account's own uploads, as its messages.
+                return  # The outbox has recorded the account's own uploads.
             upload = event.get("file")
             file: Json = upload if isinstance(upload, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:

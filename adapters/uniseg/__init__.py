@@ -1,9 +1,9 @@
 """Connects platforms through NoneBot's adapters: Telegram, Discord, Satori and more.
 
-A platform needs its extra, and its name in ``NEKRO_PLATFORMS``; other platforms are not imported.
-Its settings have the names that its NoneBot adapter documents. The library uniseg of
-`nonebot-plugin-alconna` converts the messages; this package works around its faults
-(docs/decisions/0023).
+To enable a platform, the operator installs its extra and adds its name to ``NEKRO_PLATFORMS``.
+Other platforms are not imported. The settings of a platform have the names that its NoneBot adapter
+documents. The library uniseg of `nonebot-plugin-alconna` converts the messages, and this package
+works around uniseg's faults (docs/decisions/0023).
 """
 
 from .enabled import factories

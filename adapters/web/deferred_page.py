@@ -67,7 +67,7 @@ class DeferredPage:
             async with await self._make() as self._page:
                 self._decided.set()
                 await self._closing.wait()
-        except Exception:  # noqa: BLE001 - NiceGUI may raise anything; the bot runs without the page
+        except Exception:  # noqa: BLE001 - the bot runs without the page
             logger.exception("the chat page cannot be made; the bot runs without it")
         finally:
             self._page = None

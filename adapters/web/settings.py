@@ -13,7 +13,7 @@ MAX_TEXT = 20_000
 MAX_MEDIUM_BYTES = 32 * 1024 * 1024
 """Most bytes of an attachment. The media keeper has the same limit by default."""
 LEAST_DIFFERENT = 8
-"""Least number of different characters in an access token that the operator chooses. A token must
+"""Minimum number of different characters in an access token that the operator chooses. A token must
 be hard to guess, because the right token is accepted even after many wrong ones."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Most bytes of a request. The largest attachment has 43 MB in base64."""

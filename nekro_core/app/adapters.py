@@ -117,7 +117,7 @@ class AdapterDirectory:
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
         named = tuple(each.name for each in every if written and each.nonebot_name == written)
-        return named or (written,)  # an unknown prefix, also an empty one, matches no adapter
+        return named or (written,)  # may be an adapter's own name; an empty one is nobody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ async def erase_from_adapters(
             continue
         try:
             gone += await _eraser(manifest)(data_dir, person, traces)
-        except Exception as error:  # noqa: BLE001 - other people's code; the other adapters must erase too
+        except Exception as error:  # noqa: BLE001 - the other adapters must erase too
             failed.append(f"adapter {manifest.name}: {error!r}")
     if failed:
         raise AdapterBroken("; ".join(failed))

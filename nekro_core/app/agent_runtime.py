@@ -48,7 +48,7 @@ class AgentRuntime:
         services: The objects that the sessions use.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
-        tasks: The task group of that task. It ends before the sessions.
+        tasks: The task group in which that task runs. It ends before the sessions.
     """
 
     services: SessionServices

@@ -49,7 +49,8 @@ Report = Callable[[DownloadProgress], None]
 
 
 class App:
-    """A running bot without its platforms. Use `App.open`, then `add_adapter` and `start`."""
+    """A running bot. `App.open` builds it without adapters. Then `add_adapter` adds them, and
+    `start` starts them."""
 
     def __init__(
         self,

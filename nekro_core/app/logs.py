@@ -18,7 +18,7 @@ from nekro_core.app.settings import SECRET_NAME, SettingsError
 from nekro_core.system.secrets import FOLDER
 
 _SHORTEST = 8
-"""Least characters of a secret that is replaced. A shorter secret may be part of ordinary words,
+"""Minimum characters of a secret that is replaced. A shorter secret may be part of ordinary words,
 and replacing these would make the log unreadable."""
 _CANCELLED = "CancelledError"
 _OF_VISITORS = (

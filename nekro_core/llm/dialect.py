@@ -21,16 +21,16 @@ from nekro_core.llm.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The optional fields that an endpoint accepts. A refusal of the endpoint leads to another
-    dialect, which is used for all later requests."""
+    """The optional fields that an endpoint accepts. If it refuses a field, another dialect is used
+    for all later requests."""
 
     asks_usage: bool = True
     limit_field: str = "max_tokens"
     temperature: bool = True
 
     def without(self, complaint: str) -> Self | None:
-        """Return the dialect without the field that a refusal complains about; None if the refusal
-        has another reason."""
+        """Return the dialect to try after a refusal: without the refused field, or with its other
+        name. None if the refusal has another reason."""
         complaint = complaint.lower()
         if self.asks_usage and ("stream_options" in complaint or "include_usage" in complaint):
             return replace(self, asks_usage=False)

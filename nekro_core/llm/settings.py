@@ -77,9 +77,9 @@ class LLMSettings(BaseModel):
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if self.base_url and not self.model:
-            raise ValueError("base_url is set but model is not: set the model's name too")
+            raise ValueError("base_url is set but model is not: name the model too")
         if self.model and not self.base_url:
-            raise ValueError("model is set but base_url is not: set the API's address too")
+            raise ValueError("model is set but base_url is not: say where the API is reached")
         return self
 
     @property

@@ -99,7 +99,7 @@ class Milky(Platform):
     def sender(self, event: BaseEvent) -> Sender:
         """Return the author with their name in the group, else with their nickname."""
         if not isinstance(event, MessageEvent):
-            return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - mypy knows no common class of the upload events
+            return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - of two event types
         member, friend = event.data.group_member, event.data.friend
         if member is not None:
             role = Role(member.role)

@@ -112,7 +112,7 @@ class OneBotV12(Platform):
         return event.message_id if isinstance(event, _DELETES) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Download a medium through the implementation, which is the only way."""
+        """Download a medium through the implementation. Messages contain no addresses of media."""
         answer = await bot.call_api("get_file", type="data", file_id=piece.id)
         data = answer["data"]
         return base64.b64decode(data) if isinstance(data, str) else bytes(data)

@@ -47,12 +47,12 @@ from ..values import Address
 from .qq_webhook import VerifyingAdapter
 
 _ANSWER_S = {False: 290.0, True: 3500.0}
-"""Seconds for which a message may be answered, for False in groups and channels and for True in
-private chats. They are a little less than QQ allows, because the transfer takes time."""
+"""Seconds for which a message may be answered. The key is True for a private chat. The values are a
+little less than QQ allows, because the transfer takes time."""
 _NUMBER = "qq.reply_seq"
 """The field of uniseg's target that counts the answers to the target's message."""
 _FIRST_NUMBER, _NUMBERS_S = 1000, 100
-"""The number of the first answer to a message after a restart: the first value, plus the second
+"""After a restart, the first answer to a message gets this number: the first value, plus the second
 value for each second of the message's age. QQ drops an answer whose number was used before. This
 number is surely above all numbers that an earlier process used."""
 _MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")

@@ -34,7 +34,7 @@ not stored, so that one chat's slow picture does not delay other chats' messages
 confirmed when all of them are stored. Until then, each answer contains them again. An answer has at
 most a hundred updates."""
 EAGER_S = 0.5
-"""Least seconds between two polls without updates, because some servers answer at once."""
+"""Minimum seconds between two polls without updates, because some servers answer at once."""
 
 
 class _Counted(Protocol):
