@@ -63,7 +63,7 @@ class MailIntake:
         if fetched.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
             return False
         if why := self._why_not(box, mail):
-            logger.info("Mail: a mail to {} from {} is ignored: {}", box.id, mail.sender, why)
+            logger.info("Mail: a mail to {} from {} is left alone: {}", box.id, mail.sender, why)
             await self._report_failure(box, fetched, mail)
             return False
         instance = await self._host.instance_of(self._name, box.id)

@@ -138,15 +138,13 @@ def adapter_makers(
     """Import every enabled adapter. If one cannot be imported, this is logged and the bot runs
     without it."""
     for problem in (*adapters.problems, *adapters.unknown(wanted)):
-        logger.error("the bot runs without an adapter: {}", problem)
+        logger.error("an adapter is left out: {}", problem)
     found = []
     for manifest in adapters.enabled(wanted):
         try:
             found.append(load_adapter(manifest, settings))
         except AdapterBroken as error:
-            logger.opt(exception=error.__cause__).error(
-                "the bot runs without an adapter: {}", error
-            )
+            logger.opt(exception=error.__cause__).error("an adapter is left out: {}", error)
     return found
 
 

@@ -25,7 +25,7 @@ def with_nonebot_settings(
         usable = tuple(sorted(start for start in starts if start and start.strip() == start))
         if len(usable) < len([*starts]):
             logger.warning(
-                "COMMAND_START: a prefix that is empty or has blanks is ignored. With it, every "
+                "COMMAND_START: a prefix that is empty or has blanks is ignored: with it, every "
                 "message that begins with a command's name would be a command"
             )
         wide = ("／",) if "/" in usable and "／" not in usable else ()

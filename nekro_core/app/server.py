@@ -236,9 +236,9 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
             adapter = maker.create(app.host, driver, app.operator)
             app.add_adapter(adapter, builtin=maker.builtin)
         except (RuntimeError, ValueError) as error:
-            logger.error("the bot runs without the adapter {}: {}", maker.name, error)
+            logger.error("the adapter {} is left out: {}", maker.name, error)
         except Exception:  # noqa: BLE001 - as above
-            logger.exception("the bot runs without the adapter {}", maker.name)
+            logger.exception("the adapter {} is left out", maker.name)
         else:
             options |= maker.options
     return options
