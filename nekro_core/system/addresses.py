@@ -39,9 +39,9 @@ def is_public(address: Address) -> bool:
 def is_of_this_machine(address: Address) -> bool:
     """Whether an address belongs to this machine.
 
-    A public address can belong to it too. A connection from this machine to such an address is not
-    stopped by the machine's firewall. If a router forwards an address to this machine, the answer
-    is False.
+    It can be a public address. The machine's firewall does not stop a connection from the machine
+    to itself. False for the address of a router that forwards connections to this machine, because
+    that address is not known here.
     """
     reached = _embedded(address)
     if reached.is_loopback or reached.is_unspecified or reached.is_link_local:

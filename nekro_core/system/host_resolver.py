@@ -1,5 +1,5 @@
-"""Looks up the addresses of hosts in threads. If a name server does not answer, only those chats
-wait whose hosts it serves."""
+"""Looks up the addresses of hosts in threads. If a name server does not answer, only the chats that
+look up its hosts have to wait."""
 
 import asyncio
 import socket
@@ -14,8 +14,8 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 AT_ONCE = 16
 """Most threads that wait for an answer at the same time. A lookup cannot be stopped and may take
-half a minute. So these threads are not those of the event loop, which looks up the model's host
-with its own threads."""
+half a minute. So lookups do not use the event loop's threads, which must stay free to look up the
+model's host."""
 PER_KEY = 2
 """Most of these threads that one chat may use."""
 

@@ -96,7 +96,7 @@ class KeyedQueue:
         """Queue a job. This call waits only while ``capacity`` jobs are queued.
 
         Args:
-            lane: The key, for example a chat key. The jobs of a key run in this order.
+            lane: The key, for example a chat key. The jobs of a key run in the order of the calls.
             job: Called without arguments and awaited.
         """
         while self._waiting >= self._capacity:

@@ -52,7 +52,7 @@ async def run_bridged(coroutine: Awaitable[T]) -> T:
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine and return its result, or raise its error. Raises `CannotWait` in a task that
-    the bot does not call through `run_bridged`."""
+    does not run through `run_bridged`."""
     here = getcurrent()
     if isinstance(here, _Inner):
         result: T = here.waiter.switch(_ToAwait(coroutine))
