@@ -83,7 +83,7 @@ class MatrixAccount:
             except RateLimited as error:
                 pause = max(pause, error.seconds)
             except (HomeserverError, ResyncNeeded) as error:
-                logger.warning("Matrix: {}: {}; again in {:g} s", self._shown, error, pause)
+                logger.warning("Matrix: {}: {}; next try in {:g} s", self._shown, error, pause)
             except Exception:  # noqa: BLE001 - the store failed, or the server sent nonsense
                 logger.exception("Matrix: {} lost its connection", self._shown)
             self._lost += 1

@@ -84,7 +84,7 @@ class SyncCheckpoint:
         try:
             await anyio.to_thread.run_sync(write_whole, self.path, data)
         except OSError as error:
-            logger.error("{} cannot be written; a restart repeats them: {}", self.path, error)
+            logger.error("{} cannot be written; a restart reads events again: {}", self.path, error)
             return
         self._stored = self.token
 

@@ -83,4 +83,4 @@ class BoxServices:
 
 
 def _say_no_boxes(reason: str) -> None:
-    logger.error("no code will run on this machine; `nekro doctor` tells more.\n{}", reason)
+    logger.error("no code will run on this machine; `nekro doctor` says why.\n{}", reason)

@@ -140,7 +140,7 @@ def require_space(folder: Path, needed: int) -> None:
         mib = 1024 * 1024
         raise WeightsSourceError(
             f"the disk of {folder} has {free // mib} MiB free, "
-            f"needed are {(needed + _SPARE_BYTES) // mib} MiB"
+            f"but {(needed + _SPARE_BYTES) // mib} MiB are needed"
         )
 
 

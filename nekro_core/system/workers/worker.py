@@ -77,7 +77,7 @@ class WorkerProcess:
                     # the next request would read this answer.
                     await self._stop()
                     raise
-        raise WorkerLost(f"{self._name} died twice over the same request")
+        raise WorkerLost(f"{self._name} died twice during the same request")
 
     async def aclose(self) -> None:
         """End the process, if there is one."""
