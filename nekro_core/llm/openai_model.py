@@ -244,7 +244,7 @@ class OpenAIChatModel:
         if attempt.reason != "error" and (attempt.reason or attempt.done):
             return
         if attempt.begun:
-            raise AttemptFailed(ReplyBroken("the reply ended without a finish reason"), begun=True)
+            raise AttemptFailed(ReplyBroken("the reply ended without its end"), begun=True)
         host = urlsplit(self._settings.base_url).netloc
         raise AttemptFailed(
             ModelUnreachable(f"{host} closed the connection without a reply"), again=True
