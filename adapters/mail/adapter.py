@@ -26,11 +26,12 @@ from .smtp import NotPosted, PostOutcomeUnknown, PostRefused, send_mail
 from .threads import FOLDER, Thread, ThreadStore
 
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
-"""Pauses after the first, second, ... failure of a mailbox in a row. The last one repeats."""
+"""Seconds to wait after the first, second, ... failure of a mailbox in a row. The last value
+repeats."""
 SEND_S = 55.0
-"""Time limit for sending a mail, in seconds. After it the outcome counts as unknown."""
+"""Time limit for sending a mail, in seconds. When it is over, the outcome counts as unknown."""
 POSTS = 4
-"""Mails that are sent at the same time."""
+"""Most mails that are sent at the same time."""
 
 
 class MailAdapter:
@@ -52,11 +53,11 @@ class MailAdapter:
         self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
-        """Return the same for every chat: one mail carries text and files together."""
+        """Return the same capabilities for every chat: one mail carries text and files."""
         return CAPABILITIES
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Return our addresses, and the one that this chat belongs to."""
+        """Return the addresses of all mailboxes, and the address that this chat is bound to."""
         bound = await self._host.account_of(chat_key.instance)
         return frozenset({*self._boxes, *({bound} if bound else ())})
 
@@ -83,7 +84,7 @@ class MailAdapter:
             tasks.start_soon(self._watch, box)
         yield
 
-    # -- in ----------------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------
 
     async def _watch(self, box: Mailbox) -> None:
         failures = 0
@@ -95,8 +96,8 @@ class MailAdapter:
                 await self._listen(inbox, box, position)
             except (imaplib.IMAP4.error, OSError, ValueError) as error:
                 logger.warning("Mail: {} cannot be read: {}", box.id, error)
-            except Exception:  # noqa: BLE001 - the store's trouble: the mail is still in the mailbox
-                logger.exception("Mail: {} is left for a while", box.id)
+            except Exception:  # noqa: BLE001 - the store failed; the mail stays in the mailbox
+                logger.exception("Mail: reading {} failed; it is tried again later", box.id)
             finally:
                 inbox.abort()
             await anyio.sleep(RETRY_S[min(failures, len(RETRY_S) - 1)])
@@ -115,8 +116,8 @@ class MailAdapter:
             await _in_thread(partial(self._positions(box).write, position))
         if position.validity == validity:
             return position
-        # The server has renumbered the mails, so all are read again. The inbox refuses those that
-        # it already has, by their Message-IDs.
+        # The server has renumbered the mails, so the newest ones are read again (see `SLACK_S`).
+        # The inbox refuses each mail whose Message-ID it has stored already.
         since = await self._host.newest_times(instance)
         self._intake.seen_until[box.id] = max(since.values(), default=0.0)
         return Position(validity, 0)
@@ -138,10 +139,10 @@ class MailAdapter:
         name = hashlib.sha256(box.id.encode()).hexdigest()[:16]
         return PositionFile(Path(self._folder) / f"{name}.json")
 
-    # -- out ---------------------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Send one mail to the chat's person alone, from the chat's own address."""
+        """Send one mail to the chat's person alone, from the address that the chat is bound to."""
         key = delivery.chat_key
         account = await self._host.account_of(key.instance)
         if account is None:
@@ -171,7 +172,7 @@ class MailAdapter:
         try:
             await _in_thread(partial(self._threads.write, key, following))
         except OSError as error:
-            logger.error("{}: the thread cannot be written down: {}", key, error)
+            logger.error("{}: the thread's Message-IDs cannot be stored: {}", key, error)
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
 
@@ -185,7 +186,7 @@ async def _files(delivery: Delivery) -> dict[str, bytes]:
             path = anyio.Path(segment.media.path)
             size = (await path.stat()).st_size
             if size + sum(map(len, contents.values())) > MAIL_BYTES:
-                raise UnsendableMail(f"{name}: a mail takes {MAIL_BYTES} bytes of attachments")
+                raise UnsendableMail(f"{name}: a mail may have {MAIL_BYTES} bytes of attachments")
             contents[segment.media.path] = await path.read_bytes()
         except OSError as error:
             raise UnsendableMail(f"{name} cannot be read: {error.strerror or error}") from None

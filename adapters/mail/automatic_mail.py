@@ -1,7 +1,6 @@
-"""Recognizes automatic mails, which must not be answered.
+"""Recognizes mails that programs sent. The bot must not answer them.
 
-RFC 3834: an automatic responder never answers automatic mail. Otherwise two responders would write
-to each other until a disk is full.
+RFC 3834 forbids it: two programs that answer each other would go on until a disk is full.
 """
 
 from email.message import EmailMessage
@@ -16,8 +15,8 @@ _BULK = ("bulk", "junk", "list", "auto_reply")
 
 
 def automatic_reason(mail: EmailMessage, sender: str) -> str:
-    """Return why a mail must not be answered, for the log; empty if a person seems to have
-    written it."""
+    """Return why a mail must not be answered, for the log. Empty if a person seems to have written
+    the mail."""
     submitted = _plain(mail, "Auto-Submitted")
     if submitted and submitted.partition(";")[0].strip() != "no":
         return f"Auto-Submitted: {submitted}"

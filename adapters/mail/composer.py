@@ -36,7 +36,7 @@ POLICY = email.policy.SMTP.clone(cte_type="7bit")
 
 
 class UnsendableMail(ValueError):
-    """The delivery cannot be sent as a mail. The text is the reason, for a person to read."""
+    """The delivery cannot be sent as a mail. The text is a reason that a person can read."""
 
 
 def compose(
@@ -92,12 +92,12 @@ def _attach(
     media = segment.media
     kind, _, subtype = media.mime.partition("/")
     if not subtype or kind in ("text", "multipart", "message"):
-        # A text part would have its line ends and character set converted.
+        # As a text part, the file would get other line ends and another character set.
         kind, subtype = "application", "octet-stream"
     name = _line(media.name) or f"{type(segment).__name__.lower()}"
     mail.add_attachment(files[media.path], maintype=kind, subtype=subtype, filename=name)
 
 
 def _line(text: str) -> str:
-    """Join a text to one line: a line break would begin another header."""
+    """Join a text to one line, because a line break would begin another header."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:200]

@@ -44,7 +44,7 @@ class _Words(HTMLParser):
             self.parts.append(f"[{values['alt']}]")
         if tag in _VOID or len(self._open) >= DEPTH:
             return
-        # Hidden text is skipped: the person cannot see it, so it is not what they ask for.
+        # The sender does not see hidden text, so hidden text is not part of their request.
         hidden = (
             tag in _SILENT or "hidden" in values or bool(_HIDDEN.search(values.get("style") or ""))
         )

@@ -1,6 +1,6 @@
-"""Reads a mailbox. Runs in a worker thread, because the standard library's client blocks.
+"""Reads a mailbox. Must run in a worker thread, because the standard library's client blocks.
 
-Raises `imaplib.IMAP4.error` if the server refuses, and `OSError` if the connection fails.
+All calls raise `imaplib.IMAP4.error` if the server refuses, and `OSError` if the connection fails.
 """
 
 import imaplib
@@ -15,13 +15,13 @@ from .settings import Mailbox
 CALL_S = 30.0
 """Time limit for one answer of the server, in seconds."""
 MAIL_BYTES = 40 * 1024 * 1024
-"""Largest mail that is fetched whole. Of a larger one only the headers are fetched."""
+"""Largest mail that is fetched whole. Of a larger mail only the headers are fetched."""
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedMail:
-    """The raw bytes of a mail. If it is not ``complete``, they are its headers alone."""
+    """The raw bytes of a mail. Without ``complete``, ``data`` holds only the headers."""
 
     uid: int
     arrived: float
@@ -55,15 +55,15 @@ class ImapConnection:
         return self._number("UIDVALIDITY"), self._number("UIDNEXT")
 
     def newer(self, uid: int) -> list[int]:
-        """Return the UIDs above this one, lowest first."""
+        """Return the UIDs of all mails above ``uid``, lowest first."""
         client = self._opened()
         _checked(client.noop())
         answer = _checked(client.uid("SEARCH", f"UID {uid + 1}:*"))
-        # "*" stands for the last mail, even if its UID is not above ours.
+        # "*" also finds the last mail if its UID is not above ``uid``.
         return sorted(n for part in answer if part for n in map(int, part.split()) if n > uid)
 
     def fetch(self, uid: int) -> FetchedMail | None:
-        """Fetch a mail; None if it was removed meanwhile. It stays unread."""
+        """Fetch a mail without marking it as read; None if it was removed meanwhile."""
         client = self._opened()
         about = _parts(_checked(client.uid("FETCH", str(uid), "(INTERNALDATE RFC822.SIZE)")))
         size = _SIZE.search(about[0][0]) if about else None
@@ -78,11 +78,11 @@ class ImapConnection:
         return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, complete)
 
     def mark_read(self, uid: int) -> None:
-        """Mark a mail as read, so that other programs on the mailbox show that the bot has it."""
+        """Mark a mail as read, so that other mail programs show that the bot has processed it."""
         _checked(self._opened().uid("STORE", str(uid), "+FLAGS.SILENT", r"(\Seen)"))
 
     def abort(self) -> None:
-        """End the connection; a call in progress fails."""
+        """Close the connection. A call in progress fails."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(OSError):
@@ -96,7 +96,7 @@ class ImapConnection:
     def _number(self, name: str) -> int:
         _, answer = self._opened().response(name)
         if not answer or not isinstance(answer[0], bytes):
-            raise imaplib.IMAP4.error(f"the server does not tell {name}")
+            raise imaplib.IMAP4.error(f"the server did not send the mailbox's {name}")
         return int(answer[0])
 
 
@@ -108,7 +108,7 @@ def _checked(answer: tuple[str, Any]) -> list[Any]:
 
 
 def _parts(data: list[Any]) -> list[tuple[bytes, bytes]]:
-    """Split the result of a FETCH into lines, each with the literal after it, or with b""."""
+    """Return the lines of a FETCH result, each with the literal that follows it, or with b""."""
     parts = []
     for part in data:
         match part:

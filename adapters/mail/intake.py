@@ -1,4 +1,5 @@
-"""Hands mails to `Host.accept`. Decides whose mail is accepted and which chat it belongs to."""
+"""Decides which mails are accepted and to which chat each belongs, and hands them to
+`Host.accept`."""
 
 import re
 from functools import partial
@@ -34,16 +35,17 @@ from .settings import Mailbox
 from .threads import Thread, ThreadStore, is_ours, our_ids, thread_of
 
 TEXT_LENGTH = 20_000
-"""Characters of a mail that become the message's text. A longer mail is also attached whole."""
+"""Most characters of a mail that become the message's text. A longer text is also attached as a
+file."""
 _RECIPIENT = re.compile(r"^final-recipient:\s*rfc822;\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^(?:diagnostic-code|status):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 SLACK_S = 86_400.0
-"""After a server has renumbered its mails, the newest ones are read again: those that arrived up to
-this many seconds before the newest known one, and later."""
+"""After a server has renumbered its mails, only recent mails are read again: those that arrived at
+most this many seconds before the newest known message, or after it."""
 
 
 class MailIntake:
-    """Processes the mails of all mailboxes. ``own`` holds all our addresses."""
+    """Processes the mails of all mailboxes. ``own`` holds the addresses of these mailboxes."""
 
     def __init__(self, host: Host, threads: ThreadStore, own: frozenset[str], *, name: str) -> None:
         self._host = host
@@ -51,15 +53,17 @@ class MailIntake:
         self._own = own
         self._name = name
         self.seen_until: dict[str, float] = {}
-        """For mailboxes whose mails were renumbered: the time of the newest known mail."""
+        """The time of the newest known message, for each mailbox whose mails were renumbered."""
 
     async def take(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> bool:
-        """Hand a mail over, and return when it is stored. False if the mail is ignored. Raises
-        what the store raises, after several tries."""
+        """Hand a mail to the host, and return True when it is stored. False if the mail is ignored.
+
+        If the store fails, it is tried again several times. Then its error is raised.
+        """
         if fetched.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
             return False
         if why := self._why_not(box, mail):
-            logger.info("Mail: one to {} from {} is left alone: {}", box.id, mail.sender, why)
+            logger.info("Mail: a mail to {} from {} is left alone: {}", box.id, mail.sender, why)
             await self._report_failure(box, fetched, mail)
             return False
         instance = await self._host.instance_of(self._name, box.id)
@@ -67,11 +71,11 @@ class MailIntake:
         try:
             key = ChatKey(instance, ChatKind.PRIVATE, mail.sender, thread_id)
         except ChatKeyError as error:
-            logger.warning("Mail: one from {} belongs to no chat: {}", mail.sender, error)
+            logger.warning("Mail: a mail from {} belongs to no chat: {}", mail.sender, error)
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
         if _ids(thread) == (_id_of(fetched, mail),):
-            thread = None  # The mail began the thread, was not stored, and is read again.
+            thread = None  # This mail began the thread, was not stored then, and is read again.
         message = ChatMessage(
             chat_key=key,
             message_id=_id_of(fetched, mail),
@@ -83,7 +87,7 @@ class MailIntake:
         )
         following = Thread(mail.subject or (thread.subject if thread else ""), _ids(thread))
         following = following.with_id(message.message_id)
-        # Written before the message: as soon as that is stored, an answer may be sent.
+        # The thread is stored first: the bot may answer as soon as the message is stored.
         await anyio.to_thread.run_sync(partial(self._threads.write, key, following))
         await accept_patiently(self._host.accept, message)
         return True
@@ -106,7 +110,7 @@ class MailIntake:
     ) -> Segments:
         try:
             return await self._segments(box, key, thread, fetched, mail)
-        except Exception as error:  # noqa: BLE001 - one mail must not close the mailbox for good
+        except Exception as error:  # noqa: BLE001 - one mail must not block the mailbox forever
             logger.exception("{}: a mail could not be read", key)
             return (Unknown("mail", f"unreadable: {error!r}"[:200]),)
 
@@ -146,8 +150,12 @@ class MailIntake:
         return File(await keep(expect="file"))
 
     async def _report_failure(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> None:
-        """If a mail of ours came back, add a notice to its chat. Anybody could write such a
-        report, so it must name a mail in a thread that exists, and the notice causes no answer."""
+        """If the mail reports that a mail of the bot could not be delivered, add a notice to that
+        mail's chat.
+
+        Anybody could write such a report. So the report must name a mail of the bot in a stored
+        thread, and the bot does not answer the notice.
+        """
         if mail.message.get_content_type() != "multipart/report":
             return
         raw = fetched.data.decode("ascii", "replace")
@@ -165,7 +173,7 @@ class MailIntake:
             return
         diagnosis = _DIAGNOSIS.findall(raw)
         detail = (diagnosis[-1] if diagnosis else "no reason given").strip()[:200]
-        logger.warning("{}: a mail came back: {}", key, detail)
+        logger.warning("{}: a mail of the bot could not be delivered: {}", key, detail)
         message = ChatMessage(
             chat_key=key,
             message_id="",

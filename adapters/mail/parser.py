@@ -12,15 +12,16 @@ from .html_text import words_of
 
 ATTACHMENTS = 20
 WORK = 3_000_000
-"""Most work for the parser: the number of lines times the number of part boundaries. It compares
-each line with each boundary, in up to 1 µs. A mail with 40 MB of attachments stays below."""
+"""Most work for the parser: the number of lines times the number of part boundaries. The parser
+compares each line with each boundary, in up to 1 µs. A mail with 40 MB of attachments stays below
+this bound."""
 HTML_LENGTH = 1_000_000
-"""Characters of HTML that are read."""
+"""Most characters of HTML that are read."""
 HEADER_BYTES = 16_000
 HEADERS_BYTES = 256_000
-"""Longest header, and longest sum of all headers, with those of the parts. Only headers that are
-read count. The parser's time grows with the square of a header's length: an author of 20,000 bytes
-takes 2 s, one of a megabyte more than an hour."""
+"""Most bytes of one header, and of all headers of a mail and its parts together. Only headers that
+match `_READ` count. The parser's time grows with the square of a header's length: a ``From`` of
+20,000 bytes takes 2 s, and one of 1 MB takes more than an hour."""
 _READ = re.compile(
     rb"(?:from|subject|message-id|references|in-reply-to|content-[a-z-]+|mime-version|precedence|"
     rb"auto-submitted|return-path|x-auto-response-suppress|authentication-results)[ \t]*:",
@@ -35,7 +36,7 @@ _ANSWER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MailAttachment:
-    """A part of a mail that is not its text. ``kind`` is the first half of its type."""
+    """An attachment: a part of a mail other than its text."""
 
     name: str
     mime: str
@@ -43,7 +44,7 @@ class MailAttachment:
 
     @property
     def kind(self) -> str:
-        """Return ``image``, ``audio``, ``video`` or another type."""
+        """Return the first half of the MIME type: ``image``, ``audio``, ``video`` or another."""
         return self.mime.partition("/")[0]
 
 
@@ -63,8 +64,8 @@ class Mail:
 
 
 def read_mail(data: bytes) -> Mail:
-    """Parse a mail. If the body would keep the parser busy, only the headers are parsed, and the
-    whole mail becomes an attachment."""
+    """Parse a mail. If parsing its body would take more than `WORK`, only the headers are parsed,
+    and the whole mail becomes an attachment."""
     lines = data.splitlines()
     parse_body = len(lines) * (1 + data.count(b"boundary")) <= WORK
     lengths = [*_lengths(lines)]
@@ -74,7 +75,7 @@ def read_mail(data: bytes) -> Mail:
         if not parse_body:
             data, unparsed = data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", data
         message = email.message_from_bytes(data, policy=email.policy.default)
-    except Exception as error:  # noqa: BLE001 - the parser's own faults, nesting without end among them
+    except Exception as error:  # noqa: BLE001 - the parser fails on deep nesting and more
         return Mail(EmailMessage(), problem=f"unreadable: {error!r}"[:200])
     sender, name = _author(message)
     ids = _ID.findall(header(message, "Message-ID"))
@@ -101,8 +102,8 @@ def read_mail(data: bytes) -> Mail:
 
 
 def _lengths(lines: Sequence[bytes]) -> Iterator[int]:
-    """Yield the length of each header that is read, with its continuation lines. Body lines that
-    look like such a header count too."""
+    """Yield the length of each header that matches `_READ`, with its continuation lines. Body lines
+    that look like such a header count too."""
     length = 0
     for line in lines:
         if length and line[:1] in (b" ", b"\t"):
@@ -117,7 +118,7 @@ def header(message: EmailMessage, name: str) -> str:
     """Return a header's text; empty if the library cannot read it."""
     try:
         return str(message.get(name, ""))
-    except Exception:  # noqa: BLE001 - it raises many things for headers that nobody should write
+    except Exception:  # noqa: BLE001 - the library raises many errors for invalid headers
         return ""
 
 
@@ -128,7 +129,7 @@ def bare_subject(subject: str) -> str:
 
 def _author(message: EmailMessage) -> tuple[str, str]:
     try:
-        # Getting a header parses it, so the names are counted first.
+        # ``get_all`` parses each header, which costs time, so the names are counted first.
         if sum(name.lower() == "from" for name in message) != 1:
             return "", ""
         fields = message.get_all("From", [])
@@ -176,6 +177,6 @@ def _attachment(part: EmailMessage) -> MailAttachment:
 def _words(part: MIMEPart) -> str:
     try:
         return str(part.get_content())
-    except (LookupError, ValueError):  # a character set that nobody has
+    except (LookupError, ValueError):  # Python does not have this character set
         data = part.get_payload(decode=True)
         return data.decode(errors="replace") if isinstance(data, bytes) else ""

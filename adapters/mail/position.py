@@ -1,4 +1,4 @@
-"""Stores how far a mailbox has been read. The file is written when a mail is stored."""
+"""Stores how far a mailbox has been read. The file is written after each processed mail."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -9,8 +9,8 @@ from nekro_core.api.adapter import write_whole
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Mails up to ``uid`` are processed. A server that renumbers its mails changes
-    ``validity``."""
+    """All mails up to ``uid`` have been processed. ``validity`` is the server's UIDVALIDITY, which
+    the server changes when it renumbers its mails."""
 
     validity: int
     uid: int

@@ -1,4 +1,4 @@
-"""Removes the quoted mail from an answer."""
+"""Removes the quotation of an earlier mail from the text of an answer."""
 
 import re
 
@@ -16,14 +16,14 @@ _DIVIDER = re.compile(
 _OUTLOOK = re.compile(r"^\s*(?:from|von|de|发件人|寄件者|差出人)\s*[:：].*@", re.IGNORECASE)
 _SIGNATURE = re.compile(r"^-- $")
 _REACH = 3
-"""Most lines that a mail program may spread "On Monday ... wrote:" over."""
+"""Most lines over which a mail program may spread "On Monday ... wrote:"."""
 _LONGEST = 500
-"""Most characters of these lines. The regular expression took seconds for 20,000 blanks."""
+"""Most characters of these lines. The regular expression takes seconds for 20,000 blanks."""
 
 
 def without_quotes(text: str) -> str:
-    """Return the text without quotations and signature; the whole text if nothing else is
-    left."""
+    """Return the text without quotation and signature. If nothing is left, return the whole
+    text."""
     lines = text.replace("\r\n", "\n").split("\n")
     end = next((at for at in range(len(lines)) if _begins_quote(lines, at)), len(lines))
     unquoted = lines[:end]
@@ -37,7 +37,7 @@ def without_quotes(text: str) -> str:
 
 
 def _begins_quote(lines: list[str], at: int) -> bool:
-    """Whether only the mail that is answered follows from this line on."""
+    """Whether only the quoted mail follows from line ``at`` on."""
     line = lines[at]
     if _DIVIDER.match(line):
         return True
@@ -51,7 +51,7 @@ def _begins_quote(lines: list[str], at: int) -> bool:
         words = " ".join(" ".join(lines[at : at + length]).split())
         if len(words) <= _LONGEST and _WROTE.match(words):
             following = [each for each in lines[at + length :] if each.strip()]
-            # If text stands between quoted lines, it answers them point by point and is kept.
+            # Text between quoted lines answers them point by point, so it is not removed.
             return all(each.lstrip().startswith(">") for each in following) or not any(
                 each.lstrip().startswith(">") for each in following
             )

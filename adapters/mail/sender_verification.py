@@ -1,11 +1,11 @@
 """Checks whether the provider verified a mail's sender (RFC 8601).
 
-Only the topmost header with the provider's own name is read. The provider adds its header above
-those of the mail, and the sender may have written any number of such headers below.
+The provider adds an ``Authentication-Results`` header above all other headers. The sender can write
+headers of the same name below it. So only the topmost header with the provider's name is read.
 
 The provider's header quotes text that the sender chose: the part of an address before the ``@`` may
-be ``"x; dmarc=pass"``. So text between quotation marks is never a result. If a header has more than
-one DMARC result, or a quotation that does not end, the sender counts as not verified.
+be ``"x; dmarc=pass"``. So text between quotation marks is never read as a result. If the header has
+more than one DMARC result, or a quotation that does not end, the sender counts as not verified.
 """
 
 import re
@@ -35,8 +35,8 @@ def is_sender_verified(mail: EmailMessage, sender: str, verified_by: str) -> boo
 
 
 def _plain(text: str) -> str | None:
-    """Return the header without comments, and with the separators between quotation marks replaced
-    by ``_``. None if a comment or a quotation does not end, or if they overlap."""
+    """Remove the comments of the header, and replace separators inside quotations by ``_``. None if
+    a comment or a quotation does not end, or if they overlap."""
     plain: list[str] = []
     depth, quoted, open_in_comment = 0, False, False
     characters = iter(text)

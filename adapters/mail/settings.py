@@ -1,4 +1,4 @@
-"""Reads the settings of mailboxes."""
+"""Defines and reads the settings of mailboxes."""
 
 import fnmatch
 import json
@@ -27,7 +27,7 @@ class Server(BaseModel):
 
 
 class Mailbox(BaseModel):
-    """One account.
+    """One entry of ``MAIL_BOTS``: a mail account.
 
     The field names are those of nonebot-adapter-mail, except ``login``, ``senders`` and
     ``verified_by``.
@@ -40,15 +40,15 @@ class Mailbox(BaseModel):
     login: str = ""
     """The login name at the provider; by default the address."""
     subject: str = "A message for you"
-    """Subject of a mail that does not answer another."""
+    """The subject of a mail that does not answer another mail."""
     imap: Server
     smtp: Server
     senders: tuple[str, ...] = ("*",)
-    """Whose mail is accepted: addresses, where ``*`` stands for any text: ``*@example.org``."""
+    """Addresses whose mail is accepted. ``*`` stands for any text, as in ``*@example.org``."""
     verified_by: str = ""
-    """The name that the provider puts into ``Authentication-Results`` (RFC 8601). If it is set,
-    only mail whose sender the provider verified is accepted. If not, anybody can write in
-    anybody's name."""
+    """The name that the provider puts into ``Authentication-Results`` (RFC 8601). If it is set, a
+    mail is accepted only if the provider verified its sender. If it is not set, anybody can send
+    mail in another person's name."""
     poll_s: float = Field(default=POLL_S, gt=0)
 
     @field_validator("id")
@@ -75,7 +75,8 @@ class Mailbox(BaseModel):
 
 
 def read_settings(settings: Mapping[str, Any]) -> tuple[Mailbox, ...]:
-    """Return the mailboxes in ``MAIL_BOTS``. Raises `ValueError` with a text for the operator."""
+    """Return the mailboxes in ``MAIL_BOTS``. If they are invalid, raises `ValueError` with a text
+    for the operator."""
     written = settings.get("mail_bots") or []
     if isinstance(written, str):
         try:
@@ -92,7 +93,7 @@ def read_settings(settings: Mapping[str, Any]) -> tuple[Mailbox, ...]:
         try:
             boxes.append(Mailbox.model_validate(each))
         except ValidationError as error:
-            # The text of the `ValidationError` would show the password.
+            # The text of the `ValidationError` is not used, because it can contain the password.
             faults = "; ".join(
                 f"{'.'.join(str(part) for part in fault['loc']) or 'it'}: {fault['msg']}"
                 for fault in error.errors(include_input=False, include_url=False)

@@ -1,8 +1,8 @@
 """Sends a mail over SMTP, in a worker thread.
 
-A failure is one of three errors. `NotPosted`: the mail was surely not sent and may be sent later.
-`PostRefused`: the server refused it for good. `PostOutcomeUnknown`: the mail was transferred, and
-the server did not confirm it.
+A failure is one of three errors. `NotPosted`: the mail was surely not sent and can be sent later.
+`PostRefused`: the server refused the mail permanently. `PostOutcomeUnknown`: the connection failed
+while the mail was transferred, or before the server confirmed it.
 """
 
 import smtplib
@@ -15,11 +15,11 @@ _AUTHENTICATION = (530, 534, 535)
 
 
 class NotPosted(Exception):
-    """The mail was not sent. The text is the reason, for a person to read."""
+    """The mail was not sent. The text is a reason that a person can read."""
 
 
 class PostRefused(Exception):
-    """The server refused the mail. The text is the server's."""
+    """The server refused the mail. The text is the server's answer."""
 
 
 class PostOutcomeUnknown(Exception):
@@ -31,7 +31,7 @@ def send_mail(box: Mailbox, mail: bytes, receiver: str) -> None:
     try:
         client = _connected(box)
     except smtplib.SMTPException as error:
-        raise NotPosted(f"the mail server does not let us in: {error}") from error
+        raise NotPosted(f"the mail server refused the login: {error}") from error
     except OSError as error:
         raise NotPosted(f"the mail server cannot be reached: {error}") from error
     try:
@@ -43,7 +43,7 @@ def send_mail(box: Mailbox, mail: bytes, receiver: str) -> None:
             raise PostOutcomeUnknown(str(error)) from error
         except (smtplib.SMTPException, OSError) as error:
             raise PostOutcomeUnknown(
-                f"no word from the mail server after the mail: {error}"
+                f"the mail server did not confirm the mail: {error}"
             ) from error
         _judge(code, words)
     finally:
@@ -76,7 +76,7 @@ def _address(client: smtplib.SMTP, sender: str, receiver: str) -> None:
         _judge(*client.mail(sender))
         _judge(*client.rcpt(receiver))
     except (smtplib.SMTPException, OSError) as error:
-        raise NotPosted(f"the mail server hung up: {error}") from error
+        raise NotPosted(f"the mail server closed the connection: {error}") from error
 
 
 def _judge(code: int, words: bytes | str) -> None:

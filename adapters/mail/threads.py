@@ -1,7 +1,7 @@
-"""Groups mails into threads, and stores what an answer needs to know about its thread.
+"""Groups mails into threads, and stores the subject and the Message-IDs of each thread.
 
-Each Message-ID that the bot makes contains the thread's id. So an answer finds its thread even if
-the mail program (Outlook) repeats only the last Message-ID.
+Each Message-ID that the bot makes contains the thread's id. So a mail that answers the bot is
+assigned to its thread even if the mail program (Outlook) repeats only the last Message-ID.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ from nekro_core.api.adapter import Person, PersonTraces, write_whole
 from nekro_core.api.chat import ChatKey
 
 FOLDER = Path("mail", "threads")
-"""Folder below the data folder. It has one file for each chat, with subject and Message-IDs."""
+"""The folder below the data folder that has one file for each chat."""
 KEPT_IDS = 20
-"""Message-IDs that an answer refers to. RFC 5322 asks for all, but mail programs use only the first
-and the last ones."""
+"""Most Message-IDs that an answer refers to. RFC 5322 asks for all, although mail programs use only
+the first and the last ones."""
 KEPT_THREADS = 20_000
 NO_THREAD = "0"
 _OURS = re.compile(r"<nekro\.(0|[0-9a-f]{12})\.[0-9a-f]{16}@([^<>@\s]+)>")
@@ -34,39 +34,40 @@ class Thread:
     ids: tuple[str, ...] = ()
 
     def with_id(self, message_id: str) -> "Thread":
-        """Return the thread with a further mail."""
+        """Return the thread with another Message-ID at its end."""
         ids = tuple(each for each in self.ids if each != message_id)
         first, rest = ids[:1], ids[1:]
         return Thread(self.subject, (*first, *rest[-(KEPT_IDS - 2) :], message_id))
 
 
 async def forget_person(data_dir: Path, _person: Person, traces: PersonTraces) -> int:
-    """Delete the threads of a person's private chats; an `AdapterEraser`. Raises `OSError`."""
+    """Delete the stored threads of a person's private chats. Raises `OSError`. This function is an
+    `AdapterEraser`."""
     threads = ThreadStore(data_dir / FOLDER)
     return sum([await anyio.to_thread.run_sync(threads.forget, key) for key in traces.private])
 
 
 def is_ours(message_id: str, domain: str) -> bool:
-    """Whether the bot gave this id."""
+    """Whether the bot made this Message-ID."""
     match = _OURS.fullmatch(message_id)
     return match is not None and match[2] == domain
 
 
 def our_ids(text: str, domain: str) -> list[str]:
-    """Return every Message-ID in a text that the bot gave."""
+    """Return all Message-IDs in a text that the bot made."""
     return [match[0] for match in _OURS.finditer(text) if match[2] == domain]
 
 
 def new_id(thread: str | None, delivery_id: str, domain: str) -> str:
-    """Make a Message-ID. The same delivery gets the same id, so that mail programs show a mail
-    that arrives twice only once."""
+    """Make the Message-ID of a delivery. It is the same each time, so that mail programs show a
+    mail once even if it arrives twice."""
     token = hashlib.sha256(delivery_id.encode()).hexdigest()[:16]
     return f"<nekro.{thread or NO_THREAD}.{token}@{domain}>"
 
 
 def thread_of(message_id: str, references: Iterable[str], domain: str) -> str | None:
-    """Return the thread of a mail by the Message-IDs that it refers to; None if it answers a mail
-    of ours that belonged to no thread."""
+    """Return the thread of a mail, found by the Message-IDs that the mail refers to. None if it
+    answers a mail of the bot that belonged to no thread."""
     ids = [*references, message_id]
     for each in reversed(ids):
         if (match := _OURS.fullmatch(each)) and match[2] == domain:
@@ -81,7 +82,7 @@ class ThreadStore:
         self._folder = folder
 
     def read(self, key: ChatKey) -> Thread | None:
-        """Return the stored thread of a chat; None if there is none that can be read."""
+        """Return the stored thread of a chat; None if none is stored or its file is invalid."""
         try:
             stored = json.loads(self._path(key).read_text())
             return Thread(str(stored["subject"]), tuple(map(str, stored["ids"])))
@@ -94,14 +95,14 @@ class ThreadStore:
         write_whole(self._path(key), json.dumps(stored).encode())
 
     def forget(self, key: ChatKey) -> bool:
-        """Delete the stored thread of a chat. False if there was none."""
+        """Delete the stored thread of a chat. False if none was stored."""
         path = self._path(key)
         known = path.exists()
         path.unlink(missing_ok=True)
         return known
 
     def prune(self, keep: int = KEPT_THREADS) -> None:
-        """Delete the files of the threads that have been idle longest, beyond ``keep``."""
+        """Delete all files except those of the ``keep`` threads that were written last."""
         if not self._folder.is_dir():
             return
         aged = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,6 +1,6 @@
-"""Connects to Matrix: unencrypted rooms of any homeserver.
+"""Connects to the unencrypted rooms of any Matrix homeserver.
 
-Enabled by ``matrix`` in ``NEKRO_PLATFORMS`` and an account in ``MATRIX_BOTS``: docs/matrix.md.
+Enabled by ``matrix`` in ``NEKRO_PLATFORMS`` and an account in ``MATRIX_BOTS`` (docs/matrix.md).
 Standard: https://spec.matrix.org/v1.12/client-server-api/.
 """
 
@@ -10,9 +10,9 @@ from nekro_core.api.adapter import Adapter, Host
 
 
 def create(host: Host, driver: Driver) -> Adapter:
-    """Make the adapter. Raises `ImportError` if its extra is not installed, and `ValueError` for
-    settings that cannot be read."""
-    from .settings import create as make  # noqa: PLC0415 - it brings a second of imports with it
+    """Make the adapter. Raises `ImportError` if the extra ``matrix`` is not installed, and
+    `ValueError` if the settings are invalid."""
+    from .settings import create as make  # noqa: PLC0415 - this import takes a second
 
     return make(host, driver)
 

@@ -1,4 +1,5 @@
-"""Runs one account: logs in, continues from the last position, reconnects after a failure."""
+"""Runs one account: it logs in, reads events from the stored position on, and reconnects after a
+failure."""
 
 import hashlib
 import time
@@ -24,17 +25,19 @@ from .rooms import Rooms
 
 NAME = "matrix"
 PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""Pauses after each lost connection, before the next try. The last one repeats."""
+"""Seconds to wait before the first, second, ... reconnection in a row. The last value repeats."""
 UPLOAD_BYTES = 50 * 1024 * 1024
-"""Largest medium if the server names no limit."""
+"""Largest upload, in bytes, if the server names no limit."""
 
 
 class ResyncNeeded(Exception):
-    """The store failed. The events that were not stored must be read from the server again."""
+    """Processing an event failed. The events that were not stored must be read again from the
+    server."""
 
 
 class MatrixAccount:
-    """One entry of ``MATRIX_BOTS``. ``server`` and ``rooms`` are set while it is connected."""
+    """One entry of ``MATRIX_BOTS``. ``server`` and ``rooms`` are None while the account is not
+    connected."""
 
     def __init__(
         self,
@@ -79,8 +82,8 @@ class MatrixAccount:
             except RateLimited as error:
                 pause = max(pause, error.seconds)
             except (HomeserverError, ResyncNeeded) as error:
-                logger.warning("Matrix: {}: {}; again in {:g} s", self._shown, error, pause)
-            except Exception:  # noqa: BLE001 - the store's trouble, or a server beyond belief
+                logger.warning("Matrix: {}: {}; next try in {:g} s", self._shown, error, pause)
+            except Exception:  # noqa: BLE001 - the store failed, or the server sent nonsense
                 logger.exception("Matrix: {} lost its connection", self._shown)
             self._lost += 1
             await anyio.sleep(pause)
@@ -120,7 +123,7 @@ class MatrixAccount:
                         await bookmark.keep()
             tasks.cancel_scope.cancel()
         if bookmark.broken.is_set():
-            raise ResyncNeeded("what could not be stored is read again")
+            raise ResyncNeeded("an event could not be processed and is read again")
         if failure is not None:
             raise failure
 
@@ -128,7 +131,7 @@ class MatrixAccount:
     def _there(
         self, bot: Bot, server: Homeserver, rooms: Rooms, tasks: TaskGroup
     ) -> Iterator[None]:
-        """Make the connection available to senders and to NoneBot for the time of the context."""
+        """Let the adapter and NoneBot use the connection while the context lasts."""
         self._gateway.connect(bot, server)
         self._bot, self._tasks = bot, tasks
         self.server, self.rooms = server, rooms
@@ -153,8 +156,8 @@ class MatrixAccount:
         return decision
 
     def accepts_invite(self, inviter: str) -> bool:
-        """Whether to accept an invitation, by the settings of NoneBot's adapter. By default none
-        is accepted."""
+        """Whether the settings of NoneBot's adapter allow this invitation. By default they allow
+        no invitation."""
         info = self._info
         allowed = info.auto_accept_whitelist
         return (
@@ -174,7 +177,7 @@ async def _until_broken(bookmark: SyncCheckpoint, tasks: TaskGroup) -> None:
 
 
 async def _upload_bytes(server: Homeserver) -> int:
-    """Ask for the largest medium that the server accepts."""
+    """Ask the server for the size of the largest upload that it accepts."""
     for path in ("client/v1/media/config", "media/v3/config"):
         try:
             limit = table(await server.get(path)).get("m.upload.size")

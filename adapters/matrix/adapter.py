@@ -1,4 +1,4 @@
-"""Implements `Adapter` for Matrix with the modules beside it."""
+"""The adapter for Matrix: sends, edits and confirms messages, and runs the accounts."""
 
 import hashlib
 import json
@@ -52,19 +52,21 @@ from .outgoing import DELIVERY_ID, TEXT_LENGTH, Content, UnsendableEvent, conten
 from .rooms import Rooms
 
 SEND_S = 30.0
-"""Time limit for a message, in seconds, unless ``API_TIMEOUT`` is set. After it the outcome counts
-as unknown."""
+"""Time limit for sending a message, in seconds, unless ``API_TIMEOUT`` is set. When it is over, the
+outcome counts as unknown."""
 UPLOAD_S = 50.0
-"""Time limit for uploading a medium, which happens before the message."""
+"""Time limit for uploading a medium, in seconds. A medium is uploaded before its message is
+sent."""
 PATIENCE_S = 15.0
-"""Longest total wait for the server's rate limit inside one call."""
+"""Most seconds in total that one call waits because of the server's rate limit."""
 EDIT_EVERY_S = 3.0
-"""Shortest time between two edits. Each edit is a separate event, and by default Synapse accepts
+"""Minimum seconds between two edits. Each edit is a separate event, and by default Synapse accepts
 one event in 5 s from an account."""
 ASKED_PAGES = 10
-"""Pages of 100 own messages that are searched for a message of unknown outcome."""
+"""Most pages that are searched for a message of unknown outcome. A page has 100 messages of the
+account."""
 CLOCKS_S = 120.0
-"""Largest difference between our clock and the server's that is expected."""
+"""Largest expected difference between this machine's clock and the server's, in seconds."""
 
 
 class MatrixAdapter:
@@ -90,7 +92,8 @@ class MatrixAdapter:
         self._tasks = AdapterTasks(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
-        """Return the same for all rooms. The limit for media is the lowest of our servers'."""
+        """Return the same capabilities for all rooms. The size limit for media is the lowest of all
+        accounts' servers."""
         most = min((account.upload_bytes for account in self._accounts), default=UPLOAD_BYTES)
         return Capabilities(
             inline=frozenset({Text, Mention, Reply, Image}),
@@ -104,12 +107,13 @@ class MatrixAdapter:
         )
 
     async def start(self) -> None:
-        """Begin to log in and follow events, in the driver's tasks. A server that cannot be
-        reached is tried again."""
+        """Begin to log in and read events, in the driver's task group. If a server cannot be
+        reached, the account tries again."""
         await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
-        """End the connections; messages in flight become unknown. May be called twice."""
+        """Close the connections. The outcome of messages that are being sent becomes unknown. May
+        be called twice."""
         await self._tasks.aclose()
 
     @asynccontextmanager
@@ -119,14 +123,14 @@ class MatrixAdapter:
         yield
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Return every account of ours that is known by now, and the one that this chat belongs
-        to."""
+        """Return the user ids of all accounts that are known by now, and the user id that this chat
+        is bound to."""
         bound = await self._host.account_of(chat_key.instance)
         accounts = {account.user_id for account in self._accounts if account.user_id}
         return frozenset(accounts | ({bound} if bound else set()))
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Send the event by the chat's own account, never by another."""
+        """Send the event with the account that the chat is bound to, never with another one."""
 
         async def content(server: Homeserver, rooms: Rooms) -> Content:
             return await self._content(delivery, server, rooms)
@@ -206,7 +210,7 @@ class MatrixAdapter:
         except HomeserverRefused as error:
             return _rejected(f"the medium was refused: {error}")
         except HomeserverError as error:
-            # The message itself has not been sent.
+            # Only the upload failed, so the message has surely not been sent.
             return _pending(f"the medium could not be handed over: {error}")
         return await self._send_event(server, delivery, content)
 
@@ -214,8 +218,8 @@ class MatrixAdapter:
         self, server: Homeserver, delivery: Delivery, content: Content
     ) -> Receipt:
         key = delivery.chat_key
-        # A call that is repeated with the same id makes no second event. The id of an edit includes
-        # a hash of the new content.
+        # If a call is repeated with the same id, the server makes no second event. Each edit of a
+        # message needs another id, so the id of an edit includes a hash of the new content.
         call_id = delivery.delivery_id
         if "m.new_content" in content:
             call_id += f"-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"

@@ -1,4 +1,5 @@
-"""Stores the position from which to read after a restart. It never skips an unstored event."""
+"""Stores the position from which events are read after a restart. All events before this position
+have been processed."""
 
 import json
 from collections import deque
@@ -16,7 +17,7 @@ Job = Callable[[], Awaitable[None]]
 
 @dataclass(eq=False, slots=True)
 class SyncPage:
-    """The events of one answer to ``/sync``. ``token`` is where the next one begins."""
+    """The events of one answer to ``/sync``. ``token`` is the position after these events."""
 
     token: str
     broken: anyio.Event
@@ -25,8 +26,8 @@ class SyncPage:
     failed: bool = False
 
     def job(self, job: Job) -> Job:
-        """Wrap a job so that the page counts it. If it fails, the connection ends and the page is
-        read again from its beginning; the inbox refuses the events that it already has."""
+        """Wrap a job so that the page counts it. If the job fails, the connection ends and the
+        whole page is read again; the inbox refuses the events that it has stored already."""
         self.left += 1
 
         async def noted() -> None:
@@ -41,7 +42,7 @@ class SyncPage:
         return noted
 
     def closed(self) -> None:
-        """Say that the page gets no further jobs."""
+        """Record that the page gets no further jobs."""
         self.left -= 1
 
 
@@ -56,13 +57,13 @@ class SyncCheckpoint:
     _pages: "deque[SyncPage]" = field(default_factory=deque)
 
     def load(self) -> None:
-        """Read the position of an earlier process, if there is one."""
+        """Read the position that an earlier process stored, if there is one."""
         try:
             stored = json.loads(self.path.read_bytes())
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
-            logger.error("{} cannot be read, so what was missed stays missed: {}", self.path, error)
+            logger.error("{} cannot be read; missed events are not read: {}", self.path, error)
             return
         if isinstance(stored, dict) and isinstance(stored.get("since"), str):
             self.token = self._stored = stored["since"]
@@ -74,7 +75,7 @@ class SyncCheckpoint:
         return page
 
     async def keep(self) -> None:
-        """Advance past the pages at the front whose jobs are all done, and store the position."""
+        """Move the position past the oldest pages whose jobs are all done, and store it."""
         while self._pages and self._pages[0].left == 0 and not self._pages[0].failed:
             self.token = self._pages.popleft().token
         if self.token == self._stored:
@@ -83,12 +84,13 @@ class SyncCheckpoint:
         try:
             await anyio.to_thread.run_sync(write_whole, self.path, data)
         except OSError as error:
-            logger.error("{} cannot be written; a restart would read again: {}", self.path, error)
+            logger.error("{} cannot be written; a restart reads events again: {}", self.path, error)
             return
         self._stored = self.token
 
     async def forget(self) -> None:
-        """Delete the position, because the server no longer knows it. Reading starts from now."""
+        """Delete the position, for a server that no longer accepts it. Events are read from now
+        on."""
         self._pages.clear()
         self.token = self._stored = ""
         await anyio.Path(self.path).unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""Runs the sync loop of one connection. It reads all events in order and fills gaps."""
+"""Runs the sync loop of one connection. It reads all events in order, and requests those that the
+server left out of an answer."""
 
 import json
 from collections.abc import Mapping
@@ -19,18 +20,20 @@ from .intake import MESSAGES, MatrixIntake
 from .rooms import Rooms
 
 WAIT_S = 30.0
-"""How long the server holds a request open while there are no events."""
+"""Seconds for which the server holds a request open while there are no events."""
 GRACE_S = 15.0
-"""Further seconds for a slow line. After them the connection counts as dead."""
+"""Seconds that an answer may take beyond `WAIT_S`. Then the connection counts as lost."""
 FIRST_S = 150.0
-"""Time limit for the very first sync of an account, whose answer describes all its rooms."""
+"""Time limit for the first sync of a new account, in seconds. Its answer describes all rooms."""
 EVENTS = 50
-"""Most events of a room in one answer. If there were more, the rest is requested separately."""
+"""Most events of a room in one answer. If there are more, the rest is requested separately."""
 GAP_PAGE = 100
 GAP_PAGES = 20
-"""Most pages of one room, which are 2,000 events. Older missed events are not read."""
+"""Most pages of missed events that are read for a room, which are 2,000 events. Older ones are not
+read."""
 JOIN_S = 60.0
-"""Time limit for joining a room. Our server asks other members' servers, which may be slow."""
+"""Time limit for joining a room, in seconds. The homeserver asks other servers, which may be
+slow."""
 JOIN_PAUSES_S = (1.0, 5.0, 15.0)
 
 
@@ -43,14 +46,15 @@ class FollowedAccount(Protocol):
         """Called when the first answer of a connection has arrived."""
 
     def accepts_invite(self, inviter: str) -> bool:
-        """Whether to accept an invitation of this person."""
+        """Whether to accept an invitation by this person."""
 
     def offer(self, room_id: str, event: Json) -> MatcherDecision | None:
         """Let NoneBot's plugins see an event. None if there are none."""
 
 
 class Follower:
-    """Reads events in a loop. Its jobs run in ``tasks``; ``bookmark`` counts the open ones."""
+    """Reads events in a loop. A job in ``tasks`` processes each event. ``bookmark`` counts the jobs
+    that are not done."""
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class Follower:
         except HomeserverRefused as error:
             if since and error.status == 400:
                 logger.error(
-                    "Matrix: the server forgot where we were; going on from now: {}", error
+                    "Matrix: the server refused the position; reading from now on: {}", error
                 )
                 await self._bookmark.forget()
                 raise HomeserverNotConnected(str(error)) from None
@@ -122,9 +126,9 @@ class Follower:
             if "state_key" in event:
                 room.apply_state(event)
         if room.encrypted and not was_encrypted:
-            logger.warning("Matrix: {} is encrypted; nothing said there can be read", room_id)
+            logger.warning("Matrix: {} is encrypted; its messages cannot be read", room_id)
         if not since:
-            return  # A new account starts from now, without the history.
+            return  # A new account reads only later events, not the room's history.
         part, own = table(joined.get("timeline")), self._account.user_id
         came = next((n for n, event in enumerate(timeline) if _is_our_coming(event, own)), -1)
         if (
@@ -136,7 +140,7 @@ class Follower:
             await self._queue.submit(room_id, page.job(job))
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
-                continue  # Of the time before we joined only messages are read, no notices.
+                continue  # From before the account joined, only messages are read, no notices.
             medium = self._intake.medium(room_id, event, self._queue)
             left = away or number < came
             decision = self._account.offer(room_id, event)
@@ -146,8 +150,8 @@ class Follower:
             await self._queue.submit(room_id, page.job(job))
 
     async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:
-        """Read the events that one answer left out, oldest first. Raises `HomeserverError` if
-        another try may help."""
+        """Request the events that an answer left out, and process them, oldest first. Raises
+        `HomeserverError` if another try may help."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/messages"
         events: list[Json] = []
         page = start
@@ -156,7 +160,7 @@ class Follower:
             try:
                 answer = table(await self._server.get(path, question))
             except HomeserverRefused as error:
-                logger.error("Matrix: what was missed in {} is not shown: {}", room_id, error)
+                logger.error("Matrix: the missed events of {} cannot be read: {}", room_id, error)
                 break
             chunk = answer.get("chunk")
             if not isinstance(chunk, list) or not chunk:
@@ -182,8 +186,8 @@ class Follower:
         inviter = words(invitation.get("sender"))
         if not self._account.accepts_invite(inviter):
             logger.warning(
-                'Matrix: {} invites {} to {}, which is not taken: "auto_accept_invites": true in '
-                "MATRIX_BOTS takes all, auto_accept_whitelist those of some people",
+                'Matrix: {} invites {} to {}; ignored. "auto_accept_invites": true in MATRIX_BOTS '
+                "accepts invitations; auto_accept_whitelist restricts them to some people",
                 inviter or "somebody",
                 own,
                 room_id,

@@ -1,13 +1,13 @@
-"""Wraps NoneBot's Matrix adapter. It logs in, renews tokens, and lets NoneBot's own plugins see
-events and call the API.
+"""Wraps NoneBot's Matrix adapter, which logs in and renews tokens. NoneBot's plugins see the events
+and call the API through it.
 
 Differences from nonebot-adapter-matrix 0.2.3 (each has a regression test):
 
-- It does not start by itself. `MatrixAccount` reads the events: the stock loop has its position in
-  memory only, loses all events of an answer in which one fails, and drops events that are older
-  than its start.
-- Media are fetched from the endpoint that today's servers serve.
-- A refusal (403) does not count as a logout.
+- It does not read events; `MatrixAccount` does. The loop of nonebot-adapter-matrix has its position
+  in memory only. If one event of an answer fails, it loses all events of the answer. It drops
+  events that are older than its start.
+- Media are downloaded from the endpoint that today's servers offer.
+- The status 403 does not count as a logout.
 """
 
 from functools import partial
@@ -39,11 +39,11 @@ from .homeserver import (
 
 
 class MatrixGateway(StockAdapter):
-    """NoneBot's adapter, without its event loop. Made once."""
+    """NoneBot's adapter without its loop that reads events. One object serves all accounts."""
 
     def __init__(self, driver: Driver, config: Config) -> None:
-        # The parent's constructor is skipped: it reads the process-wide configuration and starts
-        # together with NoneBot.
+        # The parent's constructor is not called: it reads the process-wide configuration, and makes
+        # the adapter start together with NoneBot.
         super(StockAdapter, self).__init__(driver)
         self.matrix_config = config
         self.tasks = set()
@@ -51,7 +51,7 @@ class MatrixGateway(StockAdapter):
         self._servers: dict[str, Homeserver] = {}
 
     async def log_in(self, info: BotInfo, server: Homeserver) -> Bot:
-        """Make sure that the token works, and return the account's bot. Raises
+        """Check the access token, or log in, and return the account's NoneBot bot. Raises
         `HomeserverError`."""
         self._load_persisted_tokens(info)
         account = await self._renewed(info) if not info.access_token else None
@@ -80,7 +80,7 @@ class MatrixGateway(StockAdapter):
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
 
     def disconnect(self, bot: Bot) -> None:
-        """Tell NoneBot's plugins that the account can no longer be reached."""
+        """Report to NoneBot's plugins that the account is disconnected."""
         self._servers.pop(bot.self_id, None)
         if self.bots.get(bot.self_id) is bot:
             self.bot_disconnect(bot)
@@ -109,8 +109,11 @@ class MatrixGateway(StockAdapter):
             return None
 
     async def request(self, setup: Request) -> Response:
-        """Make an HTTP call for the stock code, without the proxies of the environment. The
-        driver's client is not used: it is made anew for each call, and warns about its cookies."""
+        """Make an HTTP call for nonebot-adapter-matrix, without the proxies of the environment.
+
+        The driver's client is not used: the driver makes a new client for each call, and the client
+        warns about its cookies.
+        """
         proxy = self.matrix_config.matrix_proxy
         async with httpx.AsyncClient(proxy=proxy, trust_env=False, timeout=CALL_S) as client:
             answer = await client.request(
@@ -143,6 +146,6 @@ async def _who_is_it(server: Homeserver) -> WhoamiResponse:
         return WhoamiResponse.model_validate(answer)
     except (HomeserverRefused, ValidationError) as error:
         raise HomeserverNotConnected(
-            f"no Matrix homeserver answers there ({error}). What people have behind the colon is "
-            "its name; its address stands at https://NAME/.well-known/matrix/client"
+            f"no Matrix homeserver answers at this address ({error}). The part of a user id behind "
+            "the colon is its name; its address is in https://NAME/.well-known/matrix/client"
         ) from None

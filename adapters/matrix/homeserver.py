@@ -1,6 +1,6 @@
-"""Calls the client-server API over HTTP, as far as this adapter needs it.
+"""Makes the calls of the client-server API that this adapter needs, over HTTP.
 
-Calls fail in one of five ways, and a sender needs to know which::
+A call that fails raises one of five errors, because a sender must know what happened::
 
     HomeserverError
     ├── HomeserverNotConnected     it surely never left
@@ -27,25 +27,25 @@ Json = Mapping[str, Any]
 CALL_S = 30.0
 CONNECT_S = 10.0
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Largest answer that is read. The first sync of an account in 1,000 rooms has about 10 MB."""
+"""Most bytes of an answer. The first sync of an account in 1,000 rooms has about 10 MB."""
 MEDIUM_BYTES = 100 * 1024 * 1024
-"""Largest medium that is downloaded. The bot's settings limit what is stored."""
+"""Most bytes of a downloaded medium. The bot's settings limit separately what is stored."""
 
 
 class HomeserverError(Exception):
-    """A call brought no result. The text is the reason, for a person to read."""
+    """A call has no result. The text is a reason that a person can read."""
 
 
 class HomeserverNotConnected(HomeserverError):
-    """The call surely never left."""
+    """The call was surely not sent."""
 
 
 class LoggedOut(HomeserverError):
-    """The server does not accept the access token (any more)."""
+    """The server does not accept the access token, or no longer accepts it."""
 
 
 class RateLimited(HomeserverError):
-    """The server accepts no calls for ``seconds``."""
+    """The server accepts no calls for the next ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the homeserver takes no more for {seconds:g} s")
@@ -66,20 +66,20 @@ class HomeserverOutcomeUnknown(HomeserverError):
 
 
 CONNECTIONS = 32
-"""Most connections at once. Downloads of media use at most half of them, so that slow media of
-another server do not block messages."""
+"""Most connections at once. Downloads of media use at most half of them, so that messages do not
+wait for slow media of other servers."""
 
 
 class Homeserver:
-    """Makes the calls of one account. An async context manager. ``info`` is read at each call, so
-    a renewed token is used from the next call on."""
+    """Makes the calls of one account. It is an async context manager. Each call reads the token in
+    ``info``, so the next call uses a renewed token."""
 
     def __init__(self, info: BotInfo, *, proxy: str | None = None) -> None:
         self._info = info
         self._client = httpx.AsyncClient(
             base_url=f"{info.homeserver.rstrip('/')}/_matrix/",
             proxy=proxy,
-            # Proxies and .netrc of the environment are ignored: the operator's settings count.
+            # Only the operator's settings choose a proxy, not the environment or .netrc.
             trust_env=False,
             verify=_trusted(info.homeserver),
             follow_redirects=False,
@@ -123,16 +123,16 @@ class Homeserver:
     async def download(self, server: str, media_id: str, *, seconds: float = CALL_S) -> bytes:
         """Download ``mxc://server/media_id``. Raises `HomeserverError`.
 
-        Uses the endpoint that needs a token (since Matrix 1.11). The older one, which
-        nonebot-adapter-matrix 0.2.3 still calls, is closed on today's servers. It is used only if
-        the server does not know the newer one.
+        Uses the endpoint that needs a token (since Matrix 1.11). If the server does not have that
+        endpoint, the older one is used. Today's servers have closed the older one, which
+        nonebot-adapter-matrix 0.2.3 still calls.
         """
         try:
             with anyio.fail_after(seconds):
                 async with self._downloads:
                     return await self._downloaded(server, media_id, seconds)
         except TimeoutError:
-            raise HomeserverOutcomeUnknown(f"not there within {seconds:g} s") from None
+            raise HomeserverOutcomeUnknown(f"not downloaded within {seconds:g} s") from None
 
     async def _downloaded(self, server: str, media_id: str, seconds: float) -> bytes:
         where = f"{quote(server, safe='')}/{quote(media_id, safe='')}"
@@ -164,8 +164,8 @@ class Homeserver:
                 "Authorization": f"Bearer {self._info.access_token}",
                 **({"Content-Type": mime} if content is not None else {}),
             },
-            # Reading and writing are limited by the cancel scopes: httpx would restart its own
-            # time limits with each piece that arrives.
+            # A cancel scope limits the whole call: httpx would restart its own time limit with each
+            # piece of data that it reads or writes.
             timeout=httpx.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
         )
 
@@ -195,10 +195,10 @@ class Homeserver:
 
 
 def _trusted(address: str) -> ssl.SSLContext:
-    """Trust the usual certificate authorities and those of the machine (``SSL_CERT_FILE``), where
-    the operator may have added the one of their own homeserver."""
+    """Return a TLS context that trusts the certificate authorities of certifi and of the machine
+    (``SSL_CERT_FILE``). The operator may have added their homeserver's authority to the machine."""
     if not address.startswith("https://"):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # not used, and made in no time
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # unused without TLS, and quickly made
     context = ssl.create_default_context(cafile=certifi.where())
     context.load_default_certs()
     return context

@@ -1,5 +1,5 @@
-"""Reads Matrix events into our segments. It tolerates any content: other people's programs write
-the events, and servers hardly check what a message contains."""
+"""Converts Matrix events into segments. It accepts any content: other people's programs write the
+events, and servers hardly check what a message contains."""
 
 import json
 import re
@@ -31,10 +31,10 @@ Json = Mapping[str, Any]
 SUMMARY_LENGTH = 200
 """Most characters in the summary of an event of an unknown type."""
 MENTIONS = 50
-"""Most mentioned people of one message that become mentions."""
+"""Most people whom one message can mention. Further mentions are ignored."""
 _AHEAD_S = 86_400.0
 QUOTED_LENGTH = 500
-"""Most characters of a message that was replied to."""
+"""Most characters that are quoted of a message that was replied to."""
 HTML_LENGTH = 100_000
 
 _MEDIA: Mapping[str, Expected] = {
@@ -49,17 +49,17 @@ _MXC = re.compile(r"mxc://([^/\s]{1,255})/([A-Za-z0-9_-]{1,255})\Z")
 
 
 class MatrixLookups(Protocol):
-    """Gets what a message does not contain and the server must be asked for."""
+    """Requests from the server what a message only refers to."""
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
-        """Store a medium and return our copy."""
+        """Download and store a medium, and return the stored copy."""
 
     async def quoted(self, event_id: str) -> Reply:
-        """Return what is known of the message that was replied to."""
+        """Return the id, author and text of the message that was replied to, as far as known."""
 
 
 async def read_message(event: Json, lookups: MatrixLookups, own: str) -> Segments:
-    """Read an ``m.room.message`` or a sticker. ``own`` is our account's user id."""
+    """Convert an ``m.room.message`` or a sticker. ``own`` is the user id of the bot's account."""
     content = table(event.get("content"))
     segments: list[Segment] = []
     answered = answered_id(content)
@@ -84,9 +84,9 @@ async def read_message(event: Json, lookups: MatrixLookups, own: str) -> Segment
 def with_mentions(text: str, content: Json, own: str) -> Segments:
     """Split the text into text segments and mentions.
 
-    ``m.mentions`` lists who is mentioned. The links of the formatted text show which characters
-    stand for a person. A mention that is not found in the text is put before it. Programs older
-    than ``m.mentions`` write only the links, or our user id as text.
+    ``m.mentions`` lists the mentioned people. The links of the formatted text show which characters
+    of the text stand for a person. A mention that is not found in the text is put before the text.
+    Programs older than ``m.mentions`` write only the links, or the bot's user id as text.
     """
     people = _mentioned(content)
     links = _Pills.of(content)
@@ -110,7 +110,7 @@ def with_mentions(text: str, content: Json, own: str) -> Segments:
             segments.append(mention)
         else:
             at, length = span
-            # At the beginning programs write "Name: text"; some write "@Name".
+            # At the beginning of a text, programs write "Name: text". Some write "@Name".
             start = at - 1 if at and text[at - 1] == "@" else at
             end = at + length + (text[at + length : at + length + 1] == ":" and start == 0)
             spans.append((start, end, mention))
@@ -127,8 +127,8 @@ def with_mentions(text: str, content: Json, own: str) -> Segments:
 
 
 def is_for(content: Json, segments: Segments, own: str) -> bool:
-    """Whether the message mentions us or replies to us. Messages that are marked as written by a
-    program (``m.notice``) must not be answered."""
+    """Whether the message mentions the account ``own`` or replies to it. False for an ``m.notice``:
+    programs write these messages, and a bot must not answer them."""
     if content.get("msgtype") == "m.notice":
         return False
     return any(
@@ -139,7 +139,7 @@ def is_for(content: Json, segments: Segments, own: str) -> bool:
 
 
 def body_of(content: Json) -> str:
-    """Return the plain text, without the quotation that older programs put before a reply."""
+    """Return the plain text, without the quotation with which older programs begin a reply."""
     body = words(content.get("body"))
     if not body.startswith("> <") or not _relation(content).get("m.in_reply_to"):
         return body
@@ -150,16 +150,17 @@ def body_of(content: Json) -> str:
 
 
 def thread_of(content: Json) -> str | None:
-    """Return the event at which the message's thread begins; None outside threads."""
+    """Return the id of the event that begins the message's thread; None outside threads."""
     relation = _relation(content)
     root = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
     return root if isinstance(root, str) and root else None
 
 
 def answered_id(content: Json) -> str:
-    """Return the event that is answered. In a thread, programs name the latest event as a fallback
-    for programs without threads. Such a fallback is not an answer, unless it names the event at
-    which the thread begins.
+    """Return the id of the event that this message replies to; empty if it replies to none.
+
+    In a thread, each message names the latest event, for programs that do not show threads. This
+    fallback does not count as a reply, unless it names the event that begins the thread.
     """
     relation = _relation(content)
     answered = table(relation.get("m.in_reply_to")).get("event_id")
@@ -170,14 +171,14 @@ def answered_id(content: Json) -> str:
 
 
 def replaced_id(content: Json) -> str:
-    """Return the event that this one replaces; empty if it replaces none."""
+    """Return the id of the event that this event replaces; empty if it replaces none."""
     relation = _relation(content)
     replaced = relation.get("event_id") if relation.get("rel_type") == "m.replace" else None
     return replaced if isinstance(replaced, str) else ""
 
 
 def read_notice(event: Json, own: str) -> Notice | None:
-    """Return the notice for an event; None if the event is not relevant to the chat."""
+    """Return the notice for a reaction or a change of membership; None for other events."""
     content, sender = table(event.get("content")), words(event.get("sender"))
     match event.get("type"):
         case "m.reaction":
@@ -193,7 +194,7 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
     before = table(table(event.get("unsigned")).get("prev_content")).get("membership")
     now = content.get("membership")
     if now == before or user == own:
-        return None  # somebody changed their name or picture, or we joined
+        return None  # a changed name or picture, or the bot's own membership
     match now:
         case "join":
             return Notice("join", sender, user, "")
@@ -205,7 +206,8 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
 
 
 def medium_of(event: Json) -> tuple[str, str] | None:
-    """Return the server and the id of a message's medium, which are enough to download it."""
+    """Return the server and the id with which a message's medium can be downloaded; None if the
+    message has no medium."""
     match = _MXC.match(words(table(event.get("content")).get("url")))
     return (match[1], match[2]) if match and event.get("type") in _SAID else None
 
@@ -230,13 +232,13 @@ async def _medium(kind: str, content: Json, lookups: MatrixLookups) -> Segment:
 
 
 def _caption(content: Json) -> str:
-    """Return the caption. Since Matrix 1.10 the body is a caption if ``filename`` is set."""
+    """Return a medium's caption: since Matrix 1.10, the body if it differs from ``filename``."""
     name, body = content.get("filename"), body_of(content)
     return body if isinstance(name, str) and name and body != name else ""
 
 
 def _mentioned(content: Json) -> list[str] | None:
-    """Return who is mentioned; None if the sender's program does not say."""
+    """Return the user ids in ``m.mentions``; None if the message has no ``m.mentions``."""
     mentions = content.get("m.mentions")
     if not isinstance(mentions, Mapping):
         return None
@@ -270,7 +272,7 @@ class _Pills(HTMLParser):
         return [(words(user), words(name)) for user, name in pills.found[:MENTIONS]]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a link, or the quotation before a reply, whose links are not mentions."""
+        """Begin a link, or a reply's quotation. Links in the quotation are not mentions."""
         if tag == "mx-reply":
             self._quoting += 1
         elif tag == "a" and not self._quoting:
@@ -303,9 +305,8 @@ def user_of(link: str) -> str:
 
 
 def said_at(event: Json, now: float) -> float:
-    """Return the time of a message, in seconds since 1970. The sender's server states it, which may
-    be a stranger's. If it is over a day ahead, which no wrong time zone explains, return
-    ``now``."""
+    """Return the time of a message, in seconds since 1970. Any server may have sent this time. If
+    it is over a day ahead, which no wrong time zone explains, return ``now``."""
     stamp: Any = event.get("origin_server_ts")
     if isinstance(stamp, int | float) and 0 <= stamp <= (now + _AHEAD_S) * 1000:
         return float(stamp) / 1000
@@ -313,12 +314,13 @@ def said_at(event: Json, now: float) -> float:
 
 
 def summary_of(content: Json) -> str:
-    """Return a readable line about an event of an unknown type."""
+    """Return the beginning of an event's content as JSON, for an event of an unknown type."""
     return words(json.dumps(content, ensure_ascii=False, default=repr))[:SUMMARY_LENGTH]
 
 
 def words(value: Any) -> str:
-    """Return a text that every database and protocol accepts: without NUL and lone surrogates."""
+    """Replace NUL and lone surrogates, which databases and protocols refuse. Empty if the value is
+    not a text."""
     if not isinstance(value, str):
         return ""
     text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -330,7 +332,7 @@ def words(value: Any) -> str:
 
 
 def table(value: Any) -> Json:
-    """Return the value if it is an object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, Mapping) else {}
 
 

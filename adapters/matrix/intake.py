@@ -1,4 +1,4 @@
-"""Hands a room's events to `Host.accept`, in the server's order within each room."""
+"""Converts the events of each room, in the server's order, and hands them to the host."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -47,16 +47,16 @@ from .incoming import (
 from .rooms import QuotableEvent, Room, Rooms
 
 HISTORY_S = 30.0
-"""After a reconnect, an older message (by the age that the server states) counts as history. A
-younger one is answered as if we had been connected."""
+"""After a reconnect, a message whose age is over this many seconds counts as history. A younger
+message is answered as if the bot had been connected. The server states the age."""
 MEDIUM_S = 15.0
-"""Time limit for a medium, in seconds from the arrival of its message. The room's next messages
-wait for it; their media are downloaded at the same time."""
+"""Time limit for downloading a medium, in seconds from the arrival of its message. The room's next
+messages wait for this medium, while their own media are already downloaded."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 
 Accept = Callable[[ChatMessage], Awaitable[None]]
 HandOver = Callable[[Accept, ChatMessage], Awaitable[None]]
-"""Hands a message to the host. The default tries again for a while if the store fails."""
+"""Hands a message to the host. The default, `accept_patiently`, tries again if the store fails."""
 Action = Callable[[], Awaitable[None]]
 
 
@@ -83,8 +83,8 @@ class MatrixIntake:
         self._hand_over = hand_over
 
     def medium(self, room_id: str, event: Json, queue: KeyedQueue) -> Prefetch[bytes] | None:
-        """Return the download of an event's medium, for `take`; None if there is nothing to
-        download. If the room's queue is busy, the download begins at once."""
+        """Return the download of an event's medium, which `take` needs. None if the event has no
+        medium. If the room's queue is busy, the download begins at once."""
         reference = medium_of(event)
         if reference is None or words(event.get("sender")) == self._account:
             return None
@@ -111,13 +111,17 @@ class MatrixIntake:
         answers, a message looks old only if another server's clock is wrong. ``decision`` is made
         by NoneBot's matchers, if there are any.
 
-        Raises what the host raises. An event that cannot be read is logged and skipped: it must
-        neither block its room nor be read again and again.
+        ``away`` is True for the first answer of a connection and for messages from before the
+        account joined. Only these messages can be history: in later answers, a message looks old
+        only if another server's clock is wrong.
+
+        An event that cannot be read is logged and skipped: it must not block its room, and must not
+        be read again and again. Errors of the host are raised.
         """
         try:
             deed = await self._read(room_id, event, away=away, medium=medium, decision=decision)
         except Exception:  # noqa: BLE001 - strangers write events; logged with its traceback
-            logger.exception("{}: an event that cannot be read: {}", room_id, str(event)[:500])
+            logger.exception("{}: an event cannot be read: {}", room_id, str(event)[:500])
             return
         if deed is not None:
             await deed()
@@ -146,9 +150,9 @@ class MatrixIntake:
                 event_id, QuotableEvent(sender, body_of(content)[:QUOTED_LENGTH], thread)
             )
         if sender == self._account:
-            return None  # Our own message, which the outbox has recorded.
+            return None  # The bot sent it, and the outbox has recorded it.
         if replaced:
-            # Servers let anybody send an edit of any message; the host checks the author.
+            # A server lets any person edit any message, so the host checks who the author is.
             new = table(content.get("m.new_content"))
             edited = with_mentions(body_of(new), new, self._account)
             key = self._key_of(room_id, replaced)
@@ -156,7 +160,7 @@ class MatrixIntake:
         try:
             key = self._rooms.key(self._instance, room_id, thread)
         except ChatKeyError as error:
-            logger.warning("Matrix: an event of no chat: {}", error)
+            logger.warning("Matrix: an event belongs to no chat: {}", error)
             return None
         segments = await self._segments(key, event, medium)
         if not segments:
@@ -176,7 +180,7 @@ class MatrixIntake:
         return partial(self._hand_over, self._host.accept, message)
 
     def _key_of(self, room_id: str, event_id: str) -> ChatKey:
-        """Return the chat of an event, with its thread if the event is cached."""
+        """Return the chat key of an event. It has the event's thread if the event is cached."""
         quoted = self._rooms.cached_event(event_id)
         return self._rooms.key(self._instance, room_id, quoted.thread if quoted else None)
 
@@ -185,7 +189,7 @@ class MatrixIntake:
     ) -> Segments:
         kind, content = event.get("type"), table(event.get("content"))
         if kind in MESSAGES:
-            # A message without content was deleted before we read it.
+            # A message without content was deleted before the bot read it.
             lookups = _Enquiry(self._host, self._server, self._rooms, key, medium)
             return await read_message(event, lookups, self._account) if content else ()
         if kind == "m.room.encrypted":
@@ -206,8 +210,8 @@ class MatrixIntake:
 
 
 class _Enquiry:
-    """The `MatrixLookups` of one message. Limited in time. Never raises: the returned value says
-    what could not be fetched."""
+    """The `MatrixLookups` of one message. Each lookup has a time limit. If one fails, its return
+    value says so; it raises nothing."""
 
     def __init__(
         self,
@@ -224,8 +228,8 @@ class _Enquiry:
         self._key = key
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
-        """Download from our own homeserver, which asks the other one. So the bot never connects to
-        an address that a stranger names."""
+        """Download a medium through the account's own homeserver. So the bot never connects to a
+        server that a stranger names."""
         try:
             if self._medium is not None:
                 data = await self._medium.get()
@@ -236,7 +240,7 @@ class _Enquiry:
         return await self._host.media.keep_bytes(self._key, data, name=name, expect=expect)
 
     async def quoted(self, event_id: str) -> Reply:
-        """Look in the cache of recent events, then ask the server."""
+        """Return an event from the cache of recent events, or request it from the server."""
         said = self._rooms.cached_event(event_id)
         if said is None:
             event = await self._rooms.event(self._key.native_id, event_id)

@@ -1,8 +1,8 @@
 """Writes a `Delivery` as the content of one event.
 
-NoneBot's message class is not used. Its formatted text loses line breaks beside a mention, and a
-medium loses its caption. A message without mentions does not say so, and then older programs notify
-everybody whose name is in the text.
+NoneBot's message class is not used, for three reasons. It loses line breaks beside a mention. It
+loses the caption of a medium. It does not write an empty ``m.mentions`` into a message without
+mentions, and then older programs notify everybody whose name is in the text.
 """
 
 import html
@@ -32,8 +32,8 @@ from nekro_core.api.chat import (
 )
 
 TEXT_LENGTH = 7000
-"""Most characters of one event. An event may have 65,536 bytes. With a mention it contains the text
-twice, and a character has up to 4 bytes."""
+"""Most characters of one event. An event may have 65,536 bytes. If the text has a mention, the
+event contains the text twice, and a character has up to 4 bytes."""
 DELIVERY_ID = "io.github.nekro_core.delivery"
 """The field of each event that holds its `Delivery.delivery_id`. `MatrixAdapter.confirm` searches
 for it."""
@@ -46,12 +46,12 @@ NameOf = Callable[[str], Awaitable[str]]
 
 
 class UnsendableEvent(ValueError):
-    """No Matrix event can carry this. The text is the reason, for a person to read."""
+    """No Matrix event can carry this delivery. The text is a reason that a person can read."""
 
 
 async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: int) -> Content:
-    """Write the content of an ``m.room.message``. ``most`` limits a medium's bytes. Raises
-    `UnsendableEvent`, and what ``upload`` and ``name_of`` raise."""
+    """Write the content of an ``m.room.message``. ``most`` is the most bytes of a medium. Raises
+    `UnsendableEvent`, and the errors of ``upload`` and ``name_of``."""
     segments = [segment for segment in delivery.segments if segment != Text("")]
     replies = [segment for segment in segments if isinstance(segment, Reply)]
     body = [segment for segment in segments if not isinstance(segment, Reply)]
@@ -64,7 +64,7 @@ async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: 
         raise UnsendableEvent(f"Matrix cannot send a segment of type {', '.join(sorted(kinds))}")
     if len(media) > 1 or (words and any(not isinstance(each, Image) for each in media)):
         raise UnsendableEvent(
-            "one event carries one medium, and only a picture has words beside it"
+            "an event carries one medium, and only a picture can have a text beside it"
         )
     content = await _written(words, name_of)
     if media:
@@ -78,14 +78,14 @@ async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: 
 
 
 def replacing(message_id: str, content: Content) -> Content:
-    """Write the content of an event that replaces another event's content with this one."""
+    """Write the content of an event that replaces the content of the event ``message_id``."""
     if content["msgtype"] != "m.text":
         raise UnsendableEvent("only the text of a message can be changed")
     new = {key: value for key, value in content.items() if key != "m.relates_to"}
     return {
         **new,
         "body": f"* {content['body']}",
-        # People who were mentioned before are not notified again.
+        # Without mentions here, an edit does not notify the mentioned people again.
         "m.mentions": {},
         "m.new_content": new,
         "m.relates_to": {"rel_type": "m.replace", "event_id": message_id},
@@ -127,8 +127,8 @@ def _relation(thread: str | None, answered: str) -> Content:
     if thread is None:
         return answer
     if not answer:
-        # A fallback for programs without threads. The standard names the thread's latest event
-        # here; we name its first.
+        # A fallback for programs that show no threads. The standard asks for the thread's latest
+        # event. This is the thread's first event, whose id is in the chat key.
         answer = {"is_falling_back": True, "m.in_reply_to": {"event_id": thread}}
     return {"rel_type": "m.thread", "event_id": thread, **answer}
 
@@ -183,8 +183,9 @@ async def _bytes_of(media: Media, name: str, most: int) -> bytes:
 
 
 def _sides(data: bytes) -> Content:
-    """Return width and height from the picture's header; empty if it has none. For these formats
-    Pillow reads the header without its decoders, which must not run on files from a box."""
+    """Return width and height from the picture's header; empty if the header is invalid. For these
+    formats Pillow reads the header without its decoders. Its decoders must not run here, because a
+    file may come from a box."""
     try:
         with Picture.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF")) as picture:
             return {"w": picture.width, "h": picture.height}
@@ -193,8 +194,8 @@ def _sides(data: bytes) -> Content:
 
 
 def _duration_ms(data: bytes) -> int:
-    """Return the duration of a WAV file; 0 for other formats, which the receiving program
-    measures itself."""
+    """Return the duration of a WAV file. 0 for other formats: the receiving program measures
+    those."""
     if not data.startswith(b"RIFF"):
         return 0
     try:

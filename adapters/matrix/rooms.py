@@ -1,4 +1,4 @@
-"""Caches what is known of rooms: names, power levels, which are private, recent messages."""
+"""Caches data of rooms: members' names, power levels, which rooms are private, recent messages."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ ADMIN, OWNER = 50, 100
 
 @dataclass(frozen=True, slots=True)
 class QuotableEvent:
-    """What is needed of an event to quote it."""
+    """The parts of an event that are needed to quote it. ``thread`` is its thread's first event."""
 
     sender: str
     text: str
@@ -43,7 +43,7 @@ class Room:
     encrypted: bool = False
 
     def apply_state(self, event: Json) -> None:
-        """Apply a state event."""
+        """Update the room from a state event."""
         content = _table(event.get("content"))
         match event.get("type"):
             case "m.room.member":
@@ -58,8 +58,8 @@ class Room:
                 self.encrypted = True
 
     def role_of(self, user: str) -> Role:
-        """Return the role by power level. In rooms of version 12 and later the creators stand
-        above all levels."""
+        """Return a person's role, which depends on the power level. In rooms of version 12 and
+        later, the creators are owners whatever their level."""
         level = (self.powers or {}).get(user, 0)
         if user in (self.creators or ()) or (isinstance(level, int) and level >= OWNER):
             return Role.OWNER
@@ -73,8 +73,8 @@ class Room:
 
 
 class Rooms:
-    """The rooms of one account. Asks the server for what is not cached. If a lookup fails, the
-    value is empty."""
+    """The rooms of one account. A value that is not cached is requested from the server. If that
+    fails, the value is empty."""
 
     def __init__(self, server: Homeserver, account: str) -> None:
         self._server = server
@@ -84,7 +84,7 @@ class Rooms:
         self._said: OrderedDict[str, QuotableEvent] = OrderedDict()
 
     async def load(self) -> None:
-        """Ask which rooms are private. Raises `HomeserverError`."""
+        """Request the list of private rooms. Raises `HomeserverError`."""
         try:
             self.apply_direct(await self._server.get(self._direct_path))
         except HomeserverError as error:
@@ -92,7 +92,7 @@ class Rooms:
                 raise
 
     def apply_direct(self, content: Any) -> None:
-        """Apply the account's ``m.direct``, which maps people to private rooms with them."""
+        """Store the account's ``m.direct``, which lists the private rooms with each person."""
         self._direct = {
             user: [room for room in rooms if isinstance(room, str)]
             for user, rooms in _table(content).items()
@@ -100,7 +100,7 @@ class Rooms:
         }
 
     async def add_direct(self, user: str, room_id: str) -> None:
-        """Add a private room to ``m.direct``, which all programs of the account read. Raises
+        """Add a private room to the account's ``m.direct`` on the server. Raises
         `HomeserverError`."""
         rooms = self._direct.setdefault(user, [])
         if room_id not in rooms:
@@ -112,17 +112,18 @@ class Rooms:
         return f"client/v3/user/{quote(self._account, safe='')}/account_data/m.direct"
 
     def key(self, instance: str, room_id: str, thread: str | None = None) -> ChatKey:
-        """Return the chat key. Raises `ChatKeyError`."""
+        """Return the chat key of a room or thread. Raises `ChatKeyError`."""
         private = any(room_id in rooms for rooms in self._direct.values())
         kind = ChatKind.PRIVATE if private else ChatKind.GROUP
         return ChatKey(instance, kind, room_id, thread)
 
     def room(self, room_id: str) -> Room:
-        """Return what is known of a room so far."""
+        """Return the cached data of a room. Asks nothing of the server."""
         return self._rooms.setdefault(room_id, Room())
 
     async def known(self, room_id: str) -> Room:
-        """Return a room with its power levels and creators. Asks the server the first time."""
+        """Return a room with its power levels and creators. If they are not cached, they are
+        requested from the server."""
         room = self.room(room_id)
         path = f"client/v3/rooms/{quote(room_id, safe='')}/state"
         if room.powers is None:
@@ -154,7 +155,7 @@ class Rooms:
         return self._said.get(event_id)
 
     async def event(self, room_id: str, event_id: str) -> Json:
-        """Ask the server for an event of the room; empty if that fails."""
+        """Request an event of the room from the server; empty if that fails."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/event/{quote(event_id, safe='')}"
         return _table(await self._ask(path))
 
@@ -162,12 +163,12 @@ class Rooms:
         try:
             return await self._server.get(path, params, seconds=LOOKUP_S)
         except HomeserverError as error:
-            logger.debug("Matrix: {} brought nothing: {}", path, error)
+            logger.debug("Matrix: the request {} failed: {}", path, error)
             return None
 
 
 def _creators(event: Json) -> frozenset[str]:
-    """Return who stands above all power levels: since room version 12, the creators."""
+    """Return the creators, who since room version 12 have more power than any level gives."""
     content = _table(event.get("content"))
     if content.get("room_version") in _LEVELS_ONLY:
         return frozenset()

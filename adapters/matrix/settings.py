@@ -1,4 +1,4 @@
-"""Reads the settings. They have the names of NoneBot's adapter."""
+"""Reads the adapter's settings. Their names are those of nonebot-adapter-matrix."""
 
 import json
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from .adapter import SEND_S, MatrixAdapter
 from .gateway import MatrixGateway
 
 FOLDER = "matrix"
-"""Folder below the data folder. It stores the sync position of each account and renewed tokens."""
+"""The folder, in the data folder, that has the sync position and renewed token of each account."""
 
 
 def create(host: Host, driver: Driver) -> MatrixAdapter:
-    """Make the adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` if the settings are invalid."""
     folder = host.data_dir / FOLDER
     config = read_config(host.settings, folder)
     send_s = float(host.settings.get("api_timeout") or SEND_S)
@@ -27,11 +27,11 @@ def create(host: Host, driver: Driver) -> MatrixAdapter:
 
 
 def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
-    """Read the adapter's settings out of all settings. In the process environment a list is
-    written as JSON. Raises `ValueError`.
+    """Read the adapter's settings from all settings. A list may also be a JSON text, as in an
+    environment variable. Raises `ValueError`.
 
-    If an account can renew its token, the new one is stored in ``MATRIX_TOKEN_STORE_PATH``, by
-    default below ``folder``: the token in the settings is no longer valid then.
+    If an account can renew its token, the token in the settings becomes invalid. The new token is
+    stored in the file ``MATRIX_TOKEN_STORE_PATH``, by default in ``folder``.
     """
     written: dict[str, Any] = {}
     for name in Config.model_fields:
@@ -46,7 +46,7 @@ def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
     try:
         config = Config.model_validate(written)
     except ValidationError as error:
-        # The values are left out, because they contain tokens.
+        # Pydantic's messages are used without the values, because the values contain tokens.
         faults = [f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors()]
         raise ValueError("; ".join(name.upper() for name in faults)) from None
     if not config.matrix_bots:

@@ -1,7 +1,7 @@
-"""Connects to QQ, and to anything else that speaks OneBot v11: NapCat, LLBot, Lagrange and others.
+"""Connects to QQ through an implementation of OneBot v11, such as NapCat, LLBot or Lagrange.
 
-The implementation connects to ``/onebot/v11/ws`` with the access token (reverse WebSocket), or the
-bot connects to the implementation (forward WebSocket, ``ONEBOT_V11_WS_URLS``).
+Either the implementation connects to ``/onebot/v11/ws`` with the access token (reverse WebSocket),
+or the bot connects to the implementation (forward WebSocket, ``ONEBOT_V11_WS_URLS``).
 Standard: https://github.com/botuniverse/onebot-11.
 """
 

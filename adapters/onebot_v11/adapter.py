@@ -1,4 +1,4 @@
-"""Implements `Adapter` for OneBot v11 with the modules beside it."""
+"""The adapter for OneBot v11: sends and confirms messages, and runs the gateway and the intake."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -40,16 +40,18 @@ from .lookups import OfflineLookups
 from .outgoing import CAPABILITIES, FORWARDS, UnsendableMessage, call_for
 
 SEND_S = 30.0
-"""Time limit for a message, in seconds, unless ``API_TIMEOUT`` is set. After it the outcome counts
-as unknown."""
+"""Time limit for sending a message, in seconds, unless ``API_TIMEOUT`` is set. When it is over, the
+outcome counts as unknown."""
 UPLOAD_S = 120.0
-"""The same for a file, which the implementation uploads to the platform before it answers."""
+"""Time limit for sending a file, in seconds. It is longer, because the implementation uploads the
+file to the platform before it answers."""
 UPLOAD_BYTES_S = 500_000
-"""Bytes that an implementation uploads per second, at least. They extend the time limit."""
+"""Slowest expected upload of an implementation, in bytes per second. The time limit is extended by
+the time that a file needs at this speed."""
 WITHOUT_BUNDLES = replace(CAPABILITIES, alone=CAPABILITIES.alone - {Forward})
 DRAIN_S = 1.0
-"""Time at shutdown, in seconds, for messages that were read and not yet stored. The others are
-fetched from the history at the next connection."""
+"""Most seconds at shutdown for storing messages that were already received. Messages that are not
+stored by then are fetched from the history at the next connection."""
 
 
 class OneBotV11Adapter:
@@ -68,21 +70,22 @@ class OneBotV11Adapter:
         self._unbundled: set[str] = set()
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """Return the same for groups and private chats. Bundles are left out once the account's
-        implementation has refused one as an unknown action."""
+        """Return the same capabilities for groups and private chats. They have no bundles if the
+        account's implementation has refused a bundle as an unknown action."""
         return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
 
     async def start(self) -> None:
         """Let implementations connect, and connect to those named in ``ONEBOT_V11_WS_URLS``.
 
-        The tasks belong to the driver, whose web server must be up. Raises `RuntimeError` if events
-        could come in without the token.
+        The tasks run in the driver's task group, and its web server must run. Raises `RuntimeError`
+        if another route accepts events without the token.
         """
         require_token_checks(self._driver)
         await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
-        """Close every connection; messages in flight become unknown. May be called twice."""
+        """Close all connections. The outcome of messages that are being sent becomes unknown. May
+        be called twice."""
         await self._tasks.aclose()
 
     @asynccontextmanager
@@ -95,13 +98,13 @@ class OneBotV11Adapter:
             await intake.drain()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Return every account of ours that was connected since the start, and the one that this
-        chat belongs to."""
+        """Return all accounts that were connected since the start, and the account that this chat
+        is bound to."""
         bound = await self._host.account_of(chat_key.instance)
         return frozenset(self._gateway.accounts | ({bound} if bound else set()))
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the call by the chat's own account, never by another."""
+        """Send the message with the account that the chat is bound to, never with another one."""
         account = await self._host.account_of(delivery.chat_key.instance)
         if account is None:
             return _rejected(f"no account is bound to {delivery.chat_key.instance!r}")
@@ -161,8 +164,8 @@ async def _shown(event: Json, account: str) -> PlatformMessage:
 
 
 def _sent_id(data: Any) -> str:
-    """Return the id of the sent message. For a bundle, some implementations return only the id by
-    which its messages can be requested."""
+    """Return the id of the sent message. For a bundle, some implementations return only the id with
+    which the bundle's messages can be requested."""
     answer = data if isinstance(data, Mapping) else {}
     names = ("message_id", "forward_id", "res_id")
     return next((str(answer[name]) for name in names if answer.get(name) is not None), "")

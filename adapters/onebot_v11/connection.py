@@ -1,6 +1,6 @@
-"""Talks with one account over one WebSocket: sends calls, receives answers and events.
+"""Sends calls over the WebSocket of one account, and receives answers and events from it.
 
-Calls fail in one of three ways, and a sender needs to know which::
+A call that fails raises one of three errors, because a sender must know what happened::
 
     ActionError
     ├── NotConnected     it surely never left
@@ -24,34 +24,34 @@ from .incoming import words
 Json = dict[str, Any]
 
 MISSED_HEARTBEATS = 3
-"""After this many announced heartbeats without any frame, the connection counts as dead. NapCat
-sends one every 30 s; implementations skip one when their client is busy."""
+"""If no frame arrives for this many heartbeat intervals, the connection counts as lost. NapCat
+sends a heartbeat every 30 s. Implementations skip one while their client is busy."""
 LONGEST_HEARTBEAT_MS = 3_600_000
 
 KERNEL_TIMEOUT = "Timeout: NTEvent"
-"""Beginning of NapCat's ``failed`` if QQ took the call and did not confirm it in time. Such
-messages often arrive (NapNeko/NapCatQQ#932, #1772), so this counts as unknown, not as refused."""
+"""Beginning of NapCat's error text if QQ did not confirm a call in time. Such messages often arrive
+(NapNeko/NapCatQQ#932, #1772), so the outcome counts as unknown, not as refused."""
 
 HEARD = 2_000
-"""Most message ids that are remembered. No more arrive while the histories of a new connection are
-fetched."""
+"""Most message ids that a connection remembers. They are needed only while it fetches histories,
+and no more messages arrive in that time."""
 LONGEST_ID = 100
-"""Longest message id that is remembered: a frame could have one of 16 MiB."""
+"""Most characters of a message id that is remembered. A frame could contain an id of 16 MiB."""
 
 UNKNOWN_ACTION = (1404, 10002)
-"""The ``retcode`` for an unknown action: that of NapCat, LLBot and go-cqhttp, and that of OneBot
-v12, which some implementations use."""
+"""Values of ``retcode`` for an unknown action. NapCat, LLBot and go-cqhttp send the first. OneBot
+v12 defines the second, which some implementations send."""
 
 _ENCODER = DataclassEncoder()
-"""Made once, because making it costs more than encoding a call."""
+"""One encoder for all calls, because making an encoder costs more than encoding a call."""
 
 
 class ActionError(Exception):
-    """A call brought no result. The text is the reason, for a person to read."""
+    """A call has no result. The text is a reason that a person can read."""
 
 
 class NotConnected(ActionError):
-    """The call surely never left."""
+    """The call was surely not sent."""
 
 
 class CallRefused(ActionError):
@@ -64,7 +64,7 @@ class CallRefused(ActionError):
 
     @property
     def unknown_action(self) -> bool:
-        """Whether the implementation does not know the action at all."""
+        """Whether the implementation has no such action."""
         return self.answer.get("retcode") in UNKNOWN_ACTION
 
 
@@ -73,7 +73,7 @@ class OutcomeUnknown(ActionError):
 
 
 class Wire(Protocol):
-    """What the connection needs of a WebSocket, forward or reverse."""
+    """The interface of a forward or reverse WebSocket that `OneBotConnection` needs."""
 
     async def receive(self) -> str | bytes:
         """Return the next frame. Raises `WebSocketClosed` at the end."""
@@ -93,22 +93,22 @@ class _Waiting:
 
 @dataclass(eq=False)
 class OneBotConnection:
-    """One WebSocket. ``account`` is empty until the peer of a forward connection has named it.
+    """One WebSocket connection of one account. ``source`` is its name in logs.
 
-    ``source`` names the connection in logs.
+    ``account`` is empty until it is known: on a forward connection, the first event names it.
     """
 
     wire: Wire
     source: str
     account: str = ""
     reached_at: str = ""
-    """The address at which the peer reached our web server (``http://host:port``); empty if we
-    connected to the peer."""
+    """The address at which the peer reached the bot's web server (``http://host:port``). Empty for
+    a forward connection."""
     lost: str = ""
     """Why the connection ended; empty while it is alive."""
     received_ids: set[str] = field(default_factory=set)
-    """The ids of the first `HEARD` messages received on it. If the history has them too, they were
-    not missed."""
+    """The ids of the first `HEARD` messages that arrived on this connection. If the history has
+    such a message too, it was not missed."""
     _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _reading: anyio.CancelScope | None = None
@@ -117,7 +117,7 @@ class OneBotConnection:
     async def call(self, action: str, params: Mapping[str, Any], *, seconds: float) -> Any:
         """Call an action and return the ``data`` of its answer.
 
-        ``seconds`` limits writing the frame and waiting together. Raises `ActionError`.
+        ``seconds`` limits the whole call: writing the frame and waiting. Raises `ActionError`.
         """
         if self.lost:
             raise NotConnected(self.lost)
@@ -135,8 +135,8 @@ class OneBotConnection:
         return _data_of(pending.answer)
 
     async def next_event(self) -> Json | None:
-        """Return the next event, or None when the connection has ended. Answers that arrive before
-        it are given to their calls. Frames that are not OneBot's are logged and skipped."""
+        """Return the next event, or None when the connection has ended. If answers arrive first,
+        their calls receive them. Frames that are not OneBot's are logged and skipped."""
         while not self.lost:
             with anyio.move_on_after(self._patience) as self._reading:
                 try:
@@ -158,9 +158,9 @@ class OneBotConnection:
         return None
 
     def lose(self, reason: str) -> None:
-        """Mark the connection as lost: every call in flight ends now, and reading stops.
+        """Mark the connection as lost. Reading stops, and all calls that wait for an answer end.
 
-        Otherwise each caller on a dead socket would wait for its whole time limit.
+        Otherwise each of these calls would wait for its whole time limit.
         """
         if self.lost:
             return
@@ -171,12 +171,13 @@ class OneBotConnection:
             self._reading.cancel()
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Mark the connection as lost and close the WebSocket. Takes at most 1 s, never raises."""
+        """Mark the connection as lost, and close the WebSocket. Takes at most 1 s. Raises
+        nothing."""
         self.lose(reason or "closed by us")
         with anyio.move_on_after(1):
             try:
                 await self.wire.close(code, reason)
-            except Exception as error:  # noqa: BLE001 - whatever a dying transport raises
+            except Exception as error:  # noqa: BLE001 - a lost transport may raise anything
                 logger.debug("closing {}: {!r}", self.source, error)
 
     def _unanswered(self, otherwise: str) -> OutcomeUnknown:
@@ -185,7 +186,7 @@ class OneBotConnection:
     async def _write(self, frame: str) -> None:
         try:
             await self.wire.send(frame)
-        except Exception as error:  # noqa: BLE001 - of any transport; part of the frame may have left
+        except Exception as error:  # noqa: BLE001 - any error; part of the frame may be sent
             self.lose(f"connection lost while writing: {error!r}")
 
     def _parse(self, data: str | bytes) -> Json | None:
@@ -205,7 +206,7 @@ class OneBotConnection:
             pending.answer = frame
             pending.scope.cancel()
         elif frame.get("echo") is None:
-            logger.warning("{} says: {}", self.source, str(frame)[:300])
+            logger.warning("{} sent an answer to no call: {}", self.source, str(frame)[:300])
         else:
             logger.info("{} answered too late: {}", self.source, str(frame)[:300])
 
@@ -225,8 +226,8 @@ class OneBotConnection:
 
 
 def _data_of(answer: Json) -> Any:
-    # Only the status counts: retcode 200 is a failure in NapCat's HTTP API, and 1 means "async"
-    # here.
+    # The status decides, not the retcode: in NapCat's HTTP API 200 is a failure, and here 1 means
+    # "async".
     match answer.get("status"):
         case "failed":
             refusal = CallRefused(answer)
@@ -234,9 +235,9 @@ def _data_of(answer: Json) -> Any:
                 raise OutcomeUnknown(str(refusal))
             raise refusal
         case "async":
-            raise OutcomeUnknown("the implementation took it without promising a result (async)")
+            raise OutcomeUnknown("the implementation accepted it and reports no result (async)")
         case "ok":
             return answer.get("data")
     if answer.get("retcode") == 0:
         return answer.get("data")
-    raise OutcomeUnknown(f"the answer has no status that we know: {str(answer)[:200]}")
+    raise OutcomeUnknown(f"the answer has an unknown status: {str(answer)[:200]}")

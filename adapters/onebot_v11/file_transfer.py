@@ -1,9 +1,9 @@
-"""Transfers a file to the implementation: inside the call, in pieces before it, or by a link.
+"""Transfers a file to the implementation: inside the call, in pieces before the call, or as a link.
 
-Pieces use NapCat's ``upload_file_stream`` (NapCatQQ,
-``packages/napcat-onebot/action/stream/UploadFileStream.ts``): numbered pieces, then
-``is_complete``, which returns a path on the implementation's machine. For this, the implementation
-need not reach the bot. Implementations without this action get a link to the bot's web server.
+A large file is sent in numbered pieces with NapCat's action ``upload_file_stream`` (NapCatQQ,
+``packages/napcat-onebot/action/stream/UploadFileStream.ts``). The last call has ``is_complete``,
+and its answer has the file's path on the implementation's machine. An implementation without this
+action gets a link to the bot's web server, so it must be able to reach the bot.
 """
 
 import base64
@@ -24,10 +24,11 @@ from .gateway import OneBotGateway
 from .outgoing import INLINE_BYTES, UnsendableMessage, inline
 
 PIECE_BYTES = 1024 * 1024
-"""Bytes of one piece. They are small, so that heartbeats and messages are sent in between."""
+"""Bytes of one piece. Pieces are small, so that heartbeats and messages are sent between them."""
 PIECE_S = 30.0
 KEEP_MS = 10 * 60 * 1000
-"""How long the implementation keeps the file. It is sent right after the upload, and only once."""
+"""Milliseconds for which the implementation stores the file. The message with the file is sent
+right after the upload, and only once."""
 
 
 class FileTransfer:
@@ -40,27 +41,29 @@ class FileTransfer:
         self._chat_key = chat_key
 
     async def __call__(self, media: Media) -> str:
-        """Transfer a file and return the ``file`` parameter for the call. Raises
-        `UnsendableMessage`, and `NotConnected` if the connection was lost meanwhile: nothing was
-        sent, so the delivery may be tried again."""
+        """Transfer a file and return the ``file`` parameter for the call.
+
+        Raises `UnsendableMessage`. Raises `NotConnected` if the connection is lost; the message was
+        not sent then, so the delivery may be tried again.
+        """
         try:
             size = (await anyio.Path(media.path).stat()).st_size
         except OSError:
-            return await inline(media)  # this raises an error that names the fault
+            return await inline(media)  # `inline` raises an error that names the fault
         if size <= INLINE_BYTES:
             return await inline(media)
         try:
             return await self._in_pieces(media, size)
         except CallRefused as error:
-            logger.info("{}: no file in pieces: {}", self._chat_key, error)
+            logger.info("{}: a file cannot be sent in pieces: {}", self._chat_key, error)
         connection = self._gateway.connection_of(self._account)
         reached = connection.reached_at if connection else ""
         link = self._host.links.link(self._chat_key, media, address=reached)
         if not link:
             raise UnsendableMessage(
                 f"{media.name or 'the file'} has {size} bytes: at most {INLINE_BYTES} go inside a "
-                "call, and this OneBot implementation takes no files in pieces. Where it reaches "
-                "this bot's web server, say so: NEKRO_DELIVERY__MEDIA__LINK_ADDRESS"
+                "call, and this OneBot implementation takes no files in pieces. To send links, set "
+                "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS to this bot's address as it can reach it"
             )
         return link
 
@@ -70,7 +73,7 @@ class FileTransfer:
             "stream_id": uuid.uuid4().hex,
             "total_chunks": pieces,
             "file_size": size,
-            # The implementation stores the file under this name, so it is never a stranger's.
+            # The implementation stores the file under this name, so no chat member may choose it.
             "filename": f"{uuid.uuid4().hex}{Path(media.path).suffix}",
             "file_retention": KEEP_MS,
         }
@@ -88,7 +91,7 @@ class FileTransfer:
         path = done.get("file_path") if isinstance(done, Mapping) else None
         if not isinstance(path, str) or not path:
             raise UnsendableMessage(
-                f"the implementation took {media.name} in pieces and did not say where"
+                f"the implementation stored {media.name} and did not return its path"
             )
         return path
 
@@ -101,5 +104,5 @@ class FileTransfer:
             if self._gateway.connection_of(self._account) is None:
                 raise NotConnected(str(error)) from None
             raise UnsendableMessage(
-                f"the implementation takes no piece of the file: {error}"
+                f"the implementation did not accept a piece of the file: {error}"
             ) from None

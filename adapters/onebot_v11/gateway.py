@@ -2,10 +2,11 @@
 
 Differences from nonebot-adapter-onebot 2.4.6 (each has a regression test):
 
-- There are no HTTP routes, because they ask for no token. The token is checked first.
+- It has no HTTP routes, because those of nonebot-adapter-onebot check no token. A WebSocket's token
+  is checked before anything else.
 - A second connection of an account replaces the first, which may be half-open.
 - A frame that is no JSON does not end the connection.
-- Calls in flight end when their connection is lost.
+- When a connection is lost, its calls that wait for an answer end.
 - A forward connection accepts frames over 1 MiB.
 - Events reach `OneBotIntake` in the order of arrival. NoneBot's matchers get them too, if the
   operator has loaded any.
@@ -38,18 +39,18 @@ from .intake import ArrivedEvent, OneBotIntake
 
 PATHS = ("/onebot/v11/", "/onebot/v11/ws", "/onebot/v11/ws/")
 FRAME_BYTES = 64 * 1024 * 1024
-"""Largest frame that is accepted: 30 MiB of media are 40 MiB in base64."""
+"""Most bytes of a frame that is accepted. 30 MiB of media are 40 MiB in base64."""
 BACKLOG = 4096
-"""Most events of one connection that may wait. At this number the socket is not read, and the peer
-waits."""
+"""Most events of one connection that wait to be processed. Beyond this number the socket is not
+read until there is space, so the peer has to wait."""
 START_S = 10.0
-"""How long a connection that arrives during the start of the bot waits before it is refused."""
+"""Most seconds that a connection waits for the bot to start. Then it is refused."""
 RECONNECT_S = 3.0
 ACCOUNT_LENGTH = 64
 
 
 class ClientWire:
-    """Adapts a WebSocket that we opened to `Wire`."""
+    """The `Wire` of a forward connection, which the bot opened."""
 
     def __init__(self, websocket: ClientConnection) -> None:
         self._websocket = websocket
@@ -68,19 +69,19 @@ class ClientWire:
 
 
 class OneBotGateway(StockAdapter):
-    """Holds the connections. Made once, before the web server runs. The adapter that owns it calls
-    `open` and `shut`."""
+    """Accepts, opens and holds the connections. It is made once, before the web server runs.
+    `OneBotV11Adapter` calls `open` and `shut`."""
 
     def __init__(self, driver: Driver, config: Config, *, reconnect_s: float = RECONNECT_S) -> None:
-        # The parent's constructor is skipped: it uses the process-wide driver and adds the HTTP
+        # The parent's constructor is not called: it uses the process-wide driver and adds the HTTP
         # routes.
         super(StockAdapter, self).__init__(driver)
         self.onebot_config = config
         self.accounts: set[str] = set()
-        """Every account that was ever connected."""
+        """All accounts that were connected since the start."""
         self._token = config.onebot_access_token or ""
         if not self._token:
-            raise RuntimeError("no access token: without one anybody could speak as any account")
+            raise RuntimeError("no access token: without one anybody could send as any account")
         self._reconnect_s = reconnect_s
         self._connections: dict[str, OneBotConnection] = {}
         self._tasks: TaskGroup | None = None
@@ -92,7 +93,7 @@ class OneBotGateway(StockAdapter):
                 self.setup_websocket_server(WebSocketServerSetup(URL(path), name, self._handle_ws))
 
     def open(self, intake: OneBotIntake, tasks: TaskGroup) -> None:
-        """Accept connections, and begin those that we open, in tasks of ``tasks``."""
+        """Accept reverse connections, and open the forward connections, in ``tasks``."""
         self._intake, self._tasks = intake, tasks
         self._open.set()
         for url in self.onebot_config.onebot_ws_urls:
@@ -108,14 +109,14 @@ class OneBotGateway(StockAdapter):
     async def call(
         self, account: str, action: str, params: Mapping[str, Any], *, seconds: float
     ) -> Any:
-        """Call an action of exactly this account, never of another. Raises `ActionError`."""
+        """Call an action over the connection of ``account``. Raises `ActionError`."""
         connection = self._connections.get(account)
         if connection is None:
             raise NotConnected(f"account {account} is not connected")
         return await connection.call(action, params, seconds=seconds)
 
     def connection_of(self, account: str) -> OneBotConnection | None:
-        """Return the account's connection, if it has one that is alive."""
+        """Return the account's connection; None if it is lost or there is none."""
         connection = self._connections.get(account)
         return None if connection is None or connection.lost else connection
 
@@ -148,7 +149,7 @@ class OneBotGateway(StockAdapter):
         return ""
 
     async def _keep_connected(self, url: str) -> None:
-        """Open a forward connection to the implementation, and open it again when it ends."""
+        """Open a forward connection to the implementation, and a new one whenever it ends."""
         while True:
             try:
                 async with self._connect(url) as websocket:
@@ -161,7 +162,7 @@ class OneBotGateway(StockAdapter):
             await anyio.sleep(self._reconnect_s)
 
     def _connect(self, url: str) -> AbstractAsyncContextManager[ClientConnection]:
-        # NoneBot's client has a max_size of 1 MiB: one picture in base64 would end the connection.
+        # NoneBot's client refuses a frame of over 1 MiB, so a picture would end the connection.
         return connect(
             url,
             additional_headers={"Authorization": f"Bearer {self._token}"},
@@ -208,9 +209,11 @@ class OneBotGateway(StockAdapter):
                 self.bot_disconnect(bot)
 
     def _admit(self, connection: OneBotConnection) -> bool:
-        """Make this the connection of its account. A reverse connection replaces an older one,
-        which is usually half-open. A forward connection gives way to an older one: otherwise the
-        two would replace each other again and again."""
+        """Register the connection for its account; False if it must be closed.
+
+        A reverse connection replaces an older one, which is usually half-open. A forward connection
+        does not: two connections would replace each other again and again.
+        """
         account = connection.account
         older = self._connections.get(account)
         if older is not None and not older.lost:
@@ -262,9 +265,9 @@ class OneBotGateway(StockAdapter):
 
 
 def _reached_at(request: Request) -> str:
-    """Return the address at which a peer reached our web server; empty if the header is invalid.
-    The peer can be trusted with it: it has shown the token, and only it gets links that use this
-    address."""
+    """Return the address at which a peer reached the bot's web server; empty if the ``Host`` header
+    is invalid. The peer may choose this address: it has sent the token, and links with this address
+    are sent only to this peer."""
     host = str(request.headers.get("host") or "")
     if not re.fullmatch(r"[A-Za-z0-9._-]+(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?", host):
         return ""

@@ -1,4 +1,4 @@
-"""Fetches missed messages at every connect and reconnect."""
+"""Finds and fetches the messages that an account missed, after each connection."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -18,21 +18,22 @@ PAGE = 100
 PAGES = 20
 """Most pages of one chat, which are 2,000 messages. Older missed messages are not read."""
 CONFIRM_PAGES = 5
-"""Most pages that are searched for one message of ours: the chat's latest 500 messages."""
+"""Most pages that are searched for a message of the bot. They are the chat's last 500 messages."""
 CHATS = 200
-"""Most recent contacts, groups or friends that are searched for chats that are new to us."""
+"""Most entries that are read of each list in which new chats are searched: the lists of recent
+contacts, groups and friends."""
 OVERLAP_S = 60.0
-"""How far before the newest stored message a new chat is searched: two chats' messages may have
-been stored in another order than they were sent. A new account is searched from this long before
-its first connection: a process that was killed before it stored the account may have received the
-account's first messages."""
+"""A new chat's history is read from this many seconds before the newest stored message, because
+messages of two chats may be stored in another order than they were sent. For a new account, it is
+read from this many seconds before the first connection, because a process that was killed before it
+stored the account may have received the account's first messages."""
 
 ChatTarget = tuple[ChatKind, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A chat that may lack messages from ``since`` on (seconds since 1970, inclusive)."""
+    """A chat that may have missed messages from the time ``since`` on (seconds since 1970)."""
 
     place: ChatTarget
     since: float
@@ -41,12 +42,14 @@ class Gap:
 async def find_gaps(
     connection: OneBotConnection, known: Mapping[ChatTarget, float], begun: float
 ) -> list[Gap]:
-    """Return the chats whose history must be read. Known chats come first, the latest first.
+    """Return the chats whose history must be read.
 
-    Chats that are new to us follow. They are searched from our newest message on. If none is
-    stored, they are searched from the account's first connection on (``begun``, seconds since
-    1970), because a crash may have lost its first message. If the implementation lists recent
-    contacts, chats without newer messages are left out.
+    First come the chats in ``known``, which maps each chat to the time of its newest stored
+    message. The chat with the latest message is the first. New chats follow. Their history is read
+    from the newest message of all known chats on. If there is no known chat, it is read from
+    ``begun`` on (seconds since 1970), because a crash may have lost the first messages. Both times
+    are `OVERLAP_S` earlier. If the implementation lists recent contacts, chats without newer
+    messages are left out.
     """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
@@ -54,7 +57,7 @@ async def find_gaps(
         gaps = [Gap(chat, newest_time) for chat, newest_time in known.items()]
         new = [chat for chat in await _everywhere(connection) if chat not in known]
     else:
-        # If the list was cut off, the chats beyond it are older than its oldest entry.
+        # If the list is full, chats that it lacks are older than its oldest entry.
         unlisted = min(recent.values()) if len(recent) >= CHATS else 0.0
         gaps = [
             Gap(chat, newest_time)
@@ -67,8 +70,8 @@ async def find_gaps(
 
 
 async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
-    """Return the gap's message events, oldest first; empty if the implementation has no
-    history."""
+    """Return the message events of a chat since ``gap.since``, oldest first; empty if the
+    implementation has no history."""
     messages = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
     )
@@ -79,8 +82,8 @@ async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
 async def newest(
     connection: OneBotConnection, place: ChatTarget, known: Collection[str]
 ) -> list[Json]:
-    """Return the newest message events of a chat, oldest first. Reads back to the page with a
-    ``known`` id, at most `CONFIRM_PAGES` pages. Empty if the implementation has no history."""
+    """Return the newest message events of a chat, oldest first; empty if the implementation has no
+    history. Reads pages until one has an id in ``known``, at most `CONFIRM_PAGES` pages."""
     return await _pages(
         connection,
         place,
@@ -92,14 +95,14 @@ async def newest(
 async def _pages(
     connection: OneBotConnection, place: ChatTarget, most: int, enough: Callable[[list[Json]], bool]
 ) -> list[Json]:
-    """Read a chat's history backwards, page by page, until ``enough`` returns true for one."""
+    """Read a chat's history backwards, page by page, until ``enough`` returns True for a page."""
     kind, native = place
     action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
     where = {"group_id" if kind is ChatKind.GROUP else "user_id": wire_id(native)}
     messages: dict[str, Json] = {}
     before: Any = None
     for _ in range(most):
-        # Implementations name the parameter for the order differently; all default to "newest".
+        # The order is not given: implementations name it differently, and "newest" is the default.
         question = {**where, "count": PAGE} | ({} if before is None else {"message_seq": before})
         answer = await _ask(connection, action, question)
         page = answer.get("messages") if isinstance(answer, Mapping) else None
@@ -121,8 +124,8 @@ async def _pages(
 
 
 async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | None:
-    """Return the time of each recent chat's last message (NapCat, LLBot); None if the
-    implementation has no such list."""
+    """Return the time of each recent chat's last message. None if the implementation has no such
+    list; NapCat and LLBot have it."""
     entries = await _ask(connection, "get_recent_contact", {"count": CHATS})
     if not isinstance(entries, list):
         return None
@@ -154,14 +157,14 @@ async def _everywhere(connection: OneBotConnection) -> list[ChatTarget]:
 
 
 _KINDS = {"1": ChatKind.PRIVATE, "2": ChatKind.GROUP}
-"""NTQQ's ``chatType``."""
+"""The values of ``chatType`` in QQ's own client."""
 
 
 async def _ask(connection: OneBotConnection, action: str, params: Mapping[str, Any]) -> Any:
     try:
         return await connection.call(action, params, seconds=QUESTION_S)
     except ActionError as error:
-        logger.info("{}: {} brought nothing: {}", connection.source, action, error)
+        logger.info("{}: the call {} failed: {}", connection.source, action, error)
         return None
 
 

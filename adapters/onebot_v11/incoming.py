@@ -1,4 +1,5 @@
-"""Reads OneBot v11 segments and events into ours. Tolerates differences of implementations."""
+"""Converts OneBot v11 segments and events into segments and notices. It accepts the differences
+between implementations."""
 
 import json
 import re
@@ -37,29 +38,30 @@ MEDIA = frozenset({"image", "record", "video", "file"})
 _LOOKED_UP = MEDIA | {"reply", "forward", "node"}
 
 LATEST = 1e11
-"""The latest plausible time, in seconds since 1970: it is in the year 5138. A larger number is
-taken for milliseconds."""
+"""The latest plausible time, in seconds since 1970 (the year 5138). A larger number counts as
+milliseconds."""
 
 NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", "profile_like"})
-"""Notices about the state of a client, not about the chat. NapCat sends ``input_status`` for each
-key that a friend presses."""
+"""Notices that are ignored, because they report the state of a client and not of the chat. NapCat
+sends ``input_status`` for each key that a friend presses."""
 
 
 class OneBotLookups(Protocol):
-    """Gets what a segment usually only refers to: media, a quoted message, a forwarded bundle."""
+    """Fetches what a segment only refers to: media, a quoted message, a forwarded bundle."""
 
     async def media(self, kind: str, data: Json) -> Media:
-        """Store an ``image``, ``record``, ``video`` or ``file`` and return our copy."""
+        """Fetch and store an ``image``, ``record``, ``video`` or ``file``; return the stored
+        copy."""
 
     async def quoted(self, message_id: str) -> Reply:
-        """Return what is known of the message that was replied to."""
+        """Return the id, author and text of the message that was replied to, as far as known."""
 
     async def bundle(self, data: Json) -> Forward | Unknown:
-        """Return a forwarded bundle with its messages."""
+        """Return the messages of a forwarded bundle; `Unknown` if they cannot be fetched."""
 
 
 async def read_segments(message: Any, lookups: OneBotLookups) -> Segments:
-    """Read a message in the protocol's format: a list of segments, or a string with CQ codes. Its
+    """Convert a message of the protocol, which is a list of segments or a string with CQ codes. Its
     media are fetched concurrently."""
     raw = raw_segments(message)
     media = [index for index, (kind, _) in enumerate(raw) if kind in MEDIA]
@@ -89,7 +91,8 @@ def needs_lookups(message: Any) -> bool:
 
 
 def raw_segments(message: Any) -> list[tuple[str, Json]]:
-    """Return type and data of each segment. A segment without a type becomes ``malformed``."""
+    """Return type and data of each segment. A segment without a type gets the type
+    ``malformed``."""
     if isinstance(message, str):
         return [(words(segment.type), segment.data) for segment in CodedMessage(message)]
     if isinstance(message, Mapping):
@@ -132,7 +135,7 @@ async def _read(kind: str, data: Json, lookups: OneBotLookups) -> Segment:
 
 
 def summary_of(data: Json) -> str:
-    """Return a readable line about a segment of an unknown type."""
+    """Return a short text about a segment of an unknown type."""
     for key in ("summary", "text", "title", "prompt", "result"):
         if data.get(key):
             return words(data[key])[:SUMMARY_LENGTH]
@@ -140,8 +143,8 @@ def summary_of(data: Json) -> str:
 
 
 def words(value: Any) -> str:
-    """Return the value as a text that every database and protocol accepts. A peer's text may
-    contain half a surrogate pair or a NUL, which UTF-8 and PostgreSQL refuse."""
+    """Return the value as a text without NUL and without half of a surrogate pair. A peer may send
+    them, but PostgreSQL and UTF-8 do not accept them."""
     if value is None:
         return ""
     text = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -179,7 +182,7 @@ def identity(value: Any) -> str:
 
 
 def sender_of(frame: Json) -> Sender:
-    """Return the author, with the name that the chat shows."""
+    """Return the author of an event, with the name that the chat shows."""
     written = frame.get("sender")
     sender: Json = written if isinstance(written, Mapping) else {}
     anonymous = frame.get("anonymous")
@@ -195,8 +198,9 @@ def time_of(frame: Json, now: float) -> float:
 
 
 def stamp_of(value: Any, otherwise: float) -> float:
-    """Convert a peer's time to seconds since 1970. It may be in milliseconds, a text, or no time at
-    all. JSON's NaN is refused: it would be stored as NULL and make its chat unreadable."""
+    """Convert a peer's time to seconds since 1970. The value may be in milliseconds or a text. If
+    it is no plausible time, return ``otherwise``. NaN, which JSON can contain, is not plausible: it
+    would be stored as NULL and make its chat unreadable."""
     try:
         stamp = float(value or otherwise)
     except (TypeError, ValueError, OverflowError):
@@ -207,14 +211,16 @@ def stamp_of(value: Any, otherwise: float) -> float:
 
 
 def wire_id(identity: str) -> int | str:
-    """Return an id in the protocol's format: as a number if it consists of ASCII digits. Digits of
-    other scripts stay text: `int` would convert them too, and the message would go to another
-    chat."""
+    """Return an id in the protocol's format: a number if it consists of ASCII digits, else a text.
+
+    Digits of other scripts stay text. `int` would convert them too, and the message would be sent
+    to another chat.
+    """
     return int(identity) if re.fullmatch("-?[1-9][0-9]{0,17}", identity) else identity
 
 
 def read_notice(frame: Json) -> Notice | None:
-    """Return the notice for an event; None if the event is not relevant to the chat."""
+    """Return the notice for an event; None for the kinds in `NOT_FOR_THE_RECORD`."""
     kind, detail = words(frame.get("notice_type")), words(frame.get("sub_type"))
     if kind == "notify":
         kind, detail = detail or kind, ""

@@ -1,8 +1,9 @@
-"""Hands frames to `Host.accept`, in the order of arrival within each chat.
+"""Hands the events of each chat to the host, in the order of arrival.
 
 NoneBot starts a task for each event and makes network calls before a handler gets the event, so two
-messages can change places (measured: 12 before 11). Here a frame enters the queue of its chat when
-it is read from the socket. Calls to the platform that a message needs are made inside the queue.
+messages can change places (measured: 12 before 11). Here an event joins the queue of its chat in
+the order in which it was read from the socket. The calls that a message needs are made inside the
+queue.
 """
 
 import time
@@ -46,11 +47,12 @@ from .lookups import HISTORY_S, MessageLookups
 FILLING = 8
 """Most chats whose history is fetched at once. An account may be in hundreds of chats."""
 UNHEARD_S = 3600.0
-"""How far back a known account is searched if it has no stored messages."""
+"""If no message of a known account is stored, its histories are read for at most this many past
+seconds."""
 FILES_REMEMBERED = 64
-"""Most files of recent messages that are remembered, by chat, person and name."""
+"""Most files of recent messages that are remembered, each with its chat, person and name."""
 TOGETHER = 8
-"""Messages of a history whose media are fetched concurrently."""
+"""Most messages of a history whose media are fetched concurrently."""
 RECALLS = ("group_recall", "friend_recall")
 
 
@@ -72,7 +74,8 @@ ArrivedEvent = tuple[Json, MatcherDecision | None]
 
 
 class OneBotIntake:
-    """Processes the events of all connections. ``name`` is the adapter's, for instances."""
+    """Processes the events of all connections. ``name`` is the adapter's name, with which the host
+    looks up instances."""
 
     def __init__(
         self, host: Host, tasks: TaskGroup, *, name: str, clock: Callable[[], float] = time.time
@@ -84,23 +87,25 @@ class OneBotIntake:
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
         self._cut: dict[ChatKey, OneBotConnection] = {}
-        """Chats whose history could not be fetched to its end, and the connection that was lost."""
+        """The chats whose history could not be fetched to its end, each with the connection that
+        was lost meanwhile."""
         self._behind: dict[ChatKey, list[IncomingEvent]] = {}
-        """Events after such a history. They wait until the next connection has fetched the rest. If
-        they were stored before, the next history would begin after them."""
+        """The events after such a history. They wait until the next connection has fetched the rest
+        of it. If they were stored before, the next history would begin after them, and the rest
+        would be missing."""
 
     async def take(
         self, connection: OneBotConnection, events: MemoryObjectReceiveStream[ArrivedEvent]
     ) -> None:
-        """Process all events of a connection, until its stream ends. Missed messages come first.
+        """Fetch missed messages, then process all events of a connection until its stream ends.
 
-        If this fails (the database is down), the connection is closed. The peer connects again, and
-        then the messages of the meantime are fetched from the history.
+        If this fails, for example because the database is down, the connection is closed. The peer
+        connects again, and then the missed messages are fetched from the history.
         """
         with events:
             try:
                 await self._take(connection, events)
-            except Exception as error:  # noqa: BLE001 - whatever the host raises
+            except Exception as error:  # noqa: BLE001 - the host may raise anything
                 logger.exception("OneBot v11: account {} cannot be served", connection.account)
                 await connection.close(1011, f"cannot be served: {error!r}"[:100])
 
@@ -146,7 +151,7 @@ class OneBotIntake:
         deadline = anyio.current_time() + HISTORY_S
         for start in range(0, len(events), TOGETHER):
             part = events[start : start + TOGETHER]
-            # This job is at the head of the chat's queue, so all these reads begin at once.
+            # This job is the first in the chat's queue, so all these reads begin at once.
             read = [self._reading(connection, key, event, deadline) for event in part]
             for event, prefetch in zip(part, read, strict=True):
                 # A message that was also received live is not history: a command in it is run.
@@ -172,21 +177,21 @@ class OneBotIntake:
         *,
         unsure: bool,
     ) -> None:
-        """Put an event into the queue of its chat. ``unsure`` means that messages before it may
-        have been missed."""
+        """Put an event into the queue of its chat. ``unsure`` is True if the connection was lost
+        while its gaps were searched; messages before the event may be missing then."""
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":
-                logger.info("{}: a request nobody here decides: {}", connection.source, event)
+                logger.info("{}: a request is ignored: {}", connection.source, event)
             return
         chat = chat_of(event)
         try:
             key = ChatKey(instance, *chat) if chat else None
         except ChatKeyError as error:
-            logger.warning("{}: an event of no chat: {}", connection.source, error)
+            logger.warning("{}: an event belongs to no chat: {}", connection.source, error)
             return
         if key is None:
-            logger.debug("{}: an event of no chat: {}", connection.source, str(event)[:300])
+            logger.debug("{}: an event belongs to no chat: {}", connection.source, str(event)[:300])
             return
         prefetch = self._reading(connection, key, event) if kind == "message" else None
         come = IncomingEvent(event, prefetch, decision)
@@ -197,8 +202,8 @@ class OneBotIntake:
     def _reading(
         self, connection: OneBotConnection, key: ChatKey, event: Json, deadline: float | None = None
     ) -> Prefetch[Segments] | None:
-        """Begin to read a message with its media; None for our own, which the outbox has
-        recorded."""
+        """Begin to read a message with its media. None for the account's own message, which the
+        outbox has recorded."""
         if _is_echo(connection, event):
             return None
         fetch_slot = partial(self._queue.fetch_slot, key)
@@ -263,7 +268,7 @@ class OneBotIntake:
         by_us = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
             if by_us:
-                return  # As with messages, the outbox has recorded our own uploads.
+                return  # The outbox has recorded the account's own uploads.
             upload = event.get("file")
             file: Json = upload if isinstance(upload, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:
@@ -328,7 +333,7 @@ def _is_echo(connection: OneBotConnection, event: Json) -> bool:
 
 
 def _addressed(segments: Segments, account: str) -> bool:
-    """Whether the message mentions us or replies to us."""
+    """Whether the message mentions the account or replies to it."""
     return any(
         (isinstance(segment, Mention) and segment.user_id == account)
         or (isinstance(segment, Reply) and segment.sender_id == account)

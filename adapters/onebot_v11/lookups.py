@@ -1,4 +1,4 @@
-"""Fetches what completes a message: media, quoted messages, bundles."""
+"""Fetches what a message only refers to: media, quoted messages, bundles."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -25,19 +25,21 @@ from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 LOOKUP_S = 5.0
 """Time limit for one call to the implementation, in seconds."""
 MESSAGE_S = 15.0
-"""Time limit for everything that a message needs, in seconds from its arrival. What is not fetched
-by then is marked as missing. The chat's next messages wait, but their media are fetched already."""
+"""Time limit for all lookups of a message, in seconds from its arrival. Media that are not fetched
+by then are marked as missing. The chat's next messages wait for this message, while their own media
+are already fetched."""
 HISTORY_S = 30.0
-"""The same for all missed messages of one chat."""
+"""Time limit, in seconds, for all lookups of one chat's missed messages together."""
 AT_ONCE = 4
-"""Most media of one message that compete for the chat's download slots at once. So the next
-messages get slots before a message with twenty media is done."""
+"""Most media of one message that use the chat's download slots at once. So the media of the next
+messages are fetched while a message with twenty media is not done."""
 MEDIA_PER_MESSAGE = 20
-"""QQ lets a person send 20 pictures at once. More come only in a bundle or from an attacker."""
+"""Most media of a message that are fetched. QQ lets a person send 20 pictures at once. Only a
+bundle or an attacker sends more."""
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
 QUOTED_LENGTH = 500
-"""Most characters of a message that was replied to."""
+"""Most characters that are quoted of a message that was replied to."""
 
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video": "video"}
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}
@@ -48,8 +50,8 @@ FetchSlot = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 class MessageLookups:
-    """The `OneBotLookups` of one message. The number of media and the total time are limited. Never
-    raises: the returned value says what could not be fetched."""
+    """The `OneBotLookups` of one message. The number of media and the total time are limited. If a
+    lookup fails, its return value says so; it raises nothing."""
 
     def __init__(
         self,
@@ -72,7 +74,8 @@ class MessageLookups:
         self._deadline = latest if deadline is None else deadline
 
     async def media(self, kind: str, data: Json) -> Media:
-        """Fetch a medium from the address in its segment, or ask the implementation for one."""
+        """Fetch a medium from the address in its segment. If the segment has none, ask the
+        implementation for an address."""
         name = words(data.get("name") or data.get("file") or data.get("file_id"))
         if name.startswith(("base64://", "data:", "http://", "https://")):
             name = ""
@@ -95,22 +98,23 @@ class MessageLookups:
         )
 
     async def quoted(self, message_id: str) -> Reply:
-        """Ask by ``get_msg``. If that fails, the reply has only the id."""
+        """Request the quoted message with ``get_msg``. If that fails, the reply has only the id."""
         message = await self._ask("get_msg", {"message_id": wire_id(message_id)})
         if not isinstance(message, Mapping):
             return Reply(message_id)
-        # For a quotation, media are not fetched: their names are enough.
+        # The media of a quoted message are not fetched: a quotation shows only their names.
         segments = await read_segments(message.get("message"), OfflineLookups())
         return Reply(message_id, person_of(message), plain_text(segments)[:QUOTED_LENGTH])
 
     async def bundle(self, data: Json) -> Forward | Unknown:
-        """Return the messages of a bundle, from the segment if it has them, else by a call."""
+        """Return the messages of a bundle. If the segment does not contain them, they are requested
+        with ``get_forward_msg``."""
         identity = words(data.get("id"))
         if self._depth >= BUNDLE_DEPTH:
             return Unknown("forward", f"nested deeper than {BUNDLE_DEPTH}")
         content = data.get("content")
         if not isinstance(content, list):
-            # go-cqhttp names the parameter message_id, the standard id; NapCat takes both.
+            # The standard names the parameter "id", go-cqhttp "message_id". NapCat accepts both.
             answer = await self._ask("get_forward_msg", {"message_id": identity, "id": identity})
             content = (
                 (answer.get("messages") or answer.get("message"))
@@ -129,7 +133,8 @@ class MessageLookups:
         return Forward(tuple(messages))
 
     async def _forwarded(self, node: Json) -> ForwardedMessage:
-        # A standard node has its fields in ``data``; some implementations send whole messages.
+        # A standard node has its fields in ``data``. Some implementations send a whole message
+        # instead of a node.
         inner = node.get("data")
         part: Json = inner if isinstance(inner, Mapping) else node
         author = part.get("sender")
@@ -170,12 +175,12 @@ class MessageLookups:
         try:
             return await self._connection.call(action, params, seconds=seconds)
         except ActionError as error:
-            logger.info("{}: {} brought nothing: {}", self._chat_key, action, error)
+            logger.info("{}: the call {} failed: {}", self._chat_key, action, error)
             return None
 
 
 class OfflineLookups:
-    """`OneBotLookups` that make no calls."""
+    """`OneBotLookups` that make no calls: they return only names and ids."""
 
     async def media(self, _kind: str, data: Json) -> Media:
         """See `OneBotLookups.media`."""
@@ -191,8 +196,9 @@ class OfflineLookups:
 
 
 def _address(data: Any) -> str:
-    """Return an address that can be fetched. Paths are ignored: they belong to the
-    implementation's machine, and a peer that names one must not get a file of ours sent."""
+    """Return an address that can be fetched. Paths are ignored, because a path means a file on the
+    implementation's machine. If the bot read paths, a peer could make it send files of its own
+    machine."""
     if not isinstance(data, Mapping):
         return ""
     encoded = data.get("base64")

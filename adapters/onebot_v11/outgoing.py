@@ -29,7 +29,7 @@ from nekro_core.api.chat import (
 from .incoming import wire_id
 
 INLINE_BYTES = 10 * 1024 * 1024
-"""Largest medium sent inside a call."""
+"""Most bytes of a medium that is sent inside a call."""
 CALL_BYTES = 30 * 1024 * 1024
 """Most bytes of media in one call. In base64 they become 40 MiB, and NapCat closes the connection
 at a frame of 50 MiB."""
@@ -39,10 +39,10 @@ CAPABILITIES = Capabilities(
     alone=frozenset({Voice, Video, File, Forward}),
     text_length=4000,
     images_per_call=9,
-    # Implementations convert voices to SILK with their own FFmpeg. WAV is the one format that never
-    # fails there (NapNeko/NapCatQQ#222, #699, #1593).
+    # Implementations convert voices to SILK with their own FFmpeg. Only WAV never fails there
+    # (NapNeko/NapCatQQ#222, #699, #1593).
     voice=VoiceLimits(formats=("wav", "silk"), converts=True),
-    file_bytes=None,  # in pieces, or by a link: see `FileTransfer`
+    file_bytes=None,  # unlimited: `FileTransfer` sends large files in pieces or as a link
     picture=PictureLimits(
         types=("image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"),
         max_bytes=INLINE_BYTES,
@@ -51,7 +51,8 @@ CAPABILITIES = Capabilities(
     bundle=BundleLimits(messages=100, media_bytes=CALL_BYTES),
 )
 FORWARDS = ("send_group_forward_msg", "send_private_forward_msg")
-"""The actions that send a bundle: those of go-cqhttp, which NapCat, LLBot and Lagrange share."""
+"""The actions that send a bundle. go-cqhttp introduced them; NapCat, LLBot and Lagrange have them
+too."""
 
 Json = dict[str, Any]
 PlaceFile = Callable[[Media], Awaitable[str]]
@@ -60,7 +61,7 @@ PlaceFile = Callable[[Media], Awaitable[str]]
 
 
 class UnsendableMessage(ValueError):
-    """No OneBot v11 call can carry this. The text is the reason, for a person to read."""
+    """No OneBot v11 call can carry this delivery. The text is a reason that a person can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ class ActionCall:
 
 
 async def inline(media: Media) -> str:
-    """Return a file's bytes as ``base64://``. A path would be read on the implementation's
-    machine."""
+    """Return a file's bytes as a ``base64://`` text. A path would not work, because the
+    implementation would look for it on its own machine."""
     name = media.name or "the file"
     try:
         path = anyio.Path(media.path)
@@ -91,8 +92,8 @@ async def inline(media: Media) -> str:
 
 
 async def call_for(delivery: Delivery, place: PlaceFile = inline, account: str = "") -> ActionCall:
-    """Write a delivery as one call. ``place`` transfers its files. ``account`` replaces the authors
-    in a bundle who have no QQ number. Raises `UnsendableMessage`."""
+    """Write a delivery as one call. ``place`` transfers its files. In a bundle, ``account`` becomes
+    the author of messages whose author has no QQ number. Raises `UnsendableMessage`."""
     key = delivery.chat_key
     group = key.kind is ChatKind.GROUP
     where = _where(key)
@@ -154,7 +155,8 @@ async def _nodes(
     messages: tuple[ForwardedMessage, ...], place: PlaceFile, account: str
 ) -> list[Json]:
     """Write the messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
-    reads ``uin`` and ``name``, Lagrange either. Most refuse a sender that is not a number."""
+    reads ``uin`` and ``name``, and Lagrange reads either. Most refuse a sender that is not a
+    number."""
     if not messages:
         raise UnsendableMessage("the bundle is empty")
     nodes = []

@@ -1,4 +1,4 @@
-"""Reads the settings. They have the names of NoneBot's adapter."""
+"""Reads the adapter's settings. Their names are those of nonebot-adapter-onebot."""
 
 import json
 from collections.abc import Mapping
@@ -18,17 +18,18 @@ from .gateway import FRAME_BYTES, RECONNECT_S, OneBotGateway
 
 SERVER_OPTIONS: Mapping[str, Any] = {
     "ws_max_size": FRAME_BYTES,
-    # A pong waits behind the frame before it: 40 MiB at 1 MB/s take 40 s.
+    # A pong is sent after the frame before it, and a frame of 40 MiB at 1 MB/s takes 40 s.
     "ws_ping_interval": 20.0,
     "ws_ping_timeout": 60.0,
 }
-"""Options for the web server. With uvicorn's defaults (16 MiB, 20 s) a large picture in base64
-would disconnect the account."""
+"""Options for the web server. With uvicorn's defaults (16 MiB, 20 s), a large picture in base64
+would end the account's connection."""
 
 
 def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> OneBotV11Adapter:
-    """Make the adapter with its routes. Raises `RuntimeError` if it cannot run safely, `TypeError`
-    for a driver without a web server, `ValueError` for a setting that cannot be read."""
+    """Make the adapter with its routes. Raises `RuntimeError` if an HTTP route accepts events
+    without a token, `TypeError` if the driver has no web server, and `ValueError` if a setting is
+    invalid."""
     if not isinstance(driver, ASGIMixin):
         raise TypeError(f"driver {driver.type} serves no web application; ~fastapi does")
     require_token_checks(driver)
@@ -46,8 +47,8 @@ def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> O
 
 
 def read_config(settings: Mapping[str, Any]) -> Config:
-    """Read OneBot's settings out of all settings. In the process environment a list is written as
-    JSON. Raises `ValueError`."""
+    """Read the adapter's settings from all settings. A list may also be a JSON text, as in an
+    environment variable. Raises `ValueError`."""
     written: dict[str, Any] = {}
     for name in ("access_token", "secret", "ws_urls", "api_roots"):
         value = settings.get(f"onebot_v11_{name}") or settings.get(f"onebot_{name}")

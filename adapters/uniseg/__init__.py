@@ -1,8 +1,9 @@
-"""Connects the platforms of NoneBot's adapters in one layer: Telegram, Discord, Satori and more.
+"""Connects platforms through NoneBot's adapters: Telegram, Discord, Satori and more.
 
-Each platform is installed as an extra and named in ``NEKRO_PLATFORMS``. Its settings have the names
-that its NoneBot adapter documents. Other platforms are not imported. Messages are converted by
-uniseg of `nonebot-plugin-alconna`; this layer hides its peculiarities (docs/decisions/0023).
+To enable a platform, the operator installs its extra and adds its name to ``NEKRO_PLATFORMS``.
+Other platforms are not imported. The settings of a platform have the names that its NoneBot adapter
+documents. The library uniseg of `nonebot-plugin-alconna` converts the messages, and this package
+works around uniseg's faults (docs/decisions/0023).
 """
 
 from .enabled import factories

@@ -1,4 +1,5 @@
-"""Implements `Adapter` for one platform on a stock NoneBot adapter."""
+"""The adapter for one platform. It uses a NoneBot adapter, which this package calls the stock
+adapter."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,15 +22,15 @@ from .platform import Platform
 from .values import account_message_id
 
 SEND_S = 30.0
-"""Time limit for a message, in seconds. After it the outcome counts as unknown."""
+"""Time limit for sending a message, in seconds. When it is over, the outcome counts as unknown."""
 DRAIN_S = 1.0
-"""Time at shutdown, in seconds, for messages that were read and not yet stored."""
+"""Most seconds at shutdown for storing messages that were already received."""
 END_S = 1.0
 """Time limit for the stock adapter to disconnect, in seconds."""
 
 
 class UnisegAdapter:
-    """`Adapter` for one platform. Made by the platform's module."""
+    """`Adapter` for one platform. The platform's module makes it."""
 
     def __init__(
         self, host: Host, driver: Driver, platform: Platform, *, send_s: float = SEND_S
@@ -45,19 +46,20 @@ class UnisegAdapter:
 
     @property
     def stock(self) -> Any:
-        """NoneBot's adapter, so that a platform's module can change its settings."""
+        """The stock adapter. A platform's module can change its settings."""
         return self._managed.adapter
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """What one call to this chat can carry."""
+        """Return what one call to this chat can carry."""
         return self._platform.capabilities_of(chat_key)
 
     async def start(self) -> None:
-        """Let the stock adapter connect. Its tasks and ours end with `aclose`."""
+        """Let the stock adapter connect. `aclose` ends all tasks that this starts."""
         await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
-        """Disconnect; messages in flight become unknown. May be called twice."""
+        """Disconnect. The outcome of messages that are being sent becomes unknown. May be called
+        twice."""
         await self._tasks.aclose()
 
     @asynccontextmanager
@@ -65,8 +67,8 @@ class UnisegAdapter:
         self._intake.open(tasks)
         try:
             await self._managed.start()
-        except Exception:  # noqa: BLE001 - a stranger's code; the other platforms go on
-            logger.exception("{} could not be started; it is left out", self.name)
+        except Exception:  # noqa: BLE001 - the other platforms go on if this one fails
+            logger.exception("{} could not be started; the bot runs without it", self.name)
         yield
         with anyio.move_on_after(DRAIN_S):
             await self._intake.close()
@@ -74,13 +76,13 @@ class UnisegAdapter:
             await self._managed.end()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Return every account of ours that was connected since the start, and the one that this
-        chat belongs to."""
+        """Return all accounts that were connected since the start, and the account that this chat
+        is bound to."""
         bound = await self._host.account_of(chat_key.instance)
         return frozenset({*self._intake.own.values(), *({bound} if bound else ())})
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Make the call by the chat's own account, never by another."""
+        """Send the message with the account that the chat is bound to, never with another one."""
         account = await self._host.account_of(delivery.chat_key.instance)
         if account is None:
             reason = f"no account is bound to {delivery.chat_key.instance!r}"
@@ -95,7 +97,7 @@ class UnisegAdapter:
         except TimeoutError:
             reason = f"no answer within {self._send_s:g} s; it may have arrived"
             return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
-        except Exception as error:  # noqa: BLE001 - of whatever kind the stock adapter raises
+        except Exception as error:  # noqa: BLE001 - the stock adapter may raise anything
             if self._platform.refused(error):
                 receipt = Receipt(state=DeliveryState.REJECTED, reason=str(error) or repr(error))
             else:
@@ -105,7 +107,7 @@ class UnisegAdapter:
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
     async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
-        """Make the call and return the message's id. Raises what the stock adapter raises."""
+        """Make the call and return the message's id. Errors of the stock adapter are raised."""
         key, platform, bridge = delivery.chat_key, self._platform, self._intake.bridge
         users = self._intake.users()
         pieces = await to_uniseg(delivery.segments, platform, key, users, bot)

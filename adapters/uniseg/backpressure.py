@@ -1,8 +1,8 @@
 """Stops reading the sockets and routes of a stock adapter while too many events wait.
 
-A stock adapter starts a task for each event and reads on. While the store is slow, the number of
-tasks would grow without limit. If the socket is not read, its buffer fills, and TCP slows the
-platform.
+A stock adapter starts a task for each event and reads the next one. While the store is slow, the
+number of tasks would grow without limit. If the socket is not read, its buffer fills, and TCP slows
+the platform down.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,14 +15,14 @@ from nonebot.adapters import Adapter
 from nonebot.drivers import HTTPServerSetup, Request, Response, WebSocket, WebSocketServerSetup
 
 BACKLOG = 4096
-"""Most events of a platform that may wait for a place in the queues of their chats. At this number
-nothing more is read from the platform."""
+"""Most events of a platform that wait to join the queues of their chats. While there are so many,
+nothing is read from the platform."""
 
 WaitForRoom = Callable[[], Awaitable[None]]
 
 
 class PacedSocket:
-    """Wraps a `WebSocket`. Each read first waits for ``room``; all else is passed through."""
+    """Wraps a `WebSocket`. Each read first waits for ``room``. All other calls are passed on."""
 
     def __init__(self, socket: WebSocket, room: WaitForRoom) -> None:
         self._socket = socket
@@ -47,14 +47,14 @@ class PacedSocket:
         return await self._socket.receive_bytes()
 
     async def wait_for_room(self) -> None:
-        """Wait until there is room for the next event."""
-        # The last event is counted when its task begins, so let that task begin first.
+        """Wait until fewer than `BACKLOG` events wait."""
+        # An event is counted when its task begins, so the last event's task must begin first.
         await checkpoint()
         await self._room()
 
 
 def with_backpressure(stock: type[Adapter], room: WaitForRoom) -> dict[str, Any]:
-    """Make methods for a subclass of ``stock``, with which every read waits for ``room``."""
+    """Return methods for a subclass of ``stock`` that wait for ``room`` before every read."""
 
     @asynccontextmanager
     async def websocket(self: Adapter, setup: Request) -> AsyncIterator[Any]:

@@ -1,7 +1,7 @@
 """Converts messages from and to a platform's format with uniseg.
 
 Only the reliable parts of uniseg are used: the builder, the exporter and the target of an event.
-This project itself chooses the account, splits messages and decides on fallbacks.
+The account is chosen, messages are split and fallbacks are decided without uniseg.
 """
 
 from collections.abc import Mapping
@@ -16,24 +16,24 @@ from nonebot_plugin_alconna.uniseg.exporter import MessageExporter
 
 
 class CannotSend(ValueError):
-    """The platform cannot carry the message. The text is the reason, for a person to read."""
+    """The platform cannot carry the message. The text is a reason that a person can read."""
 
 
 class Bridge:
-    """Uniseg's builder and exporter for one platform. ``name`` is that of NoneBot's adapter. Raises
-    `RuntimeError` for an adapter that uniseg does not know."""
+    """Uniseg's builder and exporter for one platform. ``name`` is the name of the stock adapter.
+    Raises `RuntimeError` if uniseg does not support this adapter."""
 
     def __init__(self, name: str) -> None:
         builder: MessageBuilder[Any] | None = alter_get_builder(name)
         exporter: MessageExporter[Any] | None = alter_get_exporter(name)
         if builder is None or exporter is None:
-            raise RuntimeError(f"nonebot-plugin-alconna has nothing for the adapter {name}")
+            raise RuntimeError(f"nonebot-plugin-alconna does not support the adapter {name}")
         self.name = name
         self._builder = builder
         self._exporter = exporter
 
     def target(self, event: Event, bot: Bot) -> Target | None:
-        """Return where an event happened; None if uniseg cannot tell."""
+        """Return where an event happened; None if uniseg does not know it."""
         try:
             return self._exporter.get_target(event, bot)
         except (NotImplementedError, ValueError, AttributeError, AssertionError):
@@ -48,8 +48,8 @@ class Bridge:
         return list(self._builder.generate(deepcopy(message)))
 
     async def write(self, segments: list[Segment], bot: Bot) -> Message[Any]:
-        """Convert the pieces of one call to the platform's format. Raises `CannotSend` instead of
-        leaving out a piece or writing it as text."""
+        """Convert the pieces of one call to the platform's format. If the format cannot hold a
+        piece, raises `CannotSend`; the piece is not left out and not written as text."""
         try:
             message: Message[Any] = await self._exporter.export(
                 segments, bot, FallbackStrategy.forbid
@@ -61,5 +61,5 @@ class Bridge:
     async def send(
         self, target: Target, bot: Bot, message: Message[Any], options: Mapping[str, Any]
     ) -> Any:
-        """Send a message by this account. Raises what the adapter raises."""
+        """Send a message with the account of ``bot``. Errors of the stock adapter are raised."""
         return await self._exporter.send_to(target, bot, message, **options)

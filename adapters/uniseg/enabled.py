@@ -15,12 +15,13 @@ from nekro_core.api.adapter import Adapter, AdapterFactory, Host
 
 
 def platforms() -> tuple[str, ...]:
-    """Return the platforms in the manifest. Each is the name of an adapter and of a module."""
+    """Return the names of the platforms in the manifest ``adapter.toml``. Each name is also the
+    name of a module in ``platforms/``."""
     return tuple(tomllib.loads(Path(__file__).with_name("adapter.toml").read_text("utf-8")))
 
 
 def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
-    """Return a factory for each of uniseg's platforms that ``NEKRO_PLATFORMS`` names."""
+    """Return a factory for each platform of this package that ``NEKRO_PLATFORMS`` names."""
     wanted = settings.get("nekro_platforms") or ()
     return {name: _factory(name) for name in platforms() if name in wanted}
 
@@ -30,16 +31,16 @@ def _factory(name: str) -> AdapterFactory:
     the `ImportError`."""
     try:
         with warnings.catch_warnings():
-            # At import, uniseg warns that it finds no registered adapters; `Bridge` names ours to
-            # it later. Some stock adapters use deprecated functions.
+            # At import, uniseg warns that no adapters are registered. It does not need them:
+            # `Bridge` names the adapter later. Some stock adapters use deprecated functions.
             warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
-            # Loaded as a plugin, so that an operator's plugin that requires it finds it.
+            # Loaded as a NoneBot plugin, so that an operator's NoneBot plugin can require it.
             require("nonebot_plugin_alconna")
             create: AdapterFactory = import_module(f".platforms.{name}", __package__).create
     except ImportError as error:
         return partial(_refuse, error)
-    except RuntimeError as error:  # NoneBot's word for a plugin that is not there
+    except RuntimeError as error:  # NoneBot raises it for a missing plugin
         return partial(_refuse, ImportError(str(error)))
     return create
 

@@ -1,4 +1,5 @@
-"""Hands a stock adapter's events to `Host.accept`, in the order of arrival within each chat."""
+"""Converts a stock adapter's events and hands those of each chat to the host, in the order of
+arrival."""
 
 import math
 import time
@@ -46,13 +47,13 @@ Job = Callable[[], Awaitable[None]]
 _Numbered = tuple[int, Event, MatcherDecision | None]
 
 BIND_S = 2.0
-"""Seconds between two tries to bind an account while the store fails."""
+"""Seconds before binding an account is tried again after the store failed."""
 REMEMBERED = 4096
-"""Most chats whose latest target is remembered."""
+"""Most chats for which the target of the latest event is remembered."""
 
 
 class UnisegIntake:
-    """Processes the events of all accounts of one platform. An `EventListener`."""
+    """The `EventListener` that processes the events of all accounts of one platform."""
 
     def __init__(
         self,
@@ -76,14 +77,14 @@ class UnisegIntake:
         self._tallies: dict[str, PendingEvents] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
-        """Our accounts by their ids in events, including accounts that are offline now."""
+        """Maps the id of each account in events to the account, also for disconnected accounts."""
 
     def open(self, tasks: TaskGroup) -> None:
-        """Accept events from now on, in tasks of this group."""
+        """Accept events from now on. They are processed in ``tasks``."""
         self._tasks, self._chat_queue = tasks, KeyedQueue(tasks)
 
     async def close(self) -> None:
-        """Take no more events, and wait until those that arrived are handed over."""
+        """Accept no more events, and wait until the accepted ones are handed to the host."""
         for queue in self._event_queues.values():
             queue.close()
         while self._taking:
@@ -97,7 +98,7 @@ class UnisegIntake:
         return self._platform.bridge
 
     def bot(self, account: str) -> Bot | None:
-        """Return exactly this account's bot, if the account is connected."""
+        """Return the account's NoneBot bot; None if the account is not connected."""
         return self._bots.get(account)
 
     def users(self) -> dict[str, str]:
@@ -105,9 +106,10 @@ class UnisegIntake:
         return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
 
     async def target(self, key: ChatKey) -> Target:
-        """Return where to send: the target of the chat's latest event, else one from its key."""
+        """Return where to send: the target of the chat's latest event. If there is no such event,
+        the target is made from the chat key."""
         if (known := self._targets.get(key)) is None and self._platform.answers:
-            # The latest event came before the start. A new one may arrive during the lookup.
+            # The latest event arrived before the start. A new event may arrive during the lookup.
             records = await self._host.records(key)
             resumed = self._platform.resumed(key, records, self._clock())
             if resumed is not None and key not in self._targets:
@@ -125,7 +127,7 @@ class UnisegIntake:
         self._bots[bot.self_id] = bot
         names = [self._platform.person(name, bot) for name in self._platform.names_of(bot)]
         self.own |= dict.fromkeys(names, bot.self_id)
-        # The queue needs no limit, because `room` limits what is read.
+        # The queue needs no limit, because `room` limits the number of events that are read.
         sender, receiver = anyio.create_memory_object_stream[_Numbered](math.inf)
         self._event_queues[bot] = sender
         self._taking += 1
@@ -133,17 +135,19 @@ class UnisegIntake:
         logger.info("{}: account {} is connected", self._platform.name, bot.self_id)
 
     def disconnected(self, bot: Bot) -> None:
-        """See `EventListener.disconnected`. Events that have arrived are still processed."""
+        """See `EventListener.disconnected`. Events that have already arrived are processed."""
         if self._bots.get(bot.self_id) is bot:
             del self._bots[bot.self_id]
         if (queue := self._event_queues.pop(bot, None)) is not None:
             queue.close()
-        logger.warning("{}: account {} is gone", self._platform.name, bot.self_id)
+        logger.warning("{}: account {} is disconnected", self._platform.name, bot.self_id)
 
     async def on_event(self, bot: Bot, event: Event) -> None:
-        """Queue an event, then give it to NoneBot's matchers, if there are any. NoneBot's dispatch
-        asks the platform about replies and cuts off mentions, so it gets the original and the queue
-        a copy."""
+        """Queue an event, then pass it to NoneBot's matchers, if there are any.
+
+        NoneBot's dispatch changes the event: it cuts off mentions and requests quoted messages. So
+        the queue gets a copy of the event.
+        """
         queue = self._event_queues.get(bot)
         decision = MatcherDecision() if has_matchers() else None
         if queue is not None:
@@ -184,7 +188,7 @@ class UnisegIntake:
             self._step()
 
     def _placed(self) -> None:
-        """Count an event as no longer waiting for a place."""
+        """Count an event as no longer waiting to join the queue of its chat."""
         self._waiting -= 1
         self._step()
 
@@ -193,11 +197,12 @@ class UnisegIntake:
         self._progress = anyio.Event()
 
     async def _instance(self, bot: Bot) -> str:
-        """Bind the account. Tries again while the store fails; the account's events wait."""
+        """Bind the account and return its instance. While the store fails, this is tried again and
+        the account's events wait."""
         while True:
             try:
                 instance = await self._host.instance_of(self._platform.name, bot.self_id)
-            except Exception as error:  # noqa: BLE001 - the store's trouble, of whatever kind
+            except Exception as error:  # noqa: BLE001 - the store may raise anything
                 logger.error("{}: {} is not bound: {!r}", self._platform.name, bot.self_id, error)
                 await anyio.sleep(self._bind_s)
             else:
@@ -232,12 +237,14 @@ class UnisegIntake:
         to do."""
         target = self._platform.place(event, bot)
         if target is None:
-            logger.debug("{}: an event of no chat: {}", self._platform.name, event.get_event_name())
+            logger.debug(
+                "{}: an event belongs to no chat: {}", self._platform.name, event.get_event_name()
+            )
             return None
         try:
             key = self._platform.address(target).key(instance)
         except ChatKeyError as error:
-            logger.warning("{}: an event of no chat: {}", self._platform.name, error)
+            logger.warning("{}: an event belongs to no chat: {}", self._platform.name, error)
             return None
         if (words := self._platform.edited_text(event, bot)) is not None:
             return key, partial(self._revise, bot, key, event, words)
@@ -245,7 +252,7 @@ class UnisegIntake:
             self._remember(key, target, self._clock())
             sender = self._platform.sender(event)
             if sender.user_id == self._platform.user_of(bot):
-                return None  # Our own message, which the outbox has recorded.
+                return None  # The bot sent it, and the outbox has recorded it.
             reader = self._reader(bot, key, event)
             read = partial(self._platform.segments, event, bot, reader)
             assert self._chat_queue is not None
@@ -268,8 +275,8 @@ class UnisegIntake:
         return account_message_id(message_id, key) if self._platform.ids_of_chat else message_id
 
     def named(self, bot: Bot, user_id: str) -> str:
-        """Return the id that the inbox uses for a user: one of our accounts, or a person. Empty for
-        an empty id."""
+        """Return the id that the inbox uses for a user: the account if the user is an account of
+        the bot, else the person. Empty for an empty id."""
         person = self._platform.person(user_id, bot) if user_id else ""
         return self.own.get(person, person)
 

@@ -1,7 +1,7 @@
-"""Starts and ends a NoneBot adapter, and gets its events before NoneBot does.
+"""Starts and ends a stock adapter, and receives its events before NoneBot does.
 
-NoneBot would start the adapter before the bot can accept events. It would also make network calls
-about a message before the bot knows that the message has arrived.
+NoneBot would start the adapter before the bot can accept events. NoneBot would also make network
+calls for a message before it passes the message on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,21 +24,22 @@ class EventListener(Protocol):
     """Receives the events of a managed adapter."""
 
     def connected(self, bot: Bot) -> None:
-        """Called when an account can be reached."""
+        """Called when an account is connected."""
 
     def disconnected(self, bot: Bot) -> None:
-        """Called when an account cannot be reached any more."""
+        """Called when an account is no longer connected."""
 
     async def on_event(self, bot: Bot, event: Event) -> None:
-        """Take an event. Its place in the order of arrival is fixed before the first await."""
+        """Process an event. Before its first ``await``, this call fixes the event's place in the
+        order of arrival."""
 
     async def room(self) -> None:
-        """Wait until enough events have a place in their chats' queues, so that more can be
-        read."""
+        """Wait while too many events wait to join the queues of their chats. Then the next event
+        can be read."""
 
     async def settled(self, bot: Bot) -> bool:
-        """Wait until all events of the account are stored. False if some could not be stored and
-        should be delivered again."""
+        """Wait until all events of the account are stored. False if an event could not be stored,
+        so that the platform should deliver it again."""
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,26 @@ class ManagedAdapter:
     _ends: tuple[Hook, ...]
 
     async def start(self) -> None:
-        """Let the adapter connect. Raises what its hooks raise."""
+        """Let the adapter connect. Errors of its hooks are raised."""
         for hook in self._starts:
             await _run(hook)
 
     async def end(self) -> None:
-        """Let the adapter disconnect; errors are logged."""
+        """Let the adapter disconnect. Errors of its hooks are logged."""
         for hook in reversed(self._ends):
             try:
                 await _run(hook)
-            except Exception:  # noqa: BLE001 - a stranger's code at its end
-                logger.exception("{}: a hook at the end failed", self.adapter.get_name())
+            except Exception:  # noqa: BLE001 - the stock adapter may raise anything
+                logger.exception("{}: a shutdown hook failed", self.adapter.get_name())
 
 
 def manage(stock: type[Adapter], driver: Driver, listener: EventListener) -> ManagedAdapter:
-    """Make a stock adapter whose bots give every event to ``listener`` before the stock code
-    handles it. The adapter reads only while ``listener`` has room. Raises what its constructor
-    raises."""
+    """Make a stock adapter whose bots pass every event to ``listener`` instead of NoneBot. Before
+    each read, the adapter waits for ``listener.room``. Errors of the adapter's constructor are
+    raised."""
 
     def bot_connect(self: Adapter, bot: Bot) -> None:
-        # The stock method gives events to NoneBot's matchers; `EventListener.on_event` replaces it.
+        # The stock method passes events to NoneBot's matchers. `on_event` replaces it.
         bot.handle_event = partial(listener.on_event, bot)  # type: ignore[attr-defined]
         bot.settled = partial(listener.settled, bot)  # type: ignore[attr-defined]
         try:

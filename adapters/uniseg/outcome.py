@@ -13,8 +13,9 @@ _SERVER_TROUBLE = range(500, 600)
 
 
 def outcome_of(error: Exception) -> Receipt:
-    """Return ``rejected`` for a clear refusal, ``pending`` if the call was surely not made and may
-    be tried again, else ``unknown``: a message that may have arrived is never sent again."""
+    """Return ``rejected`` for a clear refusal, and ``pending`` if the call was surely not made, so
+    that it may be tried again. Return ``unknown`` in all other cases, because a message that may
+    have arrived must not be sent again."""
     if isinstance(error, CannotSend):
         return Receipt(state=DeliveryState.REJECTED, reason=str(error))
     if isinstance(error, NetworkError) and isinstance(error.__cause__, ActionFailed):

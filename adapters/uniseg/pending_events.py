@@ -1,7 +1,7 @@
 """Counts the events of an account that are not stored yet.
 
-Some platforms keep events until the bot confirms them (Telegram's updates, Satori's sequence). An
-event is confirmed when it is stored here, so a crash before that loses nothing.
+Some platforms keep events until the bot confirms them (Telegram's updates, Satori's sequence). The
+bot confirms an event after it has stored the event, so a crash loses no event.
 """
 
 import anyio
@@ -17,13 +17,13 @@ class PendingEvents:
         self._progress = anyio.Event()
 
     def begin(self) -> int:
-        """Count a new event and return its number, for `end`."""
+        """Count a new event, and return the number with which `end` is called for it."""
         self._came += 1
         self._open[self._came] = None
         return self._came
 
     def end(self, number: int, *, stored: bool = True) -> None:
-        """Count an event as done. ``stored`` is false if the store failed in every try."""
+        """Count an event as done. ``stored`` is False if the store failed in every try."""
         del self._open[number]
         self._failed |= not stored
         self._progress.set()

@@ -1,4 +1,4 @@
-"""Reads uniseg's pieces of a received message into our segments."""
+"""Converts the pieces that uniseg makes of a received message into segments."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -36,13 +36,14 @@ from .values import account_message_id
 
 MEDIA_PER_MESSAGE = 20
 MESSAGE_S = 15.0
-"""Time limit for all media of a message, in seconds from its arrival. What is not fetched by then
-is marked as missing. The chat's next messages wait, but their media are fetched already."""
+"""Time limit for all media of a message, in seconds from its arrival. Media that are not fetched by
+then are marked as missing. The chat's next messages wait for this message, while their own media
+are already fetched."""
 AT_ONCE = 4
-"""Most media of one message that compete for the chat's download slots at once. So the next
-messages get slots before a message with twenty media is done."""
+"""Most media of one message that use the chat's download slots at once. So the media of the next
+messages are fetched while a message with twenty media is not done."""
 QUOTED_LENGTH = 500
-"""Most characters of a message that was replied to."""
+"""Most characters that are quoted of a message that was replied to."""
 SUMMARY_LENGTH = 200
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
@@ -63,7 +64,7 @@ Named = Callable[[str], str]
 
 
 def outline(pieces: list[uniseg.Segment], named: Named) -> Segments:
-    """Return the segments of a message without fetching any media."""
+    """Return the segments of a message. Its media are not fetched."""
     segments: list[Segment] = []
     for piece in pieces:
         match piece:
@@ -86,7 +87,7 @@ def outline(pieces: list[uniseg.Segment], named: Named) -> Segments:
 
 class PieceReader:
     """Reads one message. The number of media and the total time are limited. If a medium or a
-    quotation cannot be fetched, nothing is raised: the returned value says so.
+    quotation cannot be fetched, the returned segment says so, and nothing is raised.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class PieceReader:
         self._deadline = anyio.current_time() + MESSAGE_S
 
     async def read(self, pieces: list[uniseg.Segment], depth: int = 0) -> Segments:
-        """Return our segments, with adjacent texts joined. Media are fetched concurrently."""
+        """Convert pieces into segments and join adjacent texts. Media are fetched concurrently."""
         segments: list[Segment] = []
         for segment in await self._each(pieces, depth):
             last = segments[-1] if segments else None
@@ -163,8 +164,8 @@ class PieceReader:
         return Unknown(piece.type, str(piece)[:SUMMARY_LENGTH])
 
     async def quoted(self, reply: Reply) -> Reply:
-        """Complete a reply. If its author is not known, look in our own history, which also says
-        whether the message was ours."""
+        """Complete a reply. If its author is not known, the quoted message is looked up in the
+        stored history, which also says whether the bot wrote it."""
         message_id, sender, text = reply.message_id, reply.sender_id, reply.text[:QUOTED_LENGTH]
         sender = self._named(sender)
         if self._platform.ids_of_chat:
@@ -200,14 +201,14 @@ class PieceReader:
             try:
                 async with self._slots, self._fetch_slot():
                     return await self._store(piece, name, expect)
-            except Exception as error:  # noqa: BLE001 - whatever the platform's adapter raises
-                logger.info("{}: a medium could not be had: {!r}", self._key, error)
+            except Exception as error:  # noqa: BLE001 - the stock adapter may raise anything
+                logger.info("{}: a medium cannot be fetched: {!r}", self._key, error)
                 return Media(name=name, problem=f"the platform did not hand it out: {error}"[:200])
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
 
     async def _store(self, piece: Any, name: str, expect: Expected) -> Media:
         keeper = self._host.media
-        # A path is never opened: a peer that names one could get any file of ours sent.
+        # A path is never opened: a peer that sends a path could make the bot send any of its files.
         if piece.raw:
             raw = piece.raw.getvalue() if isinstance(piece.raw, BytesIO) else piece.raw
             return await keeper.keep_bytes(self._key, raw, name=name, expect=expect)

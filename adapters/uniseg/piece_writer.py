@@ -1,4 +1,4 @@
-"""Writes our segments as uniseg's, for one platform call."""
+"""Converts the segments of a delivery into uniseg's pieces, for one platform call."""
 
 from collections.abc import Mapping
 
@@ -37,8 +37,8 @@ _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
 async def to_uniseg(
     segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str], bot: Bot
 ) -> list[uniseg.Segment]:
-    """Write the pieces of one call to a chat by an account. ``own`` maps our accounts to their user
-    ids. Raises `CannotSend`."""
+    """Convert the segments of one call to the chat ``key``. ``bot`` is the sending account, and
+    ``own`` maps all accounts to their user ids. Raises `CannotSend`."""
     filled = [segment for segment in segments if segment != Text("")]
     replies = [segment for segment in filled if isinstance(segment, Reply)][:1]
     body = [segment for segment in filled if not isinstance(segment, Reply)]
@@ -99,7 +99,7 @@ async def _written(
 
 
 async def bytes_of(media: Media, most: int) -> bytes:
-    """Return a file's bytes. A path would be read on the platform's machine. Raises
+    """Return a file's bytes, because the platform cannot read a path of this machine. Raises
     `CannotSend`."""
     name = media.name or "the file"
     try:

@@ -1,4 +1,4 @@
-"""Describes what uniseg does not know of a platform."""
+"""Describes those properties of a platform that uniseg does not provide."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 
 
 class Platform:
-    """The default behaviour. A platform's own module overrides what differs.
+    """The default behaviour of a platform. A platform's module has a subclass, which overrides what
+    differs.
 
-    Only `segments` and `download` wait. A method may raise anything for an event that it does not
-    understand: the event is logged and skipped.
+    Only `segments` and `download` may make network calls. If a method raises an error for an event,
+    the event is logged and skipped.
     """
 
     name: str
     """The adapter's name in chat keys and in ``NEKRO_PLATFORMS``."""
     title: str
-    """The platform's name for people."""
+    """The platform's name as people write it."""
     stock: type[Adapter]
-    """NoneBot's adapter."""
+    """The class of NoneBot's adapter."""
     capabilities: Capabilities
     nearest: Mapping[type, type] = {}
-    """Maps a type of medium that the platform lacks to the type as which it is sent."""
+    """The medium types that the platform lacks, each with the type that is sent instead."""
     ids_of_chat: bool = False
-    """Whether message ids are unique only within their chat. Then they are stored as
-    ``id@chat``."""
+    """Whether two chats can have messages with the same id. Then ids are stored as ``id@chat``."""
     inline_bytes: int = 10 * 1024 * 1024
-    """Largest medium of a message."""
+    """Most bytes of a medium that is sent."""
 
     @cached_property
     def bridge(self) -> Bridge:
@@ -58,39 +58,41 @@ class Platform:
     # -- accounts
 
     def user_of(self, bot: Bot) -> str:
-        """Return our account's user id in events, which may differ from `Bot.self_id`."""
+        """Return the account's user id in events, which may differ from `Bot.self_id`."""
         return bot.self_id
 
     def names_of(self, bot: Bot) -> tuple[str, ...]:
-        """Return all ids of our account in events, its user id first."""
+        """Return all ids of the account in events, the user id first."""
         return (self.user_of(bot),)
 
     def person(self, user_id: str, bot: Bot) -> str:
-        """Return the id that the rest of the bot uses for a user. For an adapter of several
-        platforms it includes the platform, because each may have the same user id."""
+        """Return the id that the rest of the bot uses for a user. If the stock adapter serves
+        several platforms, the id includes the platform, because two platforms may have the same
+        user id."""
         return user_id
 
     def user(self, person: str, bot: Bot) -> str:
-        """Return the user id of a `person` on the account's platform."""
+        """Return the user id on the account's platform: the inverse of `person`."""
         return person
 
-    # -- what comes in
+    # -- receiving
 
     def is_message(self, event: Event) -> bool:
         """Whether the event is a message. For other events, `recalled` and `notice` are called."""
         return event.get_type() == "message"
 
     def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
-        """Return the new text, without media, if the event is an edit of a message; None for any
-        other event."""
+        """Return the new text, without media, if the event edits a message; None for other
+        events."""
         return None
 
     def place(self, event: Event, bot: Bot) -> Target | None:
-        """Return where an event happened, which is where an answer is sent; None if nowhere."""
+        """Return where an event happened; answers are sent there. None if it belongs to no
+        chat."""
         return self.bridge.target(event, bot)
 
     def address(self, target: Target) -> Address:
-        """Return the chat of a `place`."""
+        """Return the address of the chat that `place` returned."""
         if target.private:
             return Address(ChatKind.PRIVATE, target.id)
         return Address(ChatKind.CHANNEL if target.channel else ChatKind.GROUP, target.id)
@@ -100,23 +102,24 @@ class Platform:
         return self.bridge.message_id(event)
 
     async def segments(self, event: Event, bot: Bot, reader: "PieceReader") -> Segments:
-        """Read the message of an event."""
+        """Convert the message of an event into segments."""
         segments = await reader.read(self.bridge.read(self.message(event)))
         reply = self.quoted(event)
         return segments if reply is None else (await reader.quoted(reply), *segments)
 
     def message(self, event: Event) -> Message[Any]:
-        """Return the message with the parts that NoneBot cuts off: the mention of the bot and the
-        reply."""
+        """Return the message of an event, with the mention of the bot and the reply, which NoneBot
+        cuts off."""
         original = getattr(event, "original_message", None)
         return original if isinstance(original, Message) else event.get_message()
 
     def quoted(self, event: Event) -> Reply | None:
-        """Return the message that is answered, if the event names it and the message does not."""
+        """Return the answered message, if only the event names it. None if the message itself names
+        it, or if the message answers none."""
         return None
 
     def sender(self, event: Event) -> Sender:
-        """Return who acted, with the name that the chat shows."""
+        """Return the person who acted, with the name that the chat shows."""
         return Sender(event.get_user_id(), "", Role.MEMBER)
 
     def time(self, event: Event) -> float | None:
@@ -124,58 +127,61 @@ class Platform:
         return None
 
     def is_addressed_to_us(self, event: Event, bot: Bot) -> bool:
-        """Whether the platform says that we are addressed, beyond mentions and replies."""
+        """Whether the platform marks the event as addressed to the bot. Mentions and replies in the
+        message are checked elsewhere."""
         return False
 
     def notice(self, event: Event) -> Notice | None:
-        """Return the notice for an event that is no message; None if there is none."""
+        """Return the notice for an event that is no message; None if the event is ignored."""
         return None
 
     def recalled(self, event: Event) -> str:
-        """Return the id of the message that was recalled; empty for any other event."""
+        """Return the id of the message that the event recalls; empty for other events."""
         return ""
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
-        """Return the bytes or an address of a medium without a public address; empty if there is
-        no way. Raises what the adapter raises."""
+        """Return the bytes or the address of a medium that has no public address. Empty if the
+        platform offers neither. Errors of the stock adapter are raised."""
         return ""
 
-    # -- what goes out
+    # -- sending
 
     def capabilities_of(self, key: ChatKey) -> Capabilities:
         """Return what one call to this chat can carry."""
         return self.capabilities
 
     def target(self, key: ChatKey) -> Target:
-        """Return the target of a chat without an event since the start."""
+        """Return the target of a chat that had no event since the start."""
         channel = key.kind is ChatKind.CHANNEL
         return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
 
     answers: bool = False
-    """Whether each sent message must name the message that it answers. Then `resumed` is called."""
+    """Whether each sent message must name a message that it answers. Then `resumed` is called after
+    a restart."""
 
     def resumed(
         self, key: ChatKey, records: Sequence[Record], now: float
     ) -> tuple[Target, float] | None:
-        """Return the target of a chat whose last event came before the start, and that event's
-        time. ``records`` is the chat's history, oldest first. None if it does not help."""
+        """Return the target of a chat whose last event arrived before the start, and the time of
+        that event. ``records`` is the chat's history, oldest first. None if it contains no
+        target."""
         return None
 
     def refreshed_target(self, target: Target, age_s: float) -> Target:
-        """Return the target to use now. ``age_s`` is the age of the event that it is from."""
+        """Return the target to use now. ``target`` comes from an event that is ``age_s`` old."""
         return target
 
     def text(self, text: str) -> uniseg.Segment:
-        """Write a text so that the platform does not read any of it as markup."""
+        """Convert a text. Its characters are escaped where the platform would read markup."""
         return uniseg.Text(text)
 
     def mention(self, user_id: str, name: str) -> uniseg.Segment:
-        """Write a mention."""
+        """Convert a mention."""
         return uniseg.At("user", user_id, name or None)
 
     def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
-        """Return the author of a message in a bundle, as a `person`. ``ours`` is our account's
-        user id."""
+        """Return the author of a message in a bundle, as returned by `person`. ``ours`` is the user
+        id of the bot's account."""
         return message.sender_id or ours
 
     def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
@@ -187,8 +193,8 @@ class Platform:
         return {}
 
     def refused(self, error: Exception) -> bool:
-        """Whether the platform clearly refused, if the type of the adapter's error does not show
-        it."""
+        """Whether the error means that the platform refused the message, although the type of the
+        error does not show it."""
         return False
 
     def sent_id(self, result: Any) -> str:

@@ -24,28 +24,31 @@ _NAMES = ("message_id", "id", "msg_id", "message_seq")
 
 
 def account_message_id(message_id: str, key: ChatKey) -> str:
-    """Make an id that is unique within its chat unique within its account."""
+    """Return a message id that is unique within the account: ``id@chat``."""
     return f"{message_id}@{key.native_id}" if message_id else ""
 
 
 def native_message_id(message_id: str) -> str:
-    """Return the platform's part of an id made by `account_message_id`."""
+    """Return the platform's part of an id that `account_message_id` made."""
     return message_id.partition("@")[0]
 
 
 def qualified_user_id(user_id: str, bot: Any) -> str:
-    """Return ``platform:user``, for an adapter of several platforms. ``bot`` names the platform."""
+    """Return ``platform:user``, for a stock adapter that serves several platforms. ``bot`` names
+    the platform."""
     return f"{bot.platform}:{user_id}"
 
 
 def native_user_id(person: str, bot: Any) -> str:
-    """Return the platform's part of an id made by `qualified_user_id`; other ids unchanged."""
+    """Return the user's part of an id that `qualified_user_id` made. Other ids are returned
+    unchanged."""
     return person.removeprefix(f"{bot.platform}:")
 
 
 def sent_message_id(result: Any) -> str:
-    """Return the message id from the result of an adapter's send: None, an id, an object or a
-    mapping that has one, or a sequence of these, of which the last one with an id counts."""
+    """Return the message id in the result of an adapter's send; empty if there is none. The result
+    may be an id, an object or mapping with an id, or a sequence of these. In a sequence, the last
+    id counts."""
     match result:
         case None | bool():
             return ""

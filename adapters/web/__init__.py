@@ -25,12 +25,13 @@ from .settings import WebSettings
 from .turns_page import turns_page
 
 SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
-"""An event stream never ends by itself. Without this limit it would delay the bot's shutdown."""
+"""Seconds that the web server waits at shutdown for open requests. Without this limit, an event
+stream would delay the shutdown, because it does not end by itself."""
 
 
 def create_page(host: Host, driver: Driver, operator: OperatorHost) -> WebAdapter:
-    """Add page and API to NoneBot's application. Can be called once in a process, because NiceGUI
-    allows no more.
+    """Add page and API to NoneBot's application. This can be done only once in a process, because
+    NiceGUI does not allow a second page.
 
     Raises `RuntimeError` if the driver has no FastAPI application or a setting is wrong.
     """
@@ -42,7 +43,7 @@ def create_page(host: Host, driver: Driver, operator: OperatorHost) -> WebAdapte
     settings = _settings(host)
     closing = anyio.Event()
     page = DeferredPage(partial(import_page, operator, settings.web_bot_name, closing), closing)
-    app.include_router(outbox_page(operator))  # the mount below takes every other address under /ui
+    app.include_router(outbox_page(operator))  # before the mount, which gets the rest of /ui
     app.include_router(plugins_page(operator))
     app.include_router(turns_page(operator))
     app.mount(PAGE, page)
@@ -61,7 +62,7 @@ def add_api(
     clock: Clock = time.time,
     page: Callable[[], object] = lambda: None,
 ) -> WebAdapter:
-    """Add the login routes, the HTTP API, and the guard in front of the whole application.
+    """Add the login routes and the HTTP API, and let `Guard` check every request of ``app``.
 
     The adapter sets ``closing`` when it is closed, and calls ``page`` when it starts.
     """

@@ -1,4 +1,4 @@
-"""Implements `Adapter` for the web chat."""
+"""The adapter for the web chat."""
 
 from collections.abc import Callable
 
@@ -35,8 +35,8 @@ _CAPABILITIES = Capabilities(
 
 
 class WebAdapter:
-    """The page and the HTTP API. Both read the bot's stored records, so `send` only has to give a
-    message an id."""
+    """`Adapter` for the page and the HTTP API. Both show the stored records, so `send` only makes a
+    message id."""
 
     name = "web"
 
@@ -56,24 +56,24 @@ class WebAdapter:
 
     @property
     def access_token(self) -> str:
-        """The token of the HTTP API."""
+        """Return the access token of the HTTP API."""
         return self._authenticator.access_token
 
     def login_link(self, address: str) -> str:
-        """Make a link that logs a browser in, once. ``address`` is, for example,
+        """Make a link that logs one browser in. It works once. ``address`` is, for example,
         ``http://127.0.0.1:8080``."""
         return f"{address.rstrip('/')}/?token={self._authenticator.new_link_token()}"
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:  # noqa: ARG002 - the same everywhere
-        """What one message of the page can carry."""
+        """Return what one message can carry. It is the same for all rooms."""
         return _CAPABILITIES
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Report a message as sent: pages and streams show the record that the outbox stores."""
+        """Report a message as sent. Pages and streams show it when the outbox stores its record."""
         return await self._receipt(delivery, new_message_id())
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Report a message as changed: pages and streams get the changed record."""
+        """Report a message as changed. Pages and streams get the changed record."""
         return await self._receipt(delivery, message_id)
 
     async def _receipt(self, delivery: Delivery, message_id: str) -> Receipt:
@@ -95,22 +95,22 @@ class WebAdapter:
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:  # noqa: ARG002 - as above
-        """The bot's own id."""
+        """Return the bot's only account."""
         return frozenset({BOT_ID})
 
     async def start(self) -> None:
-        """Bind the instance ``web``, to which every ``web-`` chat belongs, and begin the page.
+        """Bind the instance ``web``, to which every ``web-`` chat belongs, and start the page.
 
         Raises `RuntimeError` if another account has the instance.
         """
         instance = await self._host.instance_of(self.name, BOT_ID)
         if instance != INSTANCE:
             raise RuntimeError(
-                f"the web chat was given the instance {instance!r}, expected {INSTANCE!r}: "
+                f"the web chat got the instance {instance!r}, expected {INSTANCE!r}: "
                 "another account of this adapter is in the database"
             )
         self._begin_page()
 
     async def aclose(self) -> None:
-        """End the open streams and pages, so that the web server can end."""
+        """End the open streams and pages, so that the web server can stop."""
         self._closing.set()

@@ -1,4 +1,4 @@
-"""Checks the pictures, voices and files of a post."""
+"""Decodes the attachments of a post and chooses their segments."""
 
 import base64
 import binascii
@@ -12,17 +12,17 @@ from .errors import WebApiError
 
 
 class Attachment(BaseModel):
-    """A picture or file as a script sends it."""
+    """A picture or file in the JSON body of a post."""
 
     model_config = ConfigDict(extra="forbid")
 
     data: str
-    """Its bytes as base64."""
+    """The bytes of the file, in base64."""
     name: str = Field("", max_length=255)
 
 
 class Upload(BaseModel):
-    """An attachment's bytes, from JSON or from a form."""
+    """The bytes of an attachment, from a JSON body or from a form."""
 
     data: bytes
     name: str
@@ -38,14 +38,14 @@ def decoded(attachment: Attachment) -> Upload:
 
 
 def uploaded_name(text: str) -> str:
-    """Return a file name to show: the last part of a path, without unprintable characters."""
+    """Return the last part of a path without unprintable characters, as the file's name."""
     last = re.split(r"[/\\]", text)[-1]
     printable = "".join(character for character in last if character.isprintable())
     return printable[:255] if printable.strip(". ") else ""
 
 
 def segment_of(media: Media) -> Segment:
-    """Return the segment for a stored medium, by its detected type."""
+    """Return the segment for a stored medium. Its detected MIME type decides."""
     match media.mime.partition("/")[0]:
         case "image" if media.mime != "image/svg+xml":
             return Image(media)

@@ -1,4 +1,4 @@
-"""Authenticates by token, session or one-time link, and limits failed attempts."""
+"""Authenticates clients by access token, session or one-time link, and limits failed attempts."""
 
 import base64
 import hashlib
@@ -13,26 +13,29 @@ from loguru import logger
 from nekro_core.api.adapter import RateWindow
 
 Clock = Callable[[], float]
-"""Seconds since 1970."""
+"""Returns the time in seconds since 1970."""
 
 MAX_FAILURES = 10
-"""Wrong tokens from one address within `FAILURE_WINDOW_S` after which it must wait."""
+"""Wrong tokens within `FAILURE_WINDOW_S` after which an address must wait."""
 MAX_FAILURES_IN_ALL = 100
-"""The same for all addresses together."""
+"""Wrong tokens of all addresses within `FAILURE_WINDOW_S` after which every address must wait."""
 FAILURE_WINDOW_S = 60.0
 MAX_ADDRESSES = 1024
-"""Most addresses that are remembered. If there are more, the oldest are forgotten."""
+"""Most addresses that are remembered. If there are more, the address whose last failure is oldest
+is forgotten."""
 MAX_LINKS = 32
-"""Most one-time links that are valid at once. If there are more, the oldest becomes invalid."""
+"""Most one-time links that are valid at once. If there are more, the oldest link becomes
+invalid."""
 
 
 class LoginAttempts:
-    """Counts wrong tokens, for each address and in total, and says who must wait.
+    """Counts wrong tokens, for each address and in total, and decides who must wait.
 
-    The limit reduces noise and load. The length of the secrets protects against guessing: the
-    access token that we make has 256 random bits, as has a session's signature, and a link's token
-    has 192. A million tries a second for a year are 2**45 tries. So a right token is never refused
-    because of wrong ones before it: otherwise a stranger could lock the owner out.
+    A right token is accepted even after many wrong ones: otherwise a stranger could lock the owner
+    out. So this limit does not protect against guessing. It only reduces load and log lines. The
+    length of the secrets protects: the access token that the bot makes and a session's signature
+    have 256 random bits, and a link's token has 192. A million tries a second for a year are 2**45
+    tries.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -41,17 +44,16 @@ class LoginAttempts:
         self._in_all = RateWindow((MAX_FAILURES_IN_ALL, FAILURE_WINDOW_S))
 
     def __len__(self) -> int:
-        """How many addresses are remembered."""
+        """Return the number of remembered addresses."""
         return len(self._failures)
 
     def wait_s(self, address: str) -> float:
-        """Return the seconds for which the address must wait after wrong tokens; 0 if it need not
-        wait."""
+        """Return the seconds that the address must wait because of wrong tokens; 0 if none."""
         now, own = self._clock(), self._failures.get(rate_limit_key(address))
         return max(own.wait_s(now) if own else 0.0, self._in_all.wait_s(now))
 
     def failed(self, address: str) -> None:
-        """Remember one failure."""
+        """Count one wrong token of an address."""
         who, now = rate_limit_key(address), self._clock()
         own = self._failures.setdefault(who, RateWindow((MAX_FAILURES, FAILURE_WINDOW_S)))
         own.take(now)
@@ -70,9 +72,9 @@ class LoginAttempts:
 
 
 def rate_limit_key(address: str) -> str:
-    """Return the key under which an address's wrong tokens are counted. For IPv6 this is its /64
-    network, because one customer has all of it. Empty if the text is no address: a proxy may pass
-    on anything."""
+    """Return the key under which an address's wrong tokens are counted. For IPv6 it is the /64
+    network of the address, because one customer owns the whole network. Empty if the text is no
+    address, because a proxy may send any text."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -85,10 +87,11 @@ def rate_limit_key(address: str) -> str:
 
 
 class Authenticator:
-    """Knows the access token, makes sessions and one-time links, and checks all three.
+    """Checks the access token, and makes and checks sessions and one-time links.
 
-    A session is a signed expiry time, so it survives a restart and needs no table. The signing key
-    is made from the session secret *and* the access token: a new access token ends every session.
+    A session is a signed expiry time, so it stays valid after a restart and needs no table. The
+    signing key is made from the session secret *and* the access token, so a new access token ends
+    all sessions.
     """
 
     def __init__(
@@ -100,28 +103,29 @@ class Authenticator:
         self._clock = clock
         self._key = hmac.digest(session_secret.encode(), access_token.encode(), "sha256")
         self._links: OrderedDict[str, None] = OrderedDict()
-        # Browsers share cookies between the ports of a host. With different cookie names, two bots
-        # do not log each other out.
+        # Browsers share cookies between the ports of a host. Each bot has its own cookie name, so
+        # that two bots on a host do not overwrite each other's session.
         self.cookie = "nekro_session_" + hashlib.sha256(session_secret.encode()).hexdigest()[:8]
 
     def is_token(self, offered: str) -> bool:
-        """Whether this is the access token; takes the same time for every wrong one."""
+        """Whether this is the access token. The check takes the same time for all wrong tokens."""
         return hmac.compare_digest(offered.encode("utf-8", "replace"), self.access_token.encode())
 
     def new_session(self) -> str:
-        """The value of a session cookie."""
+        """Make a session, which is the value of the session cookie."""
         body = f"{int(self._clock() + self.session_s)}.{secrets.token_urlsafe(12)}"
         return f"{body}.{self._sign(body)}"
 
     def is_session(self, offered: str) -> bool:
-        """Whether this is a session of ours that has not run out."""
+        """Whether this is a session that the bot signed and that has not expired."""
         body, _, signature = offered.rpartition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(body).encode()):
             return False
         return float(body.partition(".")[0]) > self._clock()
 
     def new_link_token(self) -> str:
-        """Make a token for a login link. It is valid once, until the bot ends."""
+        """Make a token for a login link. It can be used once, and becomes invalid when the bot
+        stops."""
         token = secrets.token_urlsafe(24)
         self._links[token] = None
         while len(self._links) > MAX_LINKS:
@@ -129,8 +133,8 @@ class Authenticator:
         return token
 
     def redeem(self, offered: str) -> bool:
-        """Use up a link token. False if it does not exist or was used."""
-        # The time of a dictionary lookup reveals nothing useful about 192 random bits used once.
+        """Use a link token and make it invalid. False if it does not exist or was used before."""
+        # A dictionary lookup is safe here: its time does not help to guess 192 random bits.
         return self._links.pop(offered, self) is None
 
     def _sign(self, body: str) -> str:

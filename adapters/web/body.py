@@ -1,4 +1,4 @@
-"""Reads a request's body up to a limit."""
+"""Reads the body of a request, up to `MAX_BODY_BYTES`."""
 
 import json
 from typing import Any
@@ -16,9 +16,10 @@ from .settings import MAX_ATTACHMENTS, MAX_BODY_BYTES
 
 
 async def read_post(request: Request) -> tuple[Post, list[Upload]]:
-    """Read a post from a JSON body, or from a form with ``message`` (the JSON) and ``files``.
+    """Read a post from a JSON body, or from a form with the fields ``message`` (JSON) and
+    ``files``.
 
-    Raises `WebApiError` for a body that is too large, of another type or not valid.
+    Raises `WebApiError` if the body is too large, has another content type or is not valid.
     """
     bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -32,7 +33,7 @@ async def read_post(request: Request) -> tuple[Post, list[Upload]]:
 
 
 async def read_json(request: Request) -> dict[str, Any]:
-    """The object of a JSON body. Raises `WebApiError`."""
+    """Return the object in a JSON body. Raises `WebApiError`."""
     bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
     try:
         value = json.loads(await bounded.body())

@@ -1,5 +1,5 @@
-"""Limits the bodies of requests to other adapters' routes. NoneBot's driver reads them whole and
-without a limit, before an adapter can check a token or a signature."""
+"""Limits the bodies of requests to other adapters' routes. NoneBot's driver reads a whole body of
+any size before an adapter can check the token or the signature."""
 
 import math
 from dataclasses import dataclass
@@ -10,15 +10,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Most bytes of one body. Events are some kilobytes of JSON; media are fetched separately."""
+"""Most bytes of one body. An event has a few kilobytes of JSON; media are fetched separately."""
 MOST_IN_ALL = 64 * 1024 * 1024
-"""Most bytes of all bodies in memory. Above it, the request with the largest body is refused."""
+"""Most bytes of all bodies that are in memory at once. If there are more, the request with the
+largest body is refused."""
 BODY_S = 30.0
 """Time limit for receiving one body, in seconds."""
 LINGER_S = 5.0
-"""How long the rest of a refused body is read and discarded, up to `MOST_BYTES`. If a server closes
-a connection with unread data, TCP resets it, and the client may lose the refusal (RFC 9112, section
-9.6)."""
+"""Most seconds for which the rest of a refused body is read and discarded, up to `MOST_BYTES`. If a
+server closes a connection that has unread data, TCP resets the connection, and the client may not
+receive the refusal (RFC 9112, section 9.6)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -29,14 +30,14 @@ class _Coming:
 
 
 class BodyLimitMiddleware:
-    """Passes requests to ``app``, and refuses those whose body is too large."""
+    """Passes requests to ``app``, and refuses a request whose body is too large or too slow."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._here: set[_Coming] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer, unless the body exceeds a limit."""
+        """Let the application answer, unless the request's body exceeds a limit."""
         answered = False
 
         async def sending(message: Message) -> None:
@@ -71,7 +72,7 @@ class BodyLimitMiddleware:
                 self._refuse(coming)
             while sum(each.size for each in self._here) > MOST_IN_ALL:
                 self._refuse(max(self._here, key=lambda each: each.size))
-            await checkpoint()  # if this request was refused, it is cancelled here
+            await checkpoint()  # if this request has been refused, it is cancelled here
             if not message.get("more_body", False):
                 coming.complete = True
                 coming.visit.deadline = math.inf
@@ -85,14 +86,14 @@ class BodyLimitMiddleware:
 
 
 async def send_refusal(refusal: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send an answer to a request whose body is not read. If the answer closes the connection, the
-    body is read and discarded first, within limits: see `LINGER_S`."""
+    """Send an answer to a request whose body was not read. If the answer closes the connection, the
+    rest of the body is first read and discarded; see `LINGER_S`."""
     if not _has_body(scope) or refusal.headers.get("connection") != "close":
         await refusal(scope, receive, send)
         return
     await refusal(scope, receive, _left_open(send))
     await _read_on(receive)
-    await send({"type": "http.response.body"})  # the connection is closed now
+    await send({"type": "http.response.body"})  # now the server closes the connection
 
 
 def _left_open(send: Send) -> Send:
@@ -107,7 +108,7 @@ def _left_open(send: Send) -> Send:
 
 
 async def _read_on(receive: Receive) -> None:
-    """Read and discard the rest of a refused body, within limits."""
+    """Read and discard the rest of a refused body, within the limits of `LINGER_S`."""
     left = MOST_BYTES
     with anyio.move_on_after(LINGER_S):
         while left > 0:

@@ -1,7 +1,8 @@
 """Makes the page after the start, because importing NiceGUI takes a fourth of the start's time.
 
-The import begins when somebody opens the page, else a while after the start. Right after the start,
-platforms deliver missed messages, and the import would take the processor from their answers.
+The import begins when a person opens the page, or `QUIET_S` after the start. It does not begin at
+once, because platforms deliver missed messages right after the start, and the import would delay
+the answers.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,7 @@ from nekro_core.api.i18n import preferred
 from .texts import texts
 
 QUIET_S = 2.0
-"""Seconds after the start until the page is made, if nobody opens it before."""
+"""Seconds after the start until the page is made, if no person opens it before."""
 
 MakePage = Callable[[], Awaitable[AbstractAsyncContextManager[ASGIApp]]]
 
@@ -36,10 +37,10 @@ async def import_page(
 
 
 class DeferredPage:
-    """An application whose requests wait until the page is made.
+    """An ASGI application whose requests wait until the page is made.
 
-    If the page cannot be made, the error is logged and requests get an answer that says so. The
-    platforms and the HTTP API still work.
+    If the page cannot be made, the error is logged, and each request gets an answer that says so.
+    The platforms and the HTTP API still work.
     """
 
     def __init__(self, make: MakePage, closing: anyio.Event, *, quiet_s: float = QUIET_S) -> None:
@@ -58,7 +59,7 @@ class DeferredPage:
         await page(scope, receive, send)
 
     async def keep(self) -> None:
-        """Make the page, and keep it until the adapter closes."""
+        """Make the page, and serve it until the adapter is closed."""
         try:
             await self._quiet_over()
             if self._closing.is_set():
@@ -66,14 +67,14 @@ class DeferredPage:
             async with await self._make() as self._page:
                 self._decided.set()
                 await self._closing.wait()
-        except Exception:  # noqa: BLE001 - of NiceGUI or what it imports: told, and the bot goes on
-            logger.exception("there is no chat page")
+        except Exception:  # noqa: BLE001 - the bot runs without the page
+            logger.exception("the chat page cannot be made; the bot runs without it")
         finally:
             self._page = None
             self._decided.set()
 
     async def _quiet_over(self) -> None:
-        """Wait until somebody opens the page, the adapter closes, or the time is over."""
+        """Wait until a person opens the page, the adapter closes, or the time is over."""
         with anyio.move_on_after(self._quiet_s):
             async with anyio.create_task_group() as tasks:
 

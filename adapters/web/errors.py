@@ -1,4 +1,4 @@
-"""Defines the one error of the API, and the route that turns it into an answer."""
+"""Defines the error of the HTTP API, and the route class that converts it to an answer."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -12,7 +12,7 @@ from nekro_core.api.adapter import StoreUnavailable
 
 
 class WebApiError(Exception):
-    """The request cannot be done. ``code`` is for programs, ``message`` for people."""
+    """The request is refused. ``code`` is for programs, ``message`` for people."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -28,11 +28,11 @@ class WebApiError(Exception):
 
 
 class Route(APIRoute):
-    """A route whose handler may raise `WebApiError` or `StoreUnavailable`. In the second case
-    nothing was stored, and the client may try again."""
+    """A route whose handler may raise `WebApiError` or `StoreUnavailable`. Both become answers.
+    After `StoreUnavailable`, nothing was stored and the client may try again."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Wrap the handler that FastAPI makes."""
+        """Wrap the handler that FastAPI makes, so that these errors become answers."""
         handler = super().get_route_handler()
 
         async def answering(request: Request) -> Response:

@@ -17,24 +17,24 @@ from nekro_core.api.chat import ChatKey, Record
 from .views import record_view
 
 HEARTBEAT_S = 15.0
-"""Seconds between two comments, so that proxies do not close the connection of a quiet room."""
+"""Seconds between two comments, which keep proxies from closing the connection of a quiet room."""
 PAGE_SIZE = 200
-"""Records that are read from the store at once while a stream catches up."""
+"""Records in one read of the store while a stream sends older records."""
 REMEMBERED = 1000
-"""Most sent records whose state is remembered, to tell a change from a repetition."""
+"""Most sent records whose state is remembered. A record whose state is equal is not sent again."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # nginx would hold events back
+    (b"x-accel-buffering", b"no"),  # otherwise nginx buffers the events
 ]
 
 
 class EventStream(Response):
     """The stream of one room for one client.
 
-    ``after`` is the last ``seq`` that the client has; without it the stream begins now. The stream
-    ends when the client disconnects, when ``closing`` is set, or when the client is too slow. The
-    client may connect again with ``Last-Event-ID`` and then misses nothing.
+    ``after`` is the last ``seq`` that the client has. If it is None, the stream begins with the
+    next record. The stream ends when the client disconnects, when ``closing`` is set, or when the
+    client is too slow. If the client connects again with ``Last-Event-ID``, it misses no record.
     """
 
     media_type = "text/event-stream"
@@ -80,8 +80,8 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _follow(self, send: Send) -> None:
-        # The watch begins before the store is read. So a record that arrives in between is read
-        # twice and sent once, and none is missed.
+        # The watch begins before the store is read. So no record is missed: a record that arrives
+        # during the read is received twice, and sent once.
         async with self._operator.activity.watch(self._key) as activities:
             await self._catch_up(send)
             await _write(
@@ -116,8 +116,8 @@ class EventStream(Response):
         while len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
         changed = earlier is not None or record.seq <= self._start
-        # Only records that are newer than all before get an id, so a resumed stream never begins
-        # too early.
+        # Only a record that is newer than all earlier ones gets an id. So ``Last-Event-ID`` is
+        # always the newest record, even if an older one has changed since.
         event_id = record.seq if record.seq > self._last else None
         self._last = max(self._last, record.seq)
         name = "changed" if changed else "message"
@@ -144,6 +144,6 @@ async def _write(send: Send, body: bytes) -> None:
 
 
 def _event(name: str, data: dict[str, Any], event_id: int | None = None) -> bytes:
-    # The JSON is one line, so a line break in a message cannot begin another field.
+    # The JSON has no line breaks, so a message cannot begin another field of the event.
     head = f"id: {event_id}\n" if event_id is not None else ""
     return f"{head}event: {name}\ndata: {json.dumps(data)}\n\n".encode()

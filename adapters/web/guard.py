@@ -1,8 +1,8 @@
-"""Checks every request before its route: the host, the origin and the login.
+"""Checks the host, the origin and the login of every request, before its route runs.
 
 With DNS rebinding, a stranger's page reaches a server on loopback under the stranger's own host
-name. So the ``Host`` header is checked for the whole application. ``Origin`` and login are checked
-for our own paths: ``/ui`` (page, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
+name. So the ``Host`` header of all requests is checked. ``Origin`` and login are checked for this
+adapter's paths: ``/ui`` (page, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
 """
 
 import ipaddress
@@ -21,10 +21,10 @@ from .login_page import login_page
 PAGE = "/ui"
 API = "/api/v1"
 PLUGINS = "/plugins"
-"""Path of the plugins' pages. Only the operator may open them, like the chat page."""
+"""Path of the plugins' pages. Only the operator may open them, as for the chat page."""
 WEBHOOKS = "/api/webhook"
-"""Path of webhooks. Other servers call them and cannot log in: a secret in the address admits
-them."""
+"""Path of webhooks. Other servers call them. They cannot log in, so the address contains a
+secret."""
 POLICY = (
     # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. People's messages
     # are inserted only as text, and nothing can be loaded from or sent to another host.
@@ -35,7 +35,7 @@ POLICY = (
 
 
 class Guard:
-    """The outermost layer of the web application."""
+    """The middleware that gets each request first, and passes it on or refuses it."""
 
     def __init__(
         self, app: ASGIApp, *, authenticator: Authenticator, allowed_hosts: AbstractSet[str]
@@ -58,12 +58,12 @@ class Guard:
         elif scope["type"] == "http":
             await send_refusal(_hardened_response(refusal), scope, receive, send)
         else:
-            await receive()  # the request to connect, which must be read before it is refused
+            await receive()  # the connection request must be read before it is refused
             await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        # Two Host headers are an attack: a proxy may use the one and we the other.
+        # Two Host headers are an attack: a proxy may use one of them and the bot the other.
         host = ", ".join(headers.getlist("host"))
         if not host_allowed(host, self._allowed):
             return _json(
@@ -95,7 +95,7 @@ class Guard:
         return HTMLResponse(login_page(language), 401)
 
     def _token_refusal(self, scope: Scope, offered: str) -> Response | None:
-        # Checked first: the right token is accepted even after many wrong ones.
+        # The token is checked first: the right token is accepted even after many wrong ones.
         if self._authenticator.is_token(offered):
             return None
         address = client_address(scope)
@@ -117,23 +117,25 @@ class Guard:
 
 
 def wait_headers(seconds: float) -> dict[str, str]:
-    """Return the headers for a client with too many tries. They also close its connection."""
+    """Return the headers of an answer to a client that made too many tries. They also close its
+    connection."""
     return {"Retry-After": str(int(seconds) + 1), "Connection": "close"}
 
 
 def routed_path(scope: Scope) -> str:
-    """Return the path that the application uses for routing: without ``root_path``, the path at
-    which a proxy serves the bot. A check of another path would guard the wrong route."""
+    """Return the path that the application uses for routing. It lacks ``root_path``, which is the
+    path at which a proxy serves the bot. `Guard` must check this path and no other: otherwise it
+    would protect the wrong route."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     inner = path.removeprefix(root)
     return inner if not inner or inner.startswith("/") else path
 
 
 def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
-    """Whether a ``Host`` header names us.
+    """Whether a ``Host`` header names this bot.
 
-    A numeric address is accepted: DNS rebinding needs a host name, and the browser sends the host
-    that is in the address line.
+    Every numeric address is accepted: DNS rebinding needs a host name, and the browser sends the
+    host that is in the page's address.
     """
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
@@ -145,9 +147,10 @@ def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
 
 
 def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> bool:
-    """Whether the request comes from our own page, or not from a browser (no header).
+    """Whether the request comes from a page of this bot, or has no ``Origin`` header, as from a
+    script.
 
-    A reverse proxy may replace ``Host``, so a configured name counts as ours too.
+    A reverse proxy may replace ``Host``, so the configured host names are accepted too.
     """
     if origin is None:
         return True
@@ -162,9 +165,9 @@ def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> 
 
 
 def _pulled_in(headers: Headers) -> bool:
-    """Whether another site's page loads this address, for example as a picture or a script. Such
-    requests have no ``Origin``, and from another port of this host they have our cookie. Navigation
-    by links is allowed."""
+    """Whether another site's page loads this address, for example as a picture or a script. Such a
+    request has no ``Origin``. If that page is on another port of this host, the request has the
+    session cookie. Navigation by links is allowed."""
     return (
         "origin" not in headers
         and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
@@ -173,10 +176,10 @@ def _pulled_in(headers: Headers) -> bool:
 
 
 def session_cookie(headers: Headers, name: str) -> str:
-    """Return the value of our session cookie, or an empty text.
+    """Return the value of the session cookie ``name``, or an empty text.
 
-    `http.cookies` is not used: before Python 3.11.10 and 3.12.6, 60,000 backslashes kept it busy
-    for 9.5 s (CVE-2024-7592). Our cookie needs no unquoting.
+    `http.cookies` is not used: before Python 3.11.10 and 3.12.6, it needed 9.5 s for 60,000
+    backslashes (CVE-2024-7592). The session cookie needs no unquoting.
     """
     for header in headers.getlist("cookie"):
         for pair in header.split(";"):
@@ -187,7 +190,7 @@ def session_cookie(headers: Headers, name: str) -> str:
 
 
 def client_address(scope: Scope) -> str:
-    """Return the client's address, for counting failures."""
+    """Return the client's address, under which failures are counted."""
     client = HTTPConnection(scope).client
     return client.host if client else ""
 
@@ -197,8 +200,8 @@ def _is_ours(path: str) -> bool:
 
 
 def _bounds_bodies(scope: Scope) -> bool:
-    """Whether the handler of the path limits bodies itself. All do, except other adapters'
-    routes."""
+    """Whether the handler of the path limits bodies itself. Only the routes of other adapters do
+    not."""
     path = routed_path(scope)
     return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
 
@@ -232,7 +235,7 @@ def _hardened_response(response: Response) -> Response:
 
 
 def _hardened(scope: Scope, send: Send) -> Send:
-    """Add the security headers to answers of our own paths."""
+    """Add the security headers to answers of this adapter's paths."""
     if scope["type"] != "http" or not _is_ours(routed_path(scope)):
         return send
 
@@ -248,7 +251,7 @@ def _harden(headers: MutableHeaders) -> None:
     headers.setdefault("Content-Security-Policy", POLICY)
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("X-Frame-Options", "DENY")
-    # "no-referrer" would make a form's Origin "null", and our own login would be refused.
+    # With "no-referrer", a form's Origin would be "null", and the guard would refuse the login.
     headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
     headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")

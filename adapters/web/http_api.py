@@ -1,4 +1,4 @@
-"""Serves the HTTP API under ``/api/v1``. The page uses it too. See docs/http-api.md."""
+"""Serves the HTTP API under ``/api/v1``, for scripts and for the page. See docs/http-api.md."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ INSTANCE = "web"
 MAX_PAGE = 1000
 """Most records that one request may read."""
 MAX_SEQ = 2**63 - 1
-"""Largest row id of a database."""
+"""The largest row id that the databases can store."""
 
 
 def http_api(
@@ -37,7 +37,7 @@ def http_api(
     bot_name: str,
     closing: anyio.Event,
 ) -> APIRouter:
-    """Make the routes, to be included in the application."""
+    """Make the router, which the application includes."""
     router = APIRouter(prefix=API, route_class=Route, include_in_schema=False)
 
     @router.get("/rooms")
@@ -76,7 +76,7 @@ def http_api(
     async def follow(
         room: str, after: str = "", last_event_id: Annotated[str, Header()] = ""
     ) -> Response:
-        # A browser that reconnects repeats the address with its old "after"; the header is newer.
+        # A browser that reconnects sends its old "after" again, so the header is preferred.
         text = last_event_id or after
         start = _number("Last-Event-ID", text, 0, MAX_SEQ) if text else None
         return EventStream(host, operator, room_key(INSTANCE, room), after=start, closing=closing)
@@ -116,7 +116,8 @@ def http_api(
 
 
 def _number(what: str, text: str, least: int, most: int) -> int:
-    # ``int`` also accepts underscores, blanks, digits of other scripts and very long numbers.
+    # The check is stricter than ``int``, which accepts underscores, blanks, digits of other scripts
+    # and very long numbers.
     if not (text.isascii() and text.isdecimal() and len(text) <= 19 and least <= int(text) <= most):
         raise WebApiError(
             400, "number", f"{what}: {text[:40]!r}, expected a number from {least} to {most}"

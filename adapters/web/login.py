@@ -1,4 +1,4 @@
-"""Serves ``/`` and ``/login``, which give a session for a one-time link or the token."""
+"""Serves ``/`` and ``/login``, where a one-time link or the access token begins a session."""
 
 from collections import deque
 from urllib.parse import parse_qs
@@ -12,16 +12,17 @@ from .guard import PAGE, client_address, session_cookie, wait_headers
 from .login_page import login_page, step_in_page
 
 MAX_FORM_BYTES = 4096
-"""Largest login form, which has only the token."""
+"""Most bytes of a login form, which contains only the token."""
 FORM_S = 10.0
-"""Time limit for receiving the form. A slower client would hold a connection that others need."""
+"""Time limit for receiving the form, in seconds. A slower client would use a connection that other
+clients need."""
 MOST_FORMS = 32
-"""Most forms that may be in transfer at once. If there are more, the oldest is refused. A browser
+"""Most forms that are being received at once. If there are more, the oldest is refused. A browser
 sends the form in one piece."""
 
 
 def login_routes(authenticator: Authenticator) -> APIRouter:
-    """Make the routes, to be included in the application."""
+    """Make the router, which the application includes."""
     router = APIRouter(include_in_schema=False)
     coming: deque[anyio.CancelScope] = deque()
 
@@ -32,7 +33,7 @@ def login_routes(authenticator: Authenticator) -> APIRouter:
         ):
             return RedirectResponse(f"{PAGE}/", 303)
         if "prefetch" in (request.headers.get("sec-purpose") or "").lower():
-            return Response(status_code=204)  # a prefetch must not use up the link
+            return Response(status_code=204)  # a prefetch must not use the link, which works once
         return _try(
             request, authenticator, worked=authenticator.redeem(token), problem="login_link_used"
         )

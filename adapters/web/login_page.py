@@ -1,4 +1,5 @@
-"""Makes the two small pages before the chat: the login form and the page that opens the chat."""
+"""Makes the two pages that come before the chat page: the login form, and the page that opens the
+chat."""
 
 from html import escape
 
@@ -32,7 +33,7 @@ input:focus-visible,button:focus-visible{{outline:3px solid var(--accent);outlin
 
 
 def login_page(accept_language: str, problem: str = "") -> str:
-    """Make the login form. ``problem`` is the key of a sentence that says what went wrong."""
+    """Make the login form. ``problem`` is the catalogue key of a sentence about a failed login."""
     language = preferred(accept_language)
     say = {key: escape(sentence) for key, sentence in texts(language).items()}
     trouble = f'<p class="bad" role="alert">{say[problem]}</p>' if problem else ""
@@ -48,10 +49,10 @@ def login_page(accept_language: str, problem: str = "") -> str:
 
 
 def step_in_page(accept_language: str, address: str) -> str:
-    """Make a page that opens the chat by itself.
+    """Make a page that opens the chat without a click.
 
-    A redirect would not work: after a click on a link in another site's page, the browser treats it
-    as that site's request and does not send the ``SameSite=Strict`` cookie.
+    A redirect would not work. After a click on a link in another site's page, the browser treats
+    the redirect as that site's request, and does not send the ``SameSite=Strict`` cookie.
     """
     language = preferred(accept_language)
     say = texts(language)

@@ -17,22 +17,23 @@ SHOWN = frozenset(
         "audio/aac", "audio/webm", "audio/amr", "video/mp4", "video/webm", "video/ogg",
     }
 )  # fmt: skip
-"""Types that a browser may show in place. All others are only downloaded, because HTML, SVG and
-other types can contain scripts."""
+"""MIME types that the browser may show in the page. All others are only downloaded, because HTML,
+SVG and other types can contain scripts."""
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
 
 
 async def find_media(
     host: Host, operator: OperatorHost, key: ChatKey, seq: int, index: int
 ) -> tuple[Media, bytes]:
-    """Return the medium at an index of a record, with its bytes. Raises `WebApiError`.
+    """Return the medium that is segment ``index`` of record ``seq``, and its bytes. Raises
+    `WebApiError`.
 
-    The path of the file comes from the record, never from the request.
+    The file's path comes from the record, never from the request.
     """
     missing = WebApiError(404, "media", "no such picture, voice or file in this room")
     records = await host.records(key, after=seq - 1, limit=1) if seq > 1 else []
     if seq == 1:
-        # "After 0" returns the newest records, so the very first is searched among them.
+        # ``after=0`` would return the newest records, so record 1 is searched among those.
         records = [r for r in await host.records(key, limit=1000) if r.seq == 1]
     if not records or records[0].seq != seq or records[0].recalled:
         raise missing
@@ -46,7 +47,7 @@ async def find_media(
 
 
 def media_response(media: Media, data: bytes, range_header: str) -> Response:
-    """Return the whole medium or the requested range (RFC 9110, section 14; one range)."""
+    """Return the whole medium or one requested range (RFC 9110, section 14)."""
     inline = media.mime in SHOWN
     headers = {
         "Content-Disposition": _disposition("inline" if inline else "attachment", media.name),
@@ -74,5 +75,6 @@ def _at(segments: Segments, index: int) -> Media | None:
 
 
 def _disposition(kind: str, name: str) -> str:
-    """Return the header of RFC 6266. The name is encoded by RFC 8187, so it cannot add fields."""
+    """Return the header's value (RFC 6266). The name is encoded (RFC 8187), so it cannot add
+    fields."""
     return f"{kind}; filename*=UTF-8''{quote(name, safe='')}" if name else kind

@@ -1,4 +1,4 @@
-"""Finds who is mentioned in a text."""
+"""Finds the mentions in a text."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,13 +9,13 @@ from .rooms import BOT_ID
 
 
 class Mentions:
-    """Finds mentions of the bot and of people in a room's history."""
+    """Finds mentions of the bot, and of people who wrote in the room."""
 
     def __init__(self, bot_name: str) -> None:
         self._bot_name = bot_name
 
     def people(self, history: Iterable[Record]) -> dict[str, str]:
-        """Map case-folded names to ids: the bot's, and those of people who have spoken."""
+        """Map the case-folded names of the bot and of all people in the history to their ids."""
         people = {BOT_ID.casefold(): BOT_ID, self._bot_name.casefold(): BOT_ID}
         for record in history:
             if record.author is Author.PERSON:
@@ -23,15 +23,16 @@ class Mentions:
         return people
 
     def read(self, text: str, people: Mapping[str, str], *, to_bot: bool) -> list[Segment]:
-        """Split a text into text and mentions: ``@name`` of these people, in any case.
+        """Split a text into texts and mentions. ``@name`` of one of ``people`` is a mention, in
+        upper or lower case.
 
-        ``to_bot`` puts a mention of the bot in front if the text has none.
+        With ``to_bot``, a mention of the bot is put first if the text has none.
         """
         names = "|".join(map(re.escape, sorted(people, key=len, reverse=True)))
         segments: list[Segment] = []
         at = 0
-        # Chinese and Japanese have no blanks around a name, so only Latin letters, digits and _
-        # count as its continuation.
+        # Only Latin letters, digits and _ beside a name make it part of a longer word. Chinese and
+        # Japanese letters do not, because these languages put no blanks around a name.
         mention = rf"(?<![A-Za-z0-9_])@({names})(?![A-Za-z0-9_]) ?"
         for match in re.finditer(mention, text, re.IGNORECASE):
             user_id = people.get(match[1].casefold())
@@ -50,5 +51,5 @@ class Mentions:
 
 
 def mentions_bot(words: Iterable[Segment]) -> bool:
-    """Whether the bot is among those addressed."""
+    """Whether one of the mentions is of the bot."""
     return any(isinstance(part, Mention) and part.user_id == BOT_ID for part in words)

@@ -1,4 +1,4 @@
-"""Lists, resends and drops outgoing messages over HTTP. Described in docs/http-api.md."""
+"""Lists, resends and drops outgoing messages over HTTP. See docs/http-api.md."""
 
 from fastapi import APIRouter
 
@@ -14,7 +14,7 @@ _SHOWN = 2000
 
 
 def add_outbox(router: APIRouter, operator: OperatorHost) -> None:
-    """Add the routes."""
+    """Add the routes to ``router``."""
 
     @router.get("/outbox")
     async def list_messages(
@@ -43,7 +43,7 @@ def add_outbox(router: APIRouter, operator: OperatorHost) -> None:
 
 
 def delivery_view(row: DeliveryRow) -> Json:
-    """Show one delivery: a message, or a part of one that is a separate platform call."""
+    """Convert a delivery to JSON. A delivery is one platform call: a message or a part of one."""
     return {
         "id": row.delivery_id,
         "chat_key": str(row.chat_key),

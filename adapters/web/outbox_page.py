@@ -1,8 +1,8 @@
 """Serves the operator's page of outgoing messages, ``/ui/outbox``.
 
-It lists `OPEN_STATES`. A dropped message is left out because somebody, or the limit of its age or
-number, has let go of it: it would push open ones off the page. The HTTP API and `nekro outbox list`
-show it where they are asked for it, and can send it again."""
+It lists only the messages in `OPEN_STATES`. Dropped messages would push these off the page. A
+message is dropped by the operator, or because it is too old or there are too many. The HTTP API and
+`nekro outbox list` can list dropped messages and send them again."""
 
 from datetime import UTC, datetime
 from html import escape
@@ -24,7 +24,7 @@ _SHOWN = 300
 
 
 def outbox_page(operator: OperatorHost) -> APIRouter:
-    """The routes, to be included before the page's mount at ``/ui``."""
+    """Make the router. It must be included before the chat page is mounted at ``/ui``."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(PATH)

@@ -1,4 +1,5 @@
-"""Serves the chat page: one NiceGUI page with one component, updated over NiceGUI's socket."""
+"""Serves the chat page. It is a NiceGUI page with one component, which gets updates over NiceGUI's
+socket."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,8 +23,8 @@ from .texts import texts
 from .views import record_view
 
 RECONNECT_S = 20.0
-"""How long a browser may be disconnected (a lift, a sleeping laptop) and still get the updates that
-it missed. After that it loads the page again."""
+"""Most seconds that a browser may be disconnected and still gets the updates that it missed. After
+a longer time it loads the page again."""
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
     "%3Crect width='32' height='32' rx='10' fill='%234f5bd5'/%3E"
@@ -47,8 +48,8 @@ class ChatView(Element, component="static/nekro_chat.js", dependencies=["static/
 async def open_page(
     operator: OperatorHost, bot_name: str, closing: anyio.Event
 ) -> AsyncIterator[ASGIApp]:
-    """Open the page as an application. Can be done once in a process, because NiceGUI's pages are
-    global."""
+    """Open the page as an ASGI application. This can be done only once in a process, because
+    NiceGUI's pages are global."""
     app = FastAPI(openapi_url=None)
 
     @ui.page("/", title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
@@ -59,7 +60,7 @@ async def open_page(
             language=preferred(request.headers.get("accept-language", "")), bot_name=bot_name
         )
         await client.connected()
-        if client.is_deleted:  # the browser left before it connected
+        if client.is_deleted:  # the browser closed the page before it connected
             return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_follow, operator, view)
@@ -82,7 +83,8 @@ async def open_page(
 
 
 async def _follow(operator: OperatorHost, view: ChatView) -> None:
-    """Send the activity of all rooms to the page. A page that is too slow must read again."""
+    """Send the activity of all rooms to the page. A page that is too slow reads the history
+    again."""
     while True:
         async with operator.activity.watch() as activities:
             view.run_method("resync")

@@ -1,5 +1,5 @@
-"""Makes the operator's plain pages. They are HTML without scripts, so that they work even if the
-chat page does not. `Guard` checks the login and the origin of forms."""
+"""Makes the operator's plain pages. They are HTML without scripts, so they work even if the chat
+page does not. `Guard` checks the login, and the origin of forms."""
 
 from html import escape
 
@@ -48,7 +48,8 @@ margin-bottom:.6rem} tr:has(th){display:none} td{border:0;padding:.15rem 0;min-w
 
 
 def plain_page(language: str, title: str, body: str, *, path: str) -> str:
-    """Make a whole page. ``body`` is HTML, ``title`` is text, ``path`` is its navigation link."""
+    """Make a page. ``body`` is HTML, and ``title`` is text. ``path`` is the page's address, which
+    the navigation marks as current."""
     words = texts(language)
     pages = (
         (f"{PAGE}/", words["chat_title"]),

@@ -1,5 +1,5 @@
-"""Serves the operator's page of plugins, ``/ui/plugins``, and the same over the HTTP API. Both show
-the plugins, their problems, and what the next start will change. See docs/http-api.md."""
+"""Serves the operator's page of plugins, ``/ui/plugins``, and the same data over the HTTP API. Both
+show the plugins, their problems, and what the next start will change. See docs/http-api.md."""
 
 from html import escape
 
@@ -17,7 +17,7 @@ _COLOURS = {"loaded": "good", "broken": "bad"}
 
 
 def plugins_page(operator: OperatorHost) -> APIRouter:
-    """Make the route, to be included before the page's mount at ``/ui``."""
+    """Make the router. It must be included before the chat page is mounted at ``/ui``."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(PLUGINS)
@@ -29,7 +29,7 @@ def plugins_page(operator: OperatorHost) -> APIRouter:
 
 
 def add_plugins(router: APIRouter, operator: OperatorHost) -> None:
-    """Add the route of the HTTP API."""
+    """Add the route of the HTTP API to ``router``."""
 
     @router.get("/plugins")
     async def list_plugins() -> Json:

@@ -1,4 +1,4 @@
-"""Checks a posted message and hands it to the bot, in order."""
+"""Checks posted messages and hands those of a room to the host, in order."""
 
 import hashlib
 import re
@@ -34,9 +34,9 @@ from .rooms import BOT_ID, valid_speaker
 from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
 
 NEAR = 50
-"""Newest records that are searched first, because a message is nearly always among them."""
+"""Number of newest records that are searched first, because a message is nearly always there."""
 SEARCHED = 1000
-"""Newest records that are searched at most for an answered or repeated message."""
+"""Most newest records that are searched for an answered or repeated message."""
 
 
 class Post(BaseModel):
@@ -47,14 +47,14 @@ class Post(BaseModel):
     speaker: str
     text: str = Field("", max_length=MAX_TEXT)
     to_bot: bool = False
-    """Put a mention of the bot in front, unless the text has one."""
+    """Whether a mention of the bot is put first if the text has none."""
     reply_to: str = Field("", max_length=128)
     attachments: tuple[Attachment, ...] = Field((), max_length=MAX_ATTACHMENTS)
 
 
 class PostHandler:
-    """Turns posts into messages. The posts of a room are handled one by one, so that a text does
-    not overtake an earlier picture that is still being stored."""
+    """Converts posts to messages. The posts of a room are processed one after another, so that a
+    text is not stored before an earlier picture whose storing takes longer."""
 
     def __init__(self, host: Host, bot_name: str, clock: Clock) -> None:
         self._host = host
@@ -67,7 +67,8 @@ class PostHandler:
     ) -> Record:
         """Store the message and return its record.
 
-        The same ``repeat_key`` in the same room is the same message. Raises `WebApiError`.
+        If a message with the same ``repeat_key`` is stored in the room, its record is returned
+        instead. Raises `WebApiError`.
         """
         speaker = valid_speaker(post.speaker)
         if key.kind is ChatKind.PRIVATE and speaker != key.native_id:
@@ -99,7 +100,7 @@ class PostHandler:
     ) -> Record:
         history = await self._host.records(key) if "@" in post.text else []
         words = self._mentions.read(
-            post.text.replace("\0", "\ufffd"),  # PostgreSQL refuses NUL, and nobody means it
+            post.text.replace("\0", "\ufffd"),  # PostgreSQL refuses NUL
             self._mentions.people(history),
             to_bot=post.to_bot and key.kind is ChatKind.GROUP,
         )
@@ -131,7 +132,7 @@ class PostHandler:
             )
         )
         record = await self._find(key, message_id)
-        if record is None:  # the inbox has the message, but not among the newest records
+        if record is None:  # the inbox refused a repetition of an old message
             raise WebApiError(409, "idempotency_key", "this message was taken long ago")
         return record
 
@@ -175,7 +176,7 @@ def new_message_id() -> str:
 
 
 def _message_id(key: ChatKey, repeat: str) -> str:
-    # The id is made from the key, so the inbox refuses a repetition, also after a restart.
+    # The id is made from the repeat key, so the inbox refuses a repetition, even after a restart.
     return "k" + hashlib.sha256(f"{key}\0{repeat}".encode()).hexdigest()[:24]
 
 
@@ -195,6 +196,6 @@ def _same(earlier: Record, speaker: str, words: list[Segment], given: list[Uploa
 
 
 def _letters(words: Iterable[Segment]) -> str:
-    # Whether "@lin" is a mention depends on who has spoken so far. Blanks and case depend on that
-    # too, so they are ignored.
+    # "@lin" is a mention only if Lin has written in the room by then. A mention changes blanks and
+    # case, so both are ignored here.
     return "".join(plain_text(words).split()).casefold()

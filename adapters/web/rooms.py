@@ -7,7 +7,7 @@ from nekro_core.api.chat import EVERYONE, ChatKey, ChatKind
 from .errors import WebApiError
 
 BOT_ID = "bot"
-"""The account's platform id, the same for every web chat."""
+"""The platform id of the bot's account. It is the same for every web chat."""
 MAX_NAME = 64
 """Most characters of a room's or speaker's name."""
 _FORBIDDEN = frozenset('/\\#%?@"<>')
@@ -21,7 +21,8 @@ def valid_name(what: str, text: str) -> str:
             422, "name", f"{what}: expected 1 to {MAX_NAME} characters, got {len(name)}"
         )
     for character in name:
-        # "C*": controls, invisible formats (zero width, right-to-left override), lone surrogates.
+        # The categories "C...": control characters, invisible formats (zero width, right-to-left
+        # override), lone surrogates.
         if character in _FORBIDDEN or unicodedata.category(character)[0] == "C":
             raise WebApiError(
                 422, "name", f"{what}: the character {character!r} cannot stand in a name"
@@ -34,8 +35,8 @@ def valid_name(what: str, text: str) -> str:
 
 
 def valid_speaker(text: str) -> str:
-    """Check a speaker's name, which is also the id. Those of the bot and of everybody are
-    refused."""
+    """Check a speaker's name, which is also the speaker's id. Raises `WebApiError`, also for the
+    ids of the bot and of "everyone"."""
     name = valid_name("speaker", text)
     if name.casefold() in {BOT_ID, EVERYONE}:
         raise WebApiError(422, "speaker", f"{name!r} is taken: choose another name for the speaker")
@@ -43,8 +44,8 @@ def valid_speaker(text: str) -> str:
 
 
 def room_key(instance: str, room: str) -> ChatKey:
-    """Return the chat key of ``group_<name>`` or ``private_<speaker>``. A name without a prefix is
-    a group's."""
+    """Return the chat key of the room ``group_<name>`` or ``private_<speaker>``. A name without a
+    prefix means a group."""
     kind_text, underscore, name = room.partition("_")
     if underscore and kind_text in {ChatKind.GROUP, ChatKind.PRIVATE}:
         kind = ChatKind(kind_text)
@@ -55,7 +56,7 @@ def room_key(instance: str, room: str) -> ChatKey:
 
 
 def room_name(key: ChatKey) -> str:
-    """Return a room's name for addresses, before percent-encoding."""
+    """Return a room's name as it is used in addresses, before percent-encoding."""
     return f"{key.kind.value}_{key.native_id}"
 
 

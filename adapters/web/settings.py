@@ -1,4 +1,4 @@
-"""Reads the adapter's settings, by NoneBot's names: ``WEB_ALLOWED_HOSTS``, ``WEB_BOT_NAME``, ..."""
+"""Defines and reads the adapter's settings: ``WEB_ALLOWED_HOSTS``, ``WEB_BOT_NAME`` and others."""
 
 import json
 from collections.abc import Mapping
@@ -11,31 +11,31 @@ MAX_ATTACHMENTS = 8
 MAX_TEXT = 20_000
 """Most characters of one message."""
 MAX_MEDIUM_BYTES = 32 * 1024 * 1024
-"""Largest attachment, the same as the media keeper's own default."""
+"""Most bytes of an attachment. The media keeper has the same limit by default."""
 LEAST_DIFFERENT = 8
-"""Fewest different characters of a chosen access token. The right token is accepted even after many
-wrong ones, so it must be hard to guess."""
+"""Minimum number of different characters in an access token that the operator chooses. A token must
+be hard to guess, because the right token is accepted even after many wrong ones."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Largest request. The largest attachment takes 43 MB in base64."""
+"""Most bytes of a request. The largest attachment has 43 MB in base64."""
 
 
 class WebSettings(BaseModel):
-    """What an operator can set."""
+    """The adapter's settings."""
 
     web_allowed_hosts: frozenset[str] = frozenset()
-    """Host names under which the page may be opened, besides loopback and numeric addresses."""
+    """Host names at which the page may be opened. Loopback and numeric addresses need no entry."""
     web_access_token: SecretStr | None = Field(None, min_length=16)
-    """Token of the HTTP API. If it is not set, one is made at the first start. At least 16
-    characters, 8 of them different: ``openssl rand -hex 32`` makes a good one."""
+    """The access token of page and HTTP API. If it is not set, the first start makes one. It needs
+    at least 16 characters, 8 of them different: ``openssl rand -hex 32`` makes a good token."""
     web_bot_name: str = Field("Nekro", min_length=1, max_length=40)
     """The bot's name on the page."""
     web_session_days: float = Field(30.0, gt=0)
-    """How long a browser stays logged in."""
+    """Days for which a browser stays logged in."""
 
     @field_validator("web_allowed_hosts", mode="before")
     @classmethod
     def _read_list(cls, value: Any) -> Any:
-        # Values from the process environment are not parsed yet: a list may be JSON or comma text.
+        # A value from the process environment is still a text: JSON, or names with commas between.
         if isinstance(value, str):
             text = value.strip()
             try:
@@ -60,6 +60,6 @@ class WebSettings(BaseModel):
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:
-        """Read the adapter's settings out of NoneBot's. Raises `pydantic.ValidationError`."""
+        """Read the adapter's settings from all settings. Raises `pydantic.ValidationError`."""
         names = cls.model_fields.keys() & settings.keys()
         return cls.model_validate({name: settings[name] for name in names})

@@ -13,5 +13,5 @@ def _catalogue() -> Catalogue:
 
 
 def texts(language: str) -> Mapping[str, str]:
-    """Return all sentences in one of `LANGUAGES`."""
+    """Return the sentences of the page in ``language``, which is one of `LANGUAGES`."""
     return _catalogue().keys(language)

@@ -16,11 +16,11 @@ from .errors import WebApiError
 from .views import Json
 
 _GONE = 499
-"""The status that proxies log if the client disconnected. Nobody receives it."""
+"""The status that proxies log if the client has disconnected. No client receives it."""
 
 
 def add_tools(router: APIRouter, operator: OperatorHost) -> None:
-    """Add the routes."""
+    """Add the routes to ``router``."""
 
     @router.get("/tools")
     async def list_tools(chat: str = "") -> Json:

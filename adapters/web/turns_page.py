@@ -1,5 +1,6 @@
-"""Serves the operator's page of turns in all chats, ``/ui/turns``, and the same over the HTTP API.
-For each turn: who woke it, how it ended, its cost and the code that ran. See docs/http-api.md."""
+"""Serves the operator's page of the turns in all chats, ``/ui/turns``, and the same data over the
+HTTP API. Both show whose message began a turn, how the turn ended, its cost, and the code that ran.
+See docs/http-api.md."""
 
 import time
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ _AS_IT_SHOULD = frozenset({"finished", "stopped"})
 
 
 def turns_page(operator: OperatorHost) -> APIRouter:
-    """The routes, to be included before the page's mount at ``/ui``."""
+    """Make the router. It must be included before the chat page is mounted at ``/ui``."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(TURNS)
@@ -55,7 +56,7 @@ def turns_page(operator: OperatorHost) -> APIRouter:
 
 
 def add_turns(router: APIRouter, operator: OperatorHost) -> None:
-    """Add the routes of the HTTP API."""
+    """Add the routes of the HTTP API to ``router``."""
 
     @router.get("/turns")
     async def list_turns(chat: str = "", before: int = 0, limit: int = _LISTED) -> Json:
@@ -82,7 +83,7 @@ def add_turns(router: APIRouter, operator: OperatorHost) -> None:
 
 
 def turn_view(logged: LoggedTurn) -> Json:
-    """Show one turn as JSON. ``stop`` is empty while it runs."""
+    """Convert a turn to JSON. ``stop`` is empty while the turn runs."""
     turn, usage = logged.turn, logged.usage
     return {
         "id": turn.turn_id,
@@ -179,7 +180,8 @@ def _who(logged: LoggedTurn) -> str:
 
 
 def _ended(logged: LoggedTurn, language: str) -> str:
-    """Say how a turn ended. If something went wrong, the exact stop reason is added."""
+    """Return HTML that says how a turn ended. If it ended because of a problem, the HTML has the
+    exact stop reason too."""
     words, stop = texts(language), logged.turn.stop or "running"
     ending = words.get(f"turn_is_{stop}") or words.get(f"turn_is_{stop.partition('_')[0]}") or stop
     if stop == "running":

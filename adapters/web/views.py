@@ -1,4 +1,4 @@
-"""Converts records and runs to JSON, without file paths of this machine."""
+"""Converts records and runs to JSON. The JSON contains no file paths of this machine."""
 
 from typing import Any, assert_never
 from urllib.parse import quote
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def record_view(record: Record) -> Json:
-    """One line of a room's history."""
+    """Convert a record of a room's history to JSON."""
     return {
         "seq": record.seq,
         "room": room_name(record.chat_key),
@@ -47,13 +47,13 @@ def record_view(record: Record) -> Json:
 
 
 def segments_view(record: Record) -> list[Json]:
-    """Show the segments of a message. Media become addresses of this API."""
+    """Convert the segments of a message to JSON. A medium becomes an address of the HTTP API."""
     base = f"/api/v1/rooms/{quote(room_name(record.chat_key), safe='')}/media/{record.seq}"
     return _views(record.segments, base)
 
 
 def run_view(run: RunRecord) -> Json:
-    """Show one run."""
+    """Convert a run to JSON."""
     return {
         "run_id": run.run_id,
         "room": room_name(run.chat_key),
@@ -67,7 +67,7 @@ def run_view(run: RunRecord) -> Json:
 
 
 def room_view(key: ChatKey, *, working: bool) -> Json:
-    """One room of the list."""
+    """Convert a room to an entry of the list of rooms."""
     return {
         "room": room_name(key),
         "chat_key": str(key),

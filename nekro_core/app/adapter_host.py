@@ -1,4 +1,5 @@
-"""Implements `Host`, the adapters' interface to the bot, and decides which messages are stored."""
+"""Implements `Host`, which is the adapters' interface to the bot, and decides which messages are
+stored."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +26,8 @@ class Admission:
         self._erasure = erasure
 
     def admits(self, record: Record) -> bool:
-        """Whether a message is stored. In a chat that is switched off, only commands are. An erased
-        person's messages from before the erasure are refused if they come from a platform's
-        history."""
+        """Whether a message is stored. In a chat that is switched off, only commands are stored. A
+        message from a platform's history is refused if its author was erased after writing it."""
         if record.from_history:
             person = self._erasure.person(record.chat_key, record.sender.user_id)
             if self._erasure.marks.was_erased(person.adapter, person.user_id, record.time):
@@ -42,8 +42,7 @@ class Admission:
 
 
 class AdapterHost:
-    """Implements `Host`: accepts messages, and gives adapters what they need of delivery and
-    store."""
+    """Implements `Host`: accepts messages, and gives adapters media, links and stored data."""
 
     def __init__(
         self,
@@ -60,13 +59,14 @@ class AdapterHost:
         self.instance_of = accounts.instance_of
         self.online = message_io.outbox.retry_now
         self.admission: Admission | None = None
-        """Set when the policies are open. Until then all messages are stored: a plugin may add some
-        while it is loaded."""
+        """Set when the policies have been read. Until then all messages are stored; only a plugin
+        that is being loaded can add messages before."""
         self._store = message_io.store
         self._inbox = message_io.inbox
 
     async def accept(self, message: ChatMessage) -> None:
-        """Stamp a message, then store it, or drop it if it must not be kept. See `Host.accept`."""
+        """Give a message its sequence number, then store it, or drop it if `admission` refuses it.
+        See `Host.accept`."""
         stamped = self._inbox.stamp(message)
         if self.admission is not None and not self.admission.admits(stamped.record):
             await self.admission.discard_media(stamped.record)

@@ -1,9 +1,9 @@
 """Finds adapters, selects those that the operator enabled, and makes them.
 
-An adapter is found by its manifest. The manifest is in a folder of the built-in adapters, in a
-folder of ``data/adapters/``, or in an installed package of the entry point group
-``nekro_core.adapters``. An adapter is imported only when it is made or must forget a person. A
-fault of one adapter is logged, and the others run.
+Each adapter has a manifest. The manifest is in a folder of the built-in adapters, in a folder of
+``data/adapters/``, or in an installed package with an entry point in the group
+``nekro_core.adapters``. An adapter is imported only when it is made or must erase a person. If one
+adapter fails, the failure is logged and the others run.
 """
 
 import difflib
@@ -37,31 +37,32 @@ from nekro_core.store import Person, PersonTraces
 from nekro_core.system.errors import NekroError
 
 ENTRY_POINTS = "nekro_core.adapters"
-"""The entry point group of installed adapters. An entry point has the adapter's name and the
-package with its manifest."""
+"""The entry point group of installed adapters. An entry point's name is the adapter's name, and its
+value is the package with the manifest."""
 FOLDER = "adapters"
-"""The folder of the operator's own adapters, below the data folder."""
+"""The folder of the operator's own adapters, in the data folder."""
 PACKAGE = "nekro_adapters"
 """The package under which the operator's own adapters are imported."""
 
 
 class AdapterBroken(NekroError, OSError):
-    """An adapter cannot be used or failed to erase a person. The text says which one and why."""
+    """An adapter cannot be used, or failed to erase a person. The text names the adapter and the
+    reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterDirectory:
-    """The adapters that were found, by name, and texts about those that are faulty."""
+    """The adapters that were found, by name, and the problems of faulty ones."""
 
     manifests: Mapping[str, AdapterManifest]
     problems: tuple[str, ...] = ()
 
     @classmethod
     def find(cls, data_dir: Path, wanted: Iterable[str] = (), *, installed: bool = False) -> Self:
-        """Read the manifests of all folders, and of the installed packages that are ``wanted``.
+        """Read the manifests in all folders, and those of installed packages that are ``wanted``.
 
-        ``installed`` reads those of every installed package. This takes some milliseconds, so the
-        start does not do it.
+        With ``installed``, the manifests of all installed packages are read. The bot does not do
+        this at its start, because it takes some milliseconds.
         """
         found: dict[str, AdapterManifest] = {}
         problems: list[str] = []
@@ -75,11 +76,12 @@ class AdapterDirectory:
         return cls(manifests=found, problems=tuple(problems))
 
     def enabled(self, wanted: Sequence[str]) -> list[AdapterManifest]:
-        """Return the adapters that always run and those that are wanted."""
+        """Return the adapters that always run, and those whose name is ``wanted``."""
         return [each for each in self.manifests.values() if each.always or each.name in wanted]
 
     def unknown(self, wanted: Iterable[str]) -> Iterator[str]:
-        """Yield a text for each wanted name that no adapter has, with the nearest name."""
+        """Yield an error text for each wanted name that no adapter has. It suggests the most
+        similar name."""
         known = sorted(each.name for each in self.manifests.values() if not each.always)
         for name in wanted:
             if name not in self.manifests:
@@ -88,30 +90,34 @@ class AdapterDirectory:
                 yield f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}"
 
     def own_settings(self, wanted: Sequence[str], names: Iterable[str]) -> dict[str, bool]:
-        """Return which of these names (in lower case) are settings of an enabled adapter. The value
-        is true if the setting stays text."""
+        """Return those of ``names`` (in lower case) that are settings of an enabled adapter. The
+        value is True if the setting must stay a text and not be parsed as JSON."""
         running = self.enabled(wanted)
         texts = tuple(p for each in running if each.settings_as_text for p in each.settings)
         read = tuple(p for each in running if not each.settings_as_text for p in each.settings)
         return {name: not name.startswith(read) for name in names if name.startswith(texts + read)}
 
     def all_settings(self) -> tuple[str, ...]:
-        """Return the prefixes of the settings' names of every adapter, in lower case."""
+        """Return the prefixes with which the names of adapters' settings begin, in lower case."""
         return tuple(prefix for each in self.manifests.values() for prefix in each.settings)
 
     def address_settings(self) -> tuple[str, ...]:
-        """Return `AdapterManifest.address_settings` of every adapter."""
+        """Return the `AdapterManifest.address_settings` of all adapters."""
         return tuple(name for each in self.manifests.values() for name in each.address_settings)
 
     def superuser_platforms(self, written: str | None) -> tuple[str, ...]:
         """Return the adapters for which an entry in NoneBot's ``SUPERUSERS`` counts. ``written`` is
-        the entry's platform prefix, or None. NoneBot applies an id without a prefix to every
-        platform; then a stranger with the same id on another platform would be an operator."""
+        the entry's platform prefix, or None.
+
+        NoneBot applies an id without a prefix to every platform, so a stranger with the same id on
+        another platform would be an operator. Here it counts only for adapters whose manifest has
+        ``bare_superusers``.
+        """
         every = self.manifests.values()
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
         named = tuple(each.name for each in every if written and each.nonebot_name == written)
-        return named or (written,)  # nothing before the colon is no adapter's word, and nobody
+        return named or (written,)  # may be an adapter's own name; an empty one is nobody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +128,15 @@ class AdapterMaker:
     create: OperatorPageFactory
     options: Mapping[str, Any]
     builtin: bool
-    """Whether it comes with the bot. Its `start` retries what may be a moment's trouble, so what it
-    raises is a refusal, which ends the bot."""
+    """Whether the adapter comes with the bot. The `start` of such an adapter retries after
+    temporary failures. So an error that it raises is permanent, and ends the bot."""
 
 
 def adapter_makers(
     adapters: AdapterDirectory, settings: Mapping[str, Any], wanted: Sequence[str]
 ) -> list[AdapterMaker]:
-    """Import every enabled adapter. An adapter that fails is logged and left out."""
+    """Import every enabled adapter. If one cannot be imported, this is logged and the bot runs
+    without it."""
     for problem in (*adapters.problems, *adapters.unknown(wanted)):
         logger.error("an adapter is left out: {}", problem)
     found = []
@@ -176,10 +183,11 @@ def check_adapter(manifest: AdapterManifest) -> None:
 async def erase_from_adapters(
     data_dir: Path, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Let every adapter erase a person, also those that do not run. Return how many things were
-    deleted or changed.
+    """Let every adapter erase a person, also the adapters that do not run. Return how many items
+    were deleted or changed.
 
-    Calls all erasers, then raises `AdapterBroken` for those that failed.
+    If some erasers fail, the others are still called. Then `AdapterBroken` is raised for the failed
+    ones.
     """
     find = partial(AdapterDirectory.find, data_dir, installed=True)
     adapters = await anyio.to_thread.run_sync(find)
@@ -189,7 +197,7 @@ async def erase_from_adapters(
             continue
         try:
             gone += await _eraser(manifest)(data_dir, person, traces)
-        except Exception as error:  # noqa: BLE001 - code of other people; the rest must be erased
+        except Exception as error:  # noqa: BLE001 - the other adapters must erase too
             failed.append(f"adapter {manifest.name}: {error!r}")
     if failed:
         raise AdapterBroken("; ".join(failed))
@@ -197,15 +205,15 @@ async def erase_from_adapters(
 
 
 def _eraser(manifest: AdapterManifest) -> AdapterEraser:
-    """Import an adapter's eraser. Raises what the import raises, and `AttributeError` if there is
-    no such function."""
+    """Import an adapter's eraser. Raises `AttributeError` if there is no such function, and any
+    error of the import."""
     module, _, function = manifest.eraser.partition(":")
     eraser: AdapterEraser = getattr(_imported(manifest, module), function)
     return eraser
 
 
 def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:
-    """Yield every folder that should hold an adapter, and the name for its import."""
+    """Yield each folder that should contain an adapter, and the package name for its import."""
     for parent, package in (
         (builtin_folder("adapters"), builtin_package("adapters")),
         (data_dir / FOLDER, PACKAGE),
@@ -217,7 +225,7 @@ def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _installed(names: set[str] | None) -> Iterator[tuple[str, str]]:
-    """Yield name and package of the installed adapters with these names; None means all."""
+    """Yield the name and the package of each installed adapter in ``names``. None means all."""
     if names is None or names:
         for each in entry_points(group=ENTRY_POINTS):
             if names is None or each.name in names:
@@ -267,13 +275,13 @@ def _add(
 
 
 def _imported(manifest: AdapterManifest, module: str = "") -> ModuleType:
-    """Import an adapter's package, or a module in it. Raises what the import raises."""
+    """Import an adapter's package, or a module in it. Errors of the import are raised."""
     parent, _, _ = manifest.package.rpartition(".")
     if parent in (PACKAGE, builtin_package("adapters")):
         namespace(parent, manifest.folder.parent)
     known = sys.modules.get(manifest.package)
     if known is not None and [*getattr(known, "__path__", ())] != [str(manifest.folder)]:
-        # The loaded package is from another data folder of the same process.
+        # The loaded package comes from another data folder that the same process used.
         for name in [*sys.modules]:
             if f"{name}.".startswith(f"{manifest.package}."):
                 del sys.modules[name]
@@ -285,8 +293,9 @@ def _without_operator(create: AdapterFactory) -> OperatorPageFactory:
 
 
 def _checked(manifest: AdapterManifest, create: OperatorPageFactory) -> OperatorPageFactory:
-    """Wrap a factory. If an import in it fails, the error says what to install. An adapter whose
-    name differs from its manifest is refused: its chat keys would belong to no adapter."""
+    """Wrap a factory. If an import in the factory fails, the error says what to install. If the
+    adapter's name differs from its manifest, the adapter is refused, because its chat keys would
+    belong to no adapter."""
 
     def make(host: Host, driver: Driver, operator: OperatorHost) -> Adapter:
         try:

@@ -1,4 +1,4 @@
-"""Builds what answers messages: the sessions of all chats, with model, policies and commands."""
+"""Builds the sessions of all chats, with the model, the policies and the commands that they use."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -42,13 +42,13 @@ from nekro_core.tools.discovery import SentenceVectors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRuntime:
-    """The sessions of all chats, and the one consumer of the inbox, which feeds them.
+    """The sessions of all chats, and the task that gives them the records from the inbox.
 
     Attributes:
-        services: What the sessions work with.
+        services: The objects that the sessions use.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
-        tasks: The task group of the consumer; it ends before the sessions do.
+        tasks: The task group in which that task runs. It ends before the sessions.
     """
 
     services: SessionServices
@@ -70,7 +70,7 @@ class AgentRuntime:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Build the runtime. Leaving the block ends every turn."""
+        """Build the runtime. When the block ends, all turns end."""
         policy_file = PolicyFile(data / CONDUCT)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
@@ -152,7 +152,7 @@ class AgentRuntime:
             yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
 
     async def start(self) -> None:
-        """Resume the work of an earlier process, then begin to feed the sessions. Raises
+        """Resume the work of an earlier process, then begin to give records to the sessions. Raises
         `StoreError`."""
         await self.sessions.recover()
         self.tasks.start_soon(self.feed_sessions, name="stored records to the sessions")
@@ -164,9 +164,9 @@ class AgentRuntime:
             event = await self.services.inbox.next_event()
             try:
                 self._feed(event)
-            except Exception:  # noqa: BLE001 (one record's fault must not end the consumer)
+            except Exception:  # noqa: BLE001 (one bad record must not end this task)
                 record = event.record
-                logger.exception("{}: record {} is not dealt with", record.chat_key, record.seq)
+                logger.exception("{}: record {} is skipped", record.chat_key, record.seq)
 
     def _feed(self, event: InboxEvent) -> None:
         match event:
@@ -178,7 +178,7 @@ class AgentRuntime:
                 assert_never(event)
 
     def at_work(self, chat_key: ChatKey) -> bool:
-        """Whether work on a message of the chat is not done: it is queued in the inbox, or
-        `Sessions.at_work` says so."""
+        """Whether a message of the chat is queued in the inbox, or the chat's session is busy (see
+        `Sessions.at_work`)."""
         queued = any(event.record.chat_key == chat_key for event in self.services.inbox.queued)
         return queued or self.sessions.at_work(chat_key)

@@ -1,9 +1,9 @@
-"""Builds the bot: which objects of the rooms are made, in which order, and ended in reverse.
+"""Builds the bot: makes the objects of all rooms in order, and ends them in reverse order.
 
-Nothing else builds the rooms' objects: message input and output first, then boxes, then plugins
-with all that they use, then the sessions that answer. NoneBot and the web server are not here
-(`nekro_core.app.server` has them), so a test opens an `App` of its own in a temporary folder,
-several in one process.
+The order is: message input and output, boxes, plugins with all services that they use, and the
+sessions, which answer. Only this room builds these objects. NoneBot and the web server are in
+`nekro_core.app.server`, so a test can open several `App` objects in one process, each in a
+temporary folder.
 """
 
 import time
@@ -38,17 +38,19 @@ from nekro_core.system.asgi import WebApplication
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
-"""Longest wait of a start for the first box. The check of the backend ends about when everything
-else is ready; whoever gets code in that moment would wait for it as well."""
+"""Most seconds that the start waits for the first box. The check of the box backend usually ends
+when all else is ready. Without this wait, the first run of code would wait for the check."""
 
 _START_S = 20.0
-"""Longest start of an adapter, which is to connect in tasks of its own: the others wait for it."""
+"""Time limit for starting an adapter, in seconds. The other adapters wait meanwhile, so an adapter
+should only start its tasks and connect in them."""
 
 Report = Callable[[DownloadProgress], None]
 
 
 class App:
-    """A running bot without its platforms. Use `App.open`, then `add_adapter` and `start`."""
+    """A running bot. `App.open` builds it without adapters. Then `add_adapter` adds them, and
+    `start` starts them."""
 
     def __init__(
         self,
@@ -65,7 +67,8 @@ class App:
         self.host = host
         self.operator = operator
         self.linked_media = linked_media
-        """Answers the links that `MediaLinks` makes, to be mounted at `MOUNTED`."""
+        """The application that serves the links of `MediaLinks`. It must be mounted at
+        `MOUNTED`."""
         self.plugins = plugins
         self._runtime = runtime
         self._adapters = adapters
@@ -87,11 +90,12 @@ class App:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
-        """Open every room. ``configuration`` is what adapters read their settings from.
+        """Build the objects of all rooms. Adapters read their settings from ``configuration``.
 
-        ``model`` replaces the one that the settings name. ``report`` is told of downloads.
-        ``preview`` is where servers in boxes are shown; without it they cannot be. Raises
-        `DataFolderInUse`, `StoreError` and `SettingsError`; nothing is left open then.
+        ``model`` replaces the model that the settings name. ``report`` is called with the progress
+        of downloads. ``preview`` shows the servers that run in boxes; without it, they cannot be
+        shown. Raises `DataFolderInUse`, `StoreError` and `SettingsError`. Then all objects that
+        were built are closed.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -154,20 +158,23 @@ class App:
         return self._runtime.at_work(chat_key)
 
     def add_adapter(self, adapter: Adapter, *, builtin: bool = False) -> None:
-        """Serve one more platform from `start` on. If a ``builtin`` adapter refuses to start, the
-        bot ends; the fault of another one is logged, and the bot goes on without it."""
+        """Add an adapter, which `start` will start. If a ``builtin`` adapter cannot start, the bot
+        ends. If another adapter cannot start, this is logged and the bot runs without it."""
         self._adapters[adapter.name] = adapter
         if builtin:
             self._builtin.add(adapter.name)
 
     async def start(self) -> None:
-        """Let the platforms in, and take up what an earlier process left. What the first answer
-        needs is made ready before: a connection brings what was said meanwhile at once."""
+        """Resume the work of an earlier process, and start the adapters.
+
+        First, all that the first answer needs is prepared, because a platform delivers missed
+        messages as soon as its adapter is connected.
+        """
         await self._runtime.sessions.prepare()
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()
         await self._runtime.start()
-        for adapter in [*self._adapters.values()]:  # a plugin may bring one meanwhile
+        for adapter in [*self._adapters.values()]:  # a copy, because a plugin may add one meanwhile
             self._started.append(adapter)
             if adapter.name in self._builtin:
                 await adapter.start()
@@ -176,22 +183,22 @@ class App:
         self._timers.start()
 
     async def close_adapters(self) -> None:
-        """Let nobody in any more, and end what they keep open. May be called again."""
+        """Close all adapters that were started. May be called twice."""
         while self._started:
             adapter = self._started.pop()
             try:
                 await adapter.aclose()
-            except Exception:  # noqa: BLE001 - code of other people; the other adapters must end
-                logger.exception("the adapter {} did not end in order", adapter.name)
+            except Exception:  # noqa: BLE001 - other people's code; the other adapters must end
+                logger.exception("the adapter {} failed while it was closed", adapter.name)
 
     @property
     def adapters(self) -> Mapping[str, Adapter]:
-        """Those that were added, by name."""
+        """Return the adapters that were added, by name."""
         return self._adapters
 
 
 async def _start(adapter: Adapter) -> None:
-    """Start an adapter that others wrote. What goes wrong is logged, and the bot goes on."""
+    """Start an adapter that did not come with the bot. A failure is logged, and the bot goes on."""
     try:
         with anyio.fail_after(_START_S):
             await adapter.start()
@@ -202,7 +209,7 @@ async def _start(adapter: Adapter) -> None:
 
 
 def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
-    """The model that the settings name, or the embedded one where they name none."""
+    """Make the model that the settings name. If they name none, make the embedded model."""
     if settings.nekro_llm.configured:
         return OpenAIChatModel(settings.nekro_llm)
     return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)

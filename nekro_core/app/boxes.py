@@ -23,9 +23,10 @@ CODE_BOX = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxServices:
-    """The box services. The code of replies runs in boxes of ``of_chats``; plugins make boxes with
-    ``for_plugins``. ``network`` fetches addresses for a chat's code under the rules of its box.
-    ``settled`` waits until a box is ready, or until it is known that there are none."""
+    """The services for boxes. The code of replies runs in boxes of ``of_chats``. Plugins make boxes
+    with ``for_plugins``. ``network`` fetches addresses for a chat's code; the network rules of the
+    chat's box apply. ``settled`` waits until a box is ready, or until it is known that this machine
+    can make no boxes."""
 
     of_chats: ChatBoxes
     for_plugins: DefaultEgressSource
@@ -42,7 +43,7 @@ class BoxServices:
         preview: PreviewRegistry | None,
         clock: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Open the services. If the machine can have no boxes, this is logged and the bot runs."""
+        """Open the services. If this machine can make no boxes, this is logged and the bot runs."""
         sandbox = settings.nekro_sandbox
         async with AsyncExitStack() as stack:
             supply = await stack.enter_async_context(
@@ -82,4 +83,4 @@ class BoxServices:
 
 
 def _say_no_boxes(reason: str) -> None:
-    logger.error("no code will run on this machine; `nekro doctor` tells more.\n{}", reason)
+    logger.error("no code will run on this machine; `nekro doctor` says why.\n{}", reason)

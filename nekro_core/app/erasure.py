@@ -19,15 +19,15 @@ from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
 
 _COPIES = "copies"
-"""Folder with copies of the database from before its upgrades."""
+"""The folder with the copies of the database that were made before upgrades."""
 _TERMINAL_LOG = "chat.log"
-"""Log of a bot that ``nekro chat`` has started."""
+"""The log of a bot that ``nekro chat`` started."""
 
 
 def personal_data(
     data: Path, *, vectors: EmbeddedVectorStore, older: NekroAgentHost, conduct: PolicyFile
 ) -> Sequence[Eraser]:
-    """Return all erasers, for `nekro_core.agent.erasure.erasure.PersonErasure`."""
+    """Return the erasers for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
         partial(_from_vectors, vectors),
         partial(_from_facts, older),
@@ -70,7 +70,8 @@ def _drop(facts: FactsFile, keys: set[str]) -> int:
 async def _from_conduct(
     conduct: PolicyFile, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Erase overrides of a person, except that they are ignored: erasure must not lift that."""
+    """Erase the policy overrides of a person and of their private chats. If the person is ignored,
+    that override stays, so that erasure does not end it."""
     gone = 0
     for chat_key in {without_thread(each) for each in traces.private}:
         if str(chat_key) in conduct.book.chats:
@@ -84,8 +85,8 @@ async def _from_conduct(
 async def _from_stickers(
     folder: Path, _person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Erase pictures that a plugin has stored as stickers (`nekro_core.compat.maibot`). They are
-    found by their hash, because nothing else about them is known."""
+    """Erase pictures of a person that a plugin stored as stickers (`nekro_core.compat.maibot`).
+    They are found by their hash, because the stickers do not name their authors."""
     index = anyio.Path(folder / "index.json")
     if not await index.exists():
         return 0
@@ -101,7 +102,7 @@ async def _from_stickers(
 async def _from_copies(
     folder: Path, _person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Delete the copies of the database in an older layout, because they contain all messages."""
+    """Delete all old copies of the database, because they contain everybody's messages."""
     if not await anyio.Path(folder).exists():
         return 0
     copies = [each async for each in anyio.Path(folder).iterdir()]
@@ -117,7 +118,7 @@ async def _from_terminal_log(
         return 0
     if person.user_id.encode() not in await log.read_bytes():
         return 0
-    # The file is truncated, not replaced: the bot that writes it has it open.
+    # The file is emptied and not replaced, because the running bot has it open.
     async with await log.open("r+b") as file:
         await file.truncate(0)
     return 1

@@ -1,4 +1,5 @@
-"""Loads plugins of every kind (NekroPlugin, MaiBot's, MCP servers), with all that they may use."""
+"""Loads all kinds of plugins (`NekroPlugin`, MaiBot's plugins, MCP servers), and builds the
+services that they use."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -43,7 +44,7 @@ from nekro_core.tools.mcp_client import McpServers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
-    """The loaded plugins, and the registries of what they declare."""
+    """The loaded plugins, and the registries of their commands, pages and webhooks."""
 
     plugins: PluginRegistry
     commands: CommandRegistry
@@ -67,10 +68,11 @@ class Extensions:
         model: ChatModel,
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Load the plugins. The log and ``nekro plugin list`` name those that cannot be loaded.
+        """Load the plugins. The log and ``nekro plugin list`` name the plugins that cannot be
+        loaded.
 
-        ``configuration`` is the content of ``.env``; MCP servers may be given variables of it.
-        ``accept`` takes the messages that plugins receive from their own platforms.
+        ``configuration`` is the content of ``.env``. The operator can pass variables of it to MCP
+        servers. ``accept`` is called with the messages that plugins receive from their platforms.
         """
         store, outbox = message_io.store, message_io.outbox
         async with AsyncExitStack() as stack:
@@ -214,7 +216,7 @@ def _older_host(settings: Settings, data: Path, message_io: MessageIO) -> NekroA
 
 
 def _variables(configuration: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of ``.env`` and the environment, with upper-case names."""
+    """Return the variables of ``.env`` and of the environment, with upper-case names."""
     written = {name.upper(): text for name, text in configuration.items() if isinstance(text, str)}
     return {**written, **os.environ}
 

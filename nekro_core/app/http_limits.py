@@ -1,10 +1,10 @@
-"""Bounds what a client may send over uvicorn's HTTP before the bot knows who it is.
+"""Limits what a client that is not logged in can use of uvicorn: memory, time and connections.
 
-uvicorn 0.54 with httptools keeps a header of any length in memory and waits for its end for ever.
-It accepts connections until the process has no file descriptor left for anything else. Its limit of
-5 s between two requests is lifted by any byte. So a client could hold a connection for ever with an
-empty line, or with the rest of a body that was answered early. With all connections held, nobody
-else could connect.
+uvicorn 0.54 with httptools stores a header of any length and waits for its end without a limit. It
+accepts connections until the process has no file descriptors left. It allows 5 s between two
+requests, but any byte of the client ends this limit. So a client could keep a connection open
+forever by sending an empty line, or the rest of a body that was answered early. With enough such
+connections, no other client could connect.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ _TOO_LARGE = b"HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\nconnection: close\
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """Pass this class as ``http`` to `uvicorn.Config`. The request that opens a WebSocket has the
-    same bounds as any other."""
+    """uvicorn's HTTP protocol with limits. Pass this class as ``http`` to `uvicorn.Config`. The
+    limits also apply to the request that opens a WebSocket."""
 
     most_head_bytes: ClassVar[int] = 64 * 1024
-    """The most bytes of a request's address and headers, and of other bytes outside a body."""
+    """Most bytes of a request's address and headers, and of other bytes outside a body."""
     head_s: ClassVar[float] = 10.0
-    """Seconds in which a request's address and headers must arrive. For the first request they
-    count from the beginning of the connection, for a later one from the first byte after the
-    previous answer."""
+    """Seconds within which a request's address and headers must arrive. For the first request, they
+    count from the beginning of the connection. For a later request, they count from the first byte
+    after the previous answer."""
     untaken_s: ClassVar[float] = 120.0
-    """How many seconds a client may leave sent data unread, also on a WebSocket. Without this
-    bound, a client that reads nothing would keep a connection and its unsent data for ever."""
+    """Most seconds for which a client may leave sent data unread, also on a WebSocket. Without this
+    limit, a client that reads nothing could keep a connection and its unsent data forever."""
     most_backslashes: ClassVar[int] = 500
-    """The most backslashes in the cookies of one request. If there are more, cookies that have a
-    backslash are left out. The time that Python's cookie parser takes grows with the square of
-    their number (CVE-2024-7592, fixed in 3.11.10 and 3.12.6): 60,000 blocked the event loop for 10
-    to 24 s, at any address that a framework answers. Some backslashes are legitimate: some servers
-    write a comma as ``\\054``."""
+    """Most backslashes in the cookies of one request. If there are more, the cookies with a
+    backslash are removed. The time of Python's cookie parser grows with the square of the number of
+    backslashes (CVE-2024-7592, fixed in 3.11.10 and 3.12.6): 60,000 of them blocked the event loop
+    for 10 to 24 s, at any address that a web framework answers. A few backslashes must be allowed,
+    because some servers write a comma as ``\\054``."""
     most_connections: ClassVar[int] = 512
-    """The most connections at one time, including those of pages and platforms. A page needs two or
-    three. A process may often open only 1,024 files, and the database and the boxes need some of
-    them. When this number is reached, a new connection replaces the one that has been idle for the
-    longest time. If none is idle, the new one is refused."""
+    """Most connections at one time, including those of pages and platforms. A page needs two or
+    three connections. A process may often open only 1,024 files, and the database and the boxes
+    need some of them. When this number is reached, a new connection replaces the connection that
+    has been idle for the longest time. If none is idle, the new connection is refused."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -48,7 +48,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._backslashes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self.idle_since: float | None = None
-        """When the connection became idle, on the loop's clock; None while a request is handled."""
+        """The time at which the connection became idle, on the event loop's clock; None while a
+        request is processed."""
 
     def connection_made(  # type: ignore[override]  # like the parent: socket transports only
         self, transport: asyncio.Transport
@@ -96,7 +97,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._wait_for_head()
 
     def _is_between_requests(self) -> bool:
-        """Whether the last request is answered and no other waits; False for a WebSocket."""
+        """Whether the last request has been answered and no other request waits. False for a
+        WebSocket."""
         answered = bool(self.cycle) and self.cycle.response_complete
         return answered and not self.pipeline and self in self.connections
 
@@ -128,7 +130,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """httptools calls this for a piece of the body. The reader of the body bounds its size."""
+        """httptools calls this for a piece of the body. The code that reads the body limits its
+        size."""
         self._unread = 0
         super().on_body(body)
 

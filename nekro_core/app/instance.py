@@ -1,4 +1,5 @@
-"""Binds the bot's port, and writes a file in the data folder by which other processes find it."""
+"""Binds the bot's port, and writes a file to the data folder so that other processes can find the
+bot."""
 
 import errno
 import ipaddress
@@ -15,7 +16,7 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 INSTANCE_FILE = "running.json"
-"""Name of the file, in the data folder. It exists while a bot runs."""
+"""The name of this file. It exists while a bot runs."""
 
 
 class InstanceInfo(msgspec.Struct, frozen=True):
@@ -32,16 +33,16 @@ class PortTaken(NekroError):
 
 
 def bind_listener(host: str, port: int) -> socket.socket:
-    """Open the listening socket. This happens first, so that a taken port is noticed at once.
+    """Open the listening socket. With port 0, the kernel chooses a free port. Raises `PortTaken`.
 
-    Port 0 takes a free one. Raises `PortTaken`.
+    The bot calls this before all else, so that a port in use is noticed at once.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Two sockets may be bound to the same address as long as neither listens.
+        # Two sockets can be bound to the same address while neither listens, so it listens at once.
         listener.listen()
     except OSError as error:
         listener.close()
@@ -61,10 +62,12 @@ def _why_taken(host: str, port: int, error: OSError) -> str:
 
 @contextmanager
 def instance_file(data_dir: Path, host: str, port: int, token: str) -> Iterator[InstanceInfo]:
-    """Write the bot's address to a file, for `nekro chat` and scripts. Removed when it ends."""
+    """Write the bot's address to a file, for `nekro chat` and scripts. The file is removed when the
+    block ends."""
     place = InstanceInfo(pid=os.getpid(), port=port, address=_address(host, port), token=token)
     path = data_dir / INSTANCE_FILE
-    # The file contains the token: no other user may read it, not even for a moment.
+    # The file contains the token, so no other user may ever be able to read it. `write_whole`
+    # ensures this.
     write_whole(path, msgspec.json.encode(place))
     try:
         yield place
@@ -73,7 +76,8 @@ def instance_file(data_dir: Path, host: str, port: int, token: str) -> Iterator[
 
 
 def read_instance_file(data_dir: Path) -> InstanceInfo | None:
-    """Read the file of this data folder's last bot. A bot that was killed leaves its file."""
+    """Read the file of the bot that last used this data folder. None if there is no valid file. The
+    bot may not run: if it is killed, it does not remove its file."""
     try:
         return msgspec.json.decode((data_dir / INSTANCE_FILE).read_bytes(), type=InstanceInfo)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -81,7 +85,7 @@ def read_instance_file(data_dir: Path) -> InstanceInfo | None:
 
 
 def find_running_instance(data_dir: Path) -> InstanceInfo | None:
-    """Return the address of this data folder's bot, if one runs and is ready."""
+    """Return the address of the bot that uses this data folder; None if none runs and is ready."""
     place = read_instance_file(data_dir)
     return place if place and data_folder_in_use(data_dir) else None
 

@@ -1,4 +1,4 @@
-"""Sends log lines to stdout through loguru, with every known secret replaced."""
+"""Writes log lines to stdout with loguru, and replaces all known secrets in them."""
 
 import json
 import logging
@@ -18,8 +18,8 @@ from nekro_core.app.settings import SECRET_NAME, SettingsError
 from nekro_core.system.secrets import FOLDER
 
 _SHORTEST = 8
-"""Fewest characters of a secret that is replaced. A shorter one may be part of ordinary words, and
-replacing those would make the log unreadable."""
+"""Minimum characters of a secret that is replaced. A shorter secret may be part of ordinary words,
+and replacing these would make the log unreadable."""
 _CANCELLED = "CancelledError"
 _OF_VISITORS = (
     "Invalid HTTP request received.",
@@ -28,15 +28,16 @@ _OF_VISITORS = (
     "ASGI callable returned without completing handshake.",
     CONNECTION_REFUSED,
 )
-"""What the web server logs for an invalid request, for an answer that a box or a client cut short,
-and for a refused WebSocket. With these lines, anybody who reaches the port could fill the disk."""
+"""Messages that the web server logs for an invalid request, for an answer that a box or a client
+ended too early, for a refused WebSocket, and for a refused connection. Anybody who reaches the port
+could fill the disk with these lines."""
 _ONCE_IN_S = 60.0
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
 
 
 class VisitorLogThrottle(logging.Filter):
-    """Limits the messages about clients' errors: one warning a minute for each kind, with the
-    number of those left out. Passes all other messages unchanged."""
+    """Limits the messages about clients' errors to one warning a minute for each kind. The warning
+    contains the number of messages that were left out. Other messages pass unchanged."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class VisitorLogThrottle(logging.Filter):
 
 
 class RedactingStream:
-    """A text stream that replaces known secrets and passes on all else."""
+    """A text stream that replaces known secrets in the written text."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -78,7 +79,7 @@ class RedactingStream:
         )
 
     def write(self, text: str) -> None:
-        """Write a text, with secrets replaced."""
+        """Write a text after replacing the secrets in it."""
         self._out.write(self._pattern.sub("***", text) if self._pattern else text)
 
     def flush(self) -> None:
@@ -86,16 +87,17 @@ class RedactingStream:
         self._out.flush()
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal; loguru then uses colours."""
+        """Whether the stream is a terminal. loguru uses colours on a terminal."""
         return self._out.isatty()
 
 
 def configure_logging(written: Mapping[str, str]) -> RedactingStream:
-    """Send everything that logs, NoneBot and the standard library too, to stdout.
+    """Write all logs of the process to stdout, also those of NoneBot and the standard library.
 
-    ``written`` holds the settings of files and environment. Their secrets must be known, because
-    NoneBot prints its whole configuration at DEBUG. This replaces the log of the whole process, so
-    only the server may call it. Raises `SettingsError` for an unknown ``LOG_LEVEL``.
+    ``written`` holds the settings in files and environment. The secrets in them must be replaced,
+    because NoneBot logs its whole configuration at DEBUG. Only the server may call this function,
+    because it changes the logging of the whole process. Raises `SettingsError` for an unknown
+    ``LOG_LEVEL``.
     """
     redactor = RedactingStream(sys.stdout)
     redactor.add_secrets(
@@ -105,9 +107,10 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     logger.remove()
     logger.add(
         redactor,
-        # NoneBot's filter is not used: it needs every line to be made first, 50 µs each.
+        # NoneBot's filter is not used, because each line would have to be made before it is
+        # filtered, which takes 50 µs.
         level=_level(written.get("log_level", "")),
-        # A traceback with the values of variables would print people's messages and keys.
+        # A traceback with the values of variables would contain people's messages and keys.
         diagnose=False,
         backtrace=False,
         format=nonebot_log.default_format,
@@ -116,7 +119,7 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     root.handlers = [nonebot_log.LoguruHandler()]
     root.setLevel(logging.INFO)
     server = logging.getLogger("uvicorn.error")
-    server.setLevel(logging.WARNING)  # else each opened page would log two lines with its ids
+    server.setLevel(logging.WARNING)  # else each opened page would log two lines with ids
     server.addFilter(_is_no_end)
     server.addFilter(VisitorLogThrottle())
     for name in _QUIET:
@@ -125,12 +128,14 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
 
 
 def _is_no_end(record: logging.LogRecord) -> bool:
-    """Filter out the traceback of a start that a signal ended: this is not an error."""
+    """Whether a record is no traceback of a start that a signal ended. Such a traceback is filtered
+    out, because this is no error."""
     return not record.getMessage().rstrip().endswith(_CANCELLED)
 
 
 def _inner_secrets(written: str) -> Iterator[str]:
-    """Yield the secrets inside a setting that is JSON, by their names: an account's token."""
+    """Yield the secrets inside a setting that is JSON, for example the token of an account. Their
+    names show that they are secrets."""
     if not written.lstrip().startswith(("[", "{")):
         return
     try:

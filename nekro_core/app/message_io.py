@@ -1,4 +1,4 @@
-"""Opens message input and output: store, inbox, outbox, media, timers."""
+"""Builds the objects for message input and output: store, inbox, outbox, media, timers."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -35,7 +35,7 @@ class MessageIO:
     """The objects that accept, store and send messages.
 
     Attributes:
-        adapters: The platforms by name; one may be added later.
+        adapters: The adapters by name. Adapters may be added later.
     """
 
     store: Store
@@ -62,8 +62,8 @@ class MessageIO:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Open all of them below the folder ``data``, which must be locked. The adapters read their
-        settings from ``configuration``. Raises `StoreError`."""
+        """Build all these objects. Their files are in the folder ``data``, which must be locked.
+        The adapters read their settings from ``configuration``. Raises `StoreError`."""
         delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(
@@ -131,9 +131,11 @@ _WS_PORT = re.compile(r"(wss?)://(?:\[[^\]]*\]|[^/:?#\s\"']*)(?::(\d{1,5}))?")
 def _platform_reach(
     settings: MediaSettings, configuration: Mapping[str, Any], names: Iterable[str]
 ) -> PlatformFetchPolicy:
-    """Return which addresses received media may be fetched from. ``names`` are settings with
-    addresses of platforms. Entries in the old format, a host without a port, are logged with what
-    to write instead."""
+    """Return the policy that decides from which addresses received media may be fetched.
+
+    ``names`` are the settings that contain addresses of platforms. An entry in the old format is a
+    host without a port. Such entries are logged, and the log says what to write instead.
+    """
     urls = [configuration.get(name) or "" for name in names]
     found = _WS_PORT.finditer(str(urls))
     ports = {int(match[2] or (443 if match[1] == "wss" else 80)) for match in found}

@@ -13,17 +13,20 @@ def with_nonebot_settings(
     starts: Iterable[str] | None,
     platforms: Callable[[str | None], Iterable[str]],
 ) -> CommandSettings:
-    """Return the settings with NoneBot's added. ``starts`` is None if it is not set; our own
-    setting for prefixes has priority over it. ``platforms`` returns the adapters for which an
-    operator's id counts, by NoneBot's platform prefix, or None for an id without a prefix."""
+    """Return the settings with NoneBot's operators and prefixes added.
+
+    ``starts`` is None if ``COMMAND_START`` is not set. If ``NEKRO_COMMAND__PREFIXES`` is set,
+    ``starts`` is ignored. ``platforms`` is called with the platform prefix of an operator's id, or
+    None for an id without one, and returns the adapters for which the id counts.
+    """
     people = {person for each in superusers for person in _people(each.strip(), platforms)}
     changed: dict[str, object] = {"super_users": settings.super_users | people}
     if starts is not None and "prefixes" not in settings.model_fields_set:
         usable = tuple(sorted(start for start in starts if start and start.strip() == start))
         if len(usable) < len([*starts]):
             logger.warning(
-                "COMMAND_START: an empty prefix, or one with blanks, is left out: every message "
-                "that begins with a command's name would be one"
+                "COMMAND_START: a prefix that is empty or has blanks is ignored: with it, every "
+                "message that begins with a command's name would be a command"
             )
         wide = ("／",) if "/" in usable and "／" not in usable else ()
         changed["prefixes"] = (*usable, *wide) or settings.prefixes
@@ -33,6 +36,6 @@ def with_nonebot_settings(
 def _people(written: str, platforms: Callable[[str | None], Iterable[str]]) -> Iterable[str]:
     place, colon, user_id = written.rpartition(":")
     if not user_id or user_id == EVERYBODY:
-        return  # To NoneBot this is an ordinary id; here it would mean everybody.
+        return  # An ordinary id for NoneBot. Here it would mean everybody.
     for adapter in platforms(place if colon else None):
         yield f"{adapter}:{user_id}"

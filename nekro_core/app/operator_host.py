@@ -1,4 +1,4 @@
-"""Builds the operator pages' interface to the bot."""
+"""Builds the interface through which the operator's pages use the bot."""
 
 from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.app.agent_runtime import AgentRuntime
@@ -26,7 +26,7 @@ class PluginOverview:
 def operator_host(
     message_io: MessageIO, extensions: Extensions, runtime: AgentRuntime
 ) -> OperatorHost:
-    """Collect the objects that an operator's page uses. The page calls them directly."""
+    """Collect the objects that the operator's pages use. The pages call them directly."""
     store = message_io.store
     return OperatorHost(
         tools=AgentToolService(runtime.services),
@@ -44,7 +44,8 @@ def operator_host(
 
 
 def _shown(info: PluginInfo) -> PluginShown:
-    """Show one plugin. Addresses are left out, because they contain secrets."""
+    """Convert a plugin's data for the pages. The addresses of its webhooks are left out, because
+    they contain secrets."""
     return PluginShown(
         item=info.item,
         state=info.state.value,

@@ -1,4 +1,5 @@
-"""Shows a download's progress: on one line of a terminal, or every 10 s on a line of a log."""
+"""Shows the progress of a download. A terminal has one line, which is updated; a log gets a line
+every 10 s."""
 
 import time
 from typing import TextIO
@@ -19,7 +20,7 @@ class ProgressLine:
         self._shown_at = 0.0
 
     def report(self, progress: DownloadProgress) -> None:
-        """Show the progress, unless it was shown a moment ago."""
+        """Show the progress, unless it was shown in the last 0.2 s (terminal) or 10 s (log)."""
         now = time.monotonic()
         pause = _REDRAW_S if self._live else _LOG_S
         finished = progress.total > 0 and progress.done >= progress.total
@@ -36,7 +37,7 @@ class ProgressLine:
         self._out.flush()
 
     def end(self) -> None:
-        """End the line."""
+        """End the terminal's line, so that other output begins on a new line."""
         if self._live and self._what:
             self._out.write("\n")
         self._what = ""

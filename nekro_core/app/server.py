@@ -1,7 +1,7 @@
 """Runs the process: sets up NoneBot, opens the `App` and runs the web server.
 
-Only this module uses what exists once in a process (`nonebot.init`, signals, the garbage
-collector). So a test can build everything else several times. See docs/decisions/0001.
+Some things exist only once in a process: `nonebot.init`, signals, the garbage collector. Only this
+module uses them, so a test can build all else several times. See docs/decisions/0001.
 """
 
 import asyncio
@@ -44,27 +44,28 @@ from nekro_core.system.errors import NekroError
 
 DRIVER = "~fastapi+~httpx+~websockets"
 GRACEFUL_SHUTDOWN_S = 1
-"""How long open requests may take to end after SIGTERM. The whole bot ends within 3 s."""
+"""Most seconds that open requests may take after SIGTERM. The whole bot ends within 3 s."""
 
 END_S = 2.5
-"""Seconds after SIGTERM at which everything that has not ended is cancelled."""
+"""Seconds after SIGTERM at which all tasks that have not ended are cancelled."""
 
 SWITCH_S = 0.0005
-"""How long another thread may hold the interpreter when the event loop needs it. With Python's
-default of 5 ms, a message waits this long at every step while a thread computes or imports. Four
-steps took 57 ms at the median; with this value they take 6 ms."""
+"""Most seconds for which another thread may hold the interpreter while the event loop needs it.
+With Python's default of 5 ms, a message waits so long at every step while a thread computes or
+imports. Four steps took 57 ms at the median. With this value, they take 6 ms."""
 
 Announce = Callable[[InstanceInfo, str], None]
-"""Called when the bot answers, with its address and the one-time link of its page (empty without a
-page)."""
+"""Called when the web server answers, with the bot's address and the one-time link to its page. The
+link is empty if there is no page."""
 
 
 class StartFailed(NekroError):
-    """The web server did not come up."""
+    """The web server did not start."""
 
 
 def run() -> int:
-    """Run the bot in this process with the settings of this folder. Return an exit status."""
+    """Run the bot in this process, with the settings in the current folder. Return the exit
+    status."""
     line = ProgressLine(sys.stderr)
     # The bot's files contain people's messages, so other users of the machine may not read them.
     os.umask(0o077)
@@ -88,7 +89,7 @@ def run() -> int:
         sys.stderr.write(f"nekro-core cannot start: {error}{_remedy(error)}\n")
         return 1
     finally:
-        gc.enable()  # a start that failed has left it off
+        gc.enable()  # if the start failed, it is still disabled
 
 
 @contextmanager
@@ -103,8 +104,8 @@ def short_switch_interval() -> Iterator[None]:
 
 
 def _look_ahead(settings: Settings) -> None:
-    """Check that data folder and port are free, before weights are downloaded for half an hour.
-    Creates nothing. Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
+    """Check that data folder and port are free, because the download that follows may take half an
+    hour. Creates no file. Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
     if settings.nekro_data_dir.is_dir():
         with DataFolderLock(settings.nekro_data_dir):
             pass
@@ -112,7 +113,7 @@ def _look_ahead(settings: Settings) -> None:
 
 
 def _remedy(error: Exception) -> str:
-    """Return what the operator should check, if the error itself does not say it."""
+    """Return what the operator should check, if the error's text does not say it."""
     if isinstance(error, StoreUnavailable):
         return ". Does its server run, is NEKRO_DATABASE_URL right, is the disk full?"
     if isinstance(error, OSError):
@@ -129,7 +130,8 @@ def _announce(place: InstanceInfo, link: str) -> None:
 
 
 class ShutdownSignals:
-    """Handles SIGTERM and SIGINT: the first ends the bot in order, a second one at once."""
+    """Handles SIGTERM and SIGINT. The first signal lets the bot shut down. A second signal cancels
+    the shutdown, so the bot ends at once."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.status = 0
@@ -137,7 +139,8 @@ class ShutdownSignals:
         self._server: uvicorn.Server | None = None
 
     def watch(self, server: uvicorn.Server) -> None:
-        """Let the first signal end this server. Before this call, a signal cancels the start."""
+        """Let the first signal shut down this server. Before this call, a signal cancels the
+        start."""
         self._server = server
 
     def ask(self, number: signal.Signals) -> None:
@@ -148,14 +151,14 @@ class ShutdownSignals:
         else:
             self._server.should_exit = True
             self._scope.deadline = anyio.current_time() + END_S
-        # After Ctrl-C the status is the one that shells expect; SIGTERM is a service's normal end.
+        # Shells expect this status after Ctrl-C. SIGTERM is the normal way to end a service.
         self.status = 128 + number if number is signal.SIGINT else 0
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[ShutdownSignals]:
-    """Handle both signals while the bot runs. Uvicorn would raise SIGTERM again after it has ended,
-    and this would kill the process before the `App` has closed."""
+    """Handle both signals while the bot runs. Uvicorn's handlers are not used: after its end,
+    uvicorn would raise SIGTERM again, which would kill the process before the `App` is closed."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     with anyio.CancelScope() as scope:
@@ -174,12 +177,12 @@ async def serve(
 ) -> None:
     """Run the bot until a signal ends it.
 
-    ``report`` gets the progress of downloads. ``announce`` gets the bot's address when it answers.
-    Raises `PortTaken`, `StartFailed` and what `App.open` raises.
+    ``report`` is called with the progress of downloads, and ``announce`` with the bot's address
+    when the web server answers. Raises `PortTaken`, `StartFailed` and the errors of `App.open`.
     """
     with bind_listener(str(settings.host), settings.port) as listener:
-        # The objects built now live as long as the process. Garbage collection over them would
-        # take a tenth of the start, and later 0.1 s in the middle of a turn.
+        # The objects that are built now exist until the process ends. To check them for garbage
+        # would take a tenth of the start's time, and later 0.1 s in the middle of a turn.
         gc.disable()
         port = listener.getsockname()[1]
         redactor = configure_logging(written_settings())
@@ -196,7 +199,7 @@ async def serve(
         preview = PreviewRegistry(settings.nekro_preview, port)
         makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
         async with App.open(settings, configuration, report=report, preview=preview) as app:
-            # Errors in here are raised again outside, where no task group wraps them.
+            # Errors are stored and raised after this block. Here a task group would wrap them.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)
                 options = add_adapters(app, driver, makers)
@@ -222,9 +225,10 @@ async def serve(
 
 
 def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> dict[str, Any]:
-    """Make every adapter. One that cannot be made is logged and left out.
+    """Make every adapter and add it to ``app``. If one cannot be made, this is logged and the bot
+    runs without it.
 
-    Returns the options that they need for the web server.
+    Returns the options that the adapters need for the web server.
     """
     options: dict[str, Any] = {}
     for maker in makers:
@@ -241,7 +245,8 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
 
 
 class _Server(uvicorn.Server):
-    """Starts the adapters when the server answers, and closes them before it waits for requests."""
+    """uvicorn's server, which starts the adapters when it answers requests. At the shutdown, it
+    closes the adapters before it waits for open requests."""
 
     def __init__(
         self,
@@ -277,7 +282,8 @@ class _Server(uvicorn.Server):
 async def _let_in(
     settings: Settings, app: App, port: int, announce: Announce
 ) -> AsyncIterator[None]:
-    """Start the adapters and announce the bot's address. Leaving the block closes the adapters."""
+    """Start the adapters and announce the bot's address. When the block ends, the adapters are
+    closed."""
     try:
         await app.start()
         page = next((one for one in app.adapters.values() if isinstance(one, Page)), None)

@@ -1,7 +1,7 @@
 """Reads all settings as NoneBot does: from ``.env``, ``.env.{ENVIRONMENT}`` and the environment.
 
-Each room defines its settings in its own module; here they only get their names. Two underscores
-separate the parts of a nested name: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
+Each room defines its settings in its own module. This module only gives them their names. Two
+underscores separate the parts of a nested name: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
 """
 
 import difflib
@@ -48,23 +48,25 @@ _NO_NATIVE_CALLS = (
 
 
 class SettingsError(NekroError):
-    """A setting is wrong. The text names it as the operator wrote it, and what was expected."""
+    """A setting is wrong. The text has the setting's name as the operator wrote it, and says what
+    was expected."""
 
 
 class Settings(BaseSettings):
-    """What an operator can set before the start."""
+    """All settings, which the operator makes before the start."""
 
     host: IPvAnyAddress = Field(default="127.0.0.1", validate_default=True)
     port: int = Field(default=8080, ge=0, le=65535)
     nekro_data_dir: Path = Path("data")
-    """The folder for everything that a running bot writes."""
+    """The folder for all files that a running bot writes."""
     nekro_database_url: str = ""
-    """Any Tortoise URL; if empty, an SQLite file in the data folder is used."""
+    """Any Tortoise URL. If it is empty, an SQLite file in the data folder is used."""
     nekro_platforms: tuple[str, ...] = ()
-    """Adapters beyond those that always run, by the names in their manifests: ``["telegram"]``."""
+    """The enabled adapters, by the names in their manifests: ``["telegram"]``. Adapters that always
+    run need no entry."""
     nekro_llm: LLMSettings = LLMSettings()
     nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
-    """Further models, by the names under which plugins ask for them."""
+    """Further models, by the names that plugins use for them."""
     nekro_embedded: EmbeddedSettings = EmbeddedSettings()
     nekro_sandbox: SandboxSettings = SandboxSettings()
     nekro_preview: PreviewSettings = PreviewSettings()
@@ -90,7 +92,7 @@ class Settings(BaseSettings):
 
     @property
     def commands(self) -> CommandSettings:
-        """The settings for commands, combined from ours and NoneBot's."""
+        """Return the settings for commands, with those of NoneBot added."""
         return with_nonebot_settings(
             self.nekro_command,
             self.superusers,
@@ -100,18 +102,18 @@ class Settings(BaseSettings):
 
     @cached_property
     def adapters(self) -> AdapterDirectory:
-        """The adapters that were found, read at the first access."""
+        """Return the adapters that were found. Their manifests are read at the first access."""
         return AdapterDirectory.find(self.nekro_data_dir.absolute(), self.nekro_platforms)
 
     @field_validator("nekro_data_dir", mode="before")
     @classmethod
     def _not_here(cls, value: object) -> object:
-        # An empty path would be the current folder, and data would mix with a checkout's files.
+        # An empty path would mean the current folder, where data would mix with a checkout's files.
         return value or Path("data")
 
     @property
     def database_url(self) -> str:
-        """The URL of the database."""
+        """Return the URL of the database."""
         return self.nekro_database_url or f"sqlite://{self.nekro_data_dir / 'nekro.sqlite3'}"
 
     def secrets(self) -> list[str]:
@@ -138,9 +140,11 @@ class Settings(BaseSettings):
 
 
 def adapter_settings(settings: Settings) -> dict[str, Any]:
-    """Return adapters' settings from the process environment, for ``nonebot.init``. NoneBot itself
-    reads undeclared names only from files, so it would ignore a container's environment. Values
-    that are JSON are parsed, as NoneBot does in files, unless the adapter wants text.
+    """Return the adapters' settings in the process environment, for ``nonebot.init``.
+
+    NoneBot reads the names of undeclared settings only from files, so it would ignore those in a
+    container's environment. Values that are JSON are parsed, as NoneBot does in files, unless the
+    adapter wants a text.
     """
     written = {name.lower(): value for name, value in os.environ.items()}
     own = settings.adapters.own_settings(settings.nekro_platforms, written)
@@ -158,7 +162,7 @@ def _json_or_text(value: str) -> Any:
 
 
 def written_settings(folder: Path = Path()) -> Mapping[str, str]:
-    """Return every setting in the files and the environment, with lower-case names, as text."""
+    """Return all settings in the files and the environment as texts, with lower-case names."""
     names = {
         name.lower(): value or ""
         for path in _files(folder)
@@ -196,7 +200,7 @@ def _in_words(fault: ErrorDetails) -> str:
     parts = [str(part) for part in fault["loc"]]
     name = "__".join(parts).upper()
     if fault["type"] == "extra_forbidden":
-        # The value is not shown: it may be a key under a misspelled name.
+        # The value is not shown, because it may be a key whose name is misspelled.
         return f"{name}: {_unknown(parts[-1], _model_at(parts[:-1]), parts[:-1])}"
     came = fault["input"]
     hidden = isinstance(came, Mapping) or SECRET_NAME.search(name)
@@ -213,8 +217,8 @@ def _unknown(name: str, model: type[BaseModel], above: Sequence[str] = ()) -> st
 
 
 def _model_at(parts: Sequence[str]) -> type[BaseModel]:
-    """Return the model in which a field was not found. Models may be nested, also under names that
-    the operator chooses."""
+    """Return the model of settings at the path ``parts``. A part may be a name that the operator
+    chose, if the setting is a dictionary of models."""
     found: Any = Settings
     for part in parts:
         if get_origin(found) is dict:
@@ -225,7 +229,7 @@ def _model_at(parts: Sequence[str]) -> type[BaseModel]:
 
 
 def _not_json(error: UnreadableSetting) -> str:
-    # NoneBot names the setting only in the error's text.
+    # The setting's name is only in the text of NoneBot's error.
     named = re.search('"(.+)"', str(error))
     name = named[1].upper() if named else str(error)
     return f"""{name}: not readable as JSON; a list is written ["one", "two"]"""

@@ -1,4 +1,4 @@
-"""Settings of the web server: ``NEKRO_WEB__...``."""
+"""Defines the settings of the web server: ``NEKRO_WEB__...``."""
 
 import ipaddress
 from typing import Any
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 
 class WebServerSettings(BaseModel):
-    """Which proxies the web server trusts to name the client."""
+    """The proxies whose headers about the client the web server trusts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,10 +33,10 @@ class WebServerSettings(BaseModel):
         return value
 
     def options(self) -> dict[str, Any]:
-        """Return the options for `uvicorn.Config`. By default uvicorn would trust loopback, which
-        every user of the machine and every tunnel can use, and ``FORWARDED_ALLOW_IPS``."""
+        """Return the options for `uvicorn.Config`. uvicorn's default is not used: it trusts
+        ``FORWARDED_ALLOW_IPS``, or loopback, which all users and tunnels of the machine can use."""
         networks = [ipaddress.ip_network(each) for each in self.trusted_proxies]
-        # On a dual-stack socket (HOST=::) an IPv4 client has an address such as ::ffff:192.0.2.1.
+        # On a dual-stack socket (HOST=::), an IPv4 client has an address such as ::ffff:192.0.2.1.
         mapped = [
             f"::ffff:{each.network_address}/{96 + each.prefixlen}"
             for each in networks

@@ -1,1 +1,1 @@
-"""Asks language models through one protocol."""
+"""Sends requests to language models. All models have the interface `ChatModel`."""

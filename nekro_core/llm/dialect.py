@@ -1,4 +1,4 @@
-"""Encodes a request for an OpenAI-compatible endpoint, in the dialect of that endpoint."""
+"""Encodes a request for an OpenAI-compatible endpoint, with the optional fields that it accepts."""
 
 import base64
 from collections.abc import Mapping
@@ -21,14 +21,16 @@ from nekro_core.llm.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Which optional fields an endpoint takes. It is learned from refusals and then remembered."""
+    """The optional fields that an endpoint accepts. If it refuses a field, another dialect is used
+    for all later requests."""
 
     asks_usage: bool = True
     limit_field: str = "max_tokens"
     temperature: bool = True
 
     def without(self, complaint: str) -> Self | None:
-        """The dialect that a refusal asks for; None if the refusal is about something else."""
+        """Return the dialect to try after a refusal: without the refused field, or with its other
+        name. None if the refusal has another reason."""
         complaint = complaint.lower()
         if self.asks_usage and ("stream_options" in complaint or "include_usage" in complaint):
             return replace(self, asks_usage=False)
@@ -45,7 +47,7 @@ def encode_request(
     dialect: Dialect,
     extra_body: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The body of a request for a chat completion."""
+    """Return the JSON body of a request for a chat completion."""
     fields: dict[str, Any] = {
         "model": profile.name,
         "messages": [encode_message(message, profile) for message in request.messages],
@@ -67,7 +69,8 @@ def encode_request(
 
 
 def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, Any]:
-    """Encode one message. Text alone is sent as a plain string, which every endpoint takes."""
+    """Encode one message. If it has only text, its content is a plain string, which every endpoint
+    accepts."""
     parts = drop_unsupported_parts(message, profile).parts
     fields: dict[str, Any] = {"role": message.role}
     if all(isinstance(part, TextPart) for part in parts):
@@ -79,7 +82,7 @@ def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, A
         fields["tool_call_id"] = message.answers
     if message.calls:
         fields["tool_calls"] = [_encode_call(call) for call in message.calls]
-        # Some endpoints refuse empty content beside calls.
+        # Some endpoints refuse an empty string beside calls, and accept null.
         fields["content"] = fields["content"] or None
     return fields
 
@@ -96,7 +99,8 @@ def _encode_function(function: Function) -> dict[str, Any]:
 
 
 def _encode_call(call: FunctionCall) -> dict[str, Any]:
-    # Servers parse the arguments again, and refuse the whole request if they are not JSON.
+    # Servers parse the arguments of earlier calls again. If these are not JSON, servers refuse the
+    # whole request.
     written = "{}" if call.problem else call.written
     name = call.name or "unknown"
     return {
@@ -122,6 +126,6 @@ def _encode_part(part: Part) -> dict[str, Any]:
 
 
 def _sendable(text: str) -> str:
-    # Lone surrogates come from chats and are not UTF-8. One such character must not make a request
-    # fail.
+    # Texts from chats may contain lone surrogates, which cannot be encoded as UTF-8. They are
+    # replaced, so that the request does not fail.
     return text.encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""Asks an OpenAI-compatible model over HTTP: one request, and the events of its response.
+"""Sends one request to an OpenAI-compatible model over HTTP, and reads the events of its response.
 
-It uses httpx alone. The openai SDK takes half a second of processor time to import and 40 MB of
-memory, and this one request was all that was used of it. See docs/decisions/0031.
+It uses httpx without the openai SDK. The SDK needs half a second of processor time to import and
+40 MB of memory, and only this one request would use it. See docs/decisions/0031.
 """
 
 import json
@@ -49,8 +49,8 @@ _LEAST_BOUND = 64_000
 
 
 class AttemptFailed(NekroError):
-    """An attempt failed. ``begun``: part of the reply had arrived. ``again``: another may
-    succeed."""
+    """An attempt failed. With ``begun``, part of the reply has arrived. With ``again``, another
+    attempt may succeed."""
 
     def __init__(self, error: ModelError, *, again: bool = False, begun: bool = False) -> None:
         super().__init__(str(error))
@@ -61,8 +61,8 @@ class AttemptFailed(NekroError):
 
 @dataclass(slots=True)
 class RequestAttempt:
-    """What one attempt has brought so far. ``reason`` is the provider's word for why the reply
-    ended; ``done`` says whether the end mark has arrived."""
+    """The parts of a reply that one attempt has received so far. ``reason`` is the provider's
+    ``finish_reason``. ``done`` is True if the end mark has arrived."""
 
     request: ChatRequest
     words: list[str] = field(default_factory=list)
@@ -76,19 +76,19 @@ class RequestAttempt:
 
     @property
     def begun(self) -> bool:
-        """Whether anything has arrived that must be paid for."""
+        """Whether any part of the reply has arrived. Such a part must be paid for."""
         return bool(self.characters or self.thought_characters or self.call_characters)
 
     @property
     def room(self) -> int:
-        """Characters that may still arrive. A model that never ends is cut off as by its own
-        limit."""
+        """Return the number of characters that may still arrive. At 0 the reply is cut off, as if
+        the model had reached its limit of tokens."""
         bound = max(_LEAST_BOUND, self.request.max_tokens * _CHARACTERS_PER_TOKEN)
         taken = self.characters + self.thought_characters + self.call_characters
         return max(0, bound - taken)
 
     def usage(self) -> RequestUsage:
-        """The tokens as the provider counted them, or an estimate."""
+        """Return the tokens as the provider counted them, or an estimate."""
         if self.cost:
             return RequestUsage(
                 prompt_tokens=self.cost.prompt_tokens,
@@ -104,16 +104,18 @@ class RequestAttempt:
 
 
 _AFTER_STOP_S = 5.0
-"""Seconds to wait for the usage after the last words."""
+"""Seconds to wait for the usage after the end of the reply's text."""
 _AFTER_DONE_S = 0.5
-"""Seconds to wait for the end of the body after the end mark."""
+"""Seconds to wait after the end mark for the end of the body."""
 _MAX_BODY = 4_000_000
 _MAX_PIECE = 1_000_000
-"""Bytes that are unpacked at once. httpx unpacks all that it has read: 60 MB out of 60 kB."""
+"""Most bytes that are decompressed at once. httpx would decompress all that it has read, and 60 kB
+can become 60 MB."""
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
-"""For a Unix socket, no connection is kept: llama.cpp's server sometimes closes an idle one just
-when it is used again (once in 50 requests on a busy machine), and a new one costs nothing."""
+"""With a Unix socket, each request opens a new connection. llama.cpp's server sometimes closes an
+idle connection just when it is used again (once in 50 requests on a busy machine), and a new
+connection costs nothing."""
 
 
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
@@ -123,8 +125,8 @@ _UNREACHABLE = (httpx.HTTPError, httpx.InvalidURL)
 
 
 class _Declined(NekroError):
-    """An answer with an error status. ``body`` is its field ``error``, else its JSON, else its
-    text."""
+    """An answer with an error status. ``body`` is the field ``error`` of its JSON. Without that
+    field, it is the whole JSON; without JSON, it is the text."""
 
     def __init__(self, response: httpx.Response, text: bytes) -> None:
         words = text.decode(errors="replace").strip()
@@ -141,7 +143,8 @@ class _Declined(NekroError):
 
 
 class ModelEndpoint:
-    """Connections to one address, or to a Unix ``socket``."""
+    """A client for the endpoint in the settings. With ``socket``, it connects to that Unix
+    socket."""
 
     def __init__(
         self,
@@ -155,7 +158,7 @@ class ModelEndpoint:
         self._clock = clock
         self._host = urlsplit(settings.base_url).netloc
         self._address = f"{settings.base_url.rstrip('/')}/chat/completions"
-        # A socket of our own is reached without the proxy of the environment.
+        # A Unix socket is on this machine, so the proxy of the environment is not used for it.
         self._client = _client(settings) if socket is None else _socket_client(settings, socket)
 
     async def aclose(self) -> None:
@@ -165,10 +168,11 @@ class ModelEndpoint:
     async def events(
         self, fields: dict[str, Any], attempt: RequestAttempt, deadline: float
     ) -> AsyncGenerator[Event, None]:
-        """The events of one response. Each is awaited no longer than the settings allow.
+        """Send a request and yield the events of its response.
 
-        The caller keeps ``attempt`` up to date, which says how far the reply is. An error after the
-        end of the reply is ignored, since its words are complete. Raises `AttemptFailed`.
+        The settings limit the wait for each event. The limit depends on how much of the reply has
+        arrived, so the caller must store each event in ``attempt``. An error after the end of the
+        reply's text is ignored, because the text is complete. Raises `AttemptFailed`.
         """
         begin_by = min(deadline, self._clock() + self._settings.first_token_s)
         try:
@@ -204,7 +208,7 @@ class ModelEndpoint:
             await response.aclose()
 
     def _patience(self, attempt: RequestAttempt, begin_by: float, deadline: float) -> float:
-        """Seconds to wait for the next event."""
+        """Return the seconds to wait for the next event."""
         if attempt.done:
             return _AFTER_DONE_S
         if attempt.reason:
@@ -239,7 +243,7 @@ class ModelEndpoint:
 
 
 def _client(settings: LLMSettings) -> httpx.AsyncClient:
-    """A client for an address, which may be behind a proxy and may redirect."""
+    """Make the HTTP client for an address, which may be behind a proxy and may redirect."""
     make = partial(
         httpx.AsyncClient,
         **_fields(settings),
@@ -252,7 +256,7 @@ def _client(settings: LLMSettings) -> httpx.AsyncClient:
     except httpx.InvalidURL as error:
         if settings.proxy:
             raise
-        # For example "fd00::/8" or "[::1]", which other programs read.
+        # For example "fd00::/8" or "[::1]", which other programs can read.
         logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
         return make(proxy=_environment_proxy(settings.base_url), trust_env=False)
 
@@ -263,8 +267,9 @@ def _socket_client(settings: LLMSettings, socket: Path) -> httpx.AsyncClient:
 
 
 def trusted_certificates() -> ssl.SSLContext:
-    """The system's certificates, among which operators have those of their own networks. httpx
-    would take certifi's instead; those are for a system that has none."""
+    """Return a TLS context that trusts the system's certificates, to which operators may have added
+    those of their own networks. If the system has none, certifi's certificates are trusted; httpx
+    would always use these."""
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
         return httpx.create_ssl_context()
     context = ssl.create_default_context()
@@ -274,8 +279,9 @@ def trusted_certificates() -> ssl.SSLContext:
 
 
 def _environment_proxy(address: str) -> str | None:
-    """The proxy of the environment for an address. Entries of NO_PROXY are hosts and ends of them:
-    an entry that httpx cannot read, such as a network, matches nothing."""
+    """Return the proxy that the environment names for an address. An entry of NO_PROXY is a host
+    name or the end of host names. Any other entry, such as a network, matches no address; httpx
+    would fail to read such an entry."""
     url = urlsplit(address)
     host = url.hostname or ""
     given = {name.lower(): value for name, value in os.environ.items() if value}
@@ -295,16 +301,16 @@ def _fields(settings: LLMSettings) -> dict[str, Any]:
             "Accept-Encoding": "gzip",
             "User-Agent": f"nekro-core/{__version__}",
         },
-        # The times of a reply are checked by the endpoint: one deadline spans attempts, thoughts
-        # and words.
+        # `ModelEndpoint.events` limits the times of a reply, because one deadline applies to all
+        # attempts, thoughts and texts.
         "timeout": httpx.Timeout(None, connect=settings.connect_s),
     }
 
 
 async def _unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body in pieces of bounded size, also if the server has packed it."""
+    """Yield the body in pieces of bounded size. A compressed body is decompressed."""
     packed = response.headers.get("content-encoding", "").lower() in ("gzip", "deflate")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32)  # of both formats
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS + 32)  # reads gzip and deflate
     async for chunk in response.aiter_raw():
         if not packed:
             yield chunk
@@ -314,7 +320,7 @@ async def _unpacked(response: httpx.Response) -> AsyncIterator[bytes]:
             try:
                 piece = unpacker.decompress(rest, _MAX_PIECE)
             except zlib.error as error:
-                raise StreamDecodeError(f"a body that cannot be unpacked: {error}") from error
+                raise StreamDecodeError(f"a body that cannot be decompressed: {error}") from error
             rest = unpacker.unconsumed_tail
             more = bool(rest) or len(piece) == _MAX_PIECE
             if piece:
@@ -331,7 +337,7 @@ async def _read_bounded(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
-    """The events of an answer that was not streamed although the request asked for a stream."""
+    """Yield the events of an answer that is one JSON object instead of the requested stream."""
     try:
         reply = json.loads(body)
     except ValueError:
@@ -340,7 +346,7 @@ async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
         raise AttemptFailed(
             RequestRejected(
                 f"the address answers {kind.partition(';')[0]!r} and no stream of a model: "
-                "check that base_url is the API's address, most often ending in /v1"
+                "check that base_url is the API's address, which usually ends in /v1"
             )
         )
     choices = reply.get("choices")

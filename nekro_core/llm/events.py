@@ -1,8 +1,8 @@
 """Reads the stream of an OpenAI-compatible endpoint: server-sent events with JSON chunks.
 
-Endpoints differ in almost everything, so the type of each field is checked.
-Sources: the chat completion chunk object of the OpenAI API reference; the event stream format of
-the HTML standard. Only ``data`` lines matter here.
+Endpoints differ in almost everything, so the type of each field is checked. Sources: the chat
+completion chunk object of the OpenAI API reference, and the event stream format of the HTML
+standard. Of the stream, only the ``data`` lines are read.
 """
 
 import codecs
@@ -15,7 +15,7 @@ from nekro_core.llm.function_calls import FunctionCallDelta
 from nekro_core.system.errors import NekroError
 
 MAX_LINE = 4_000_000
-"""Longest line in characters. A reply of 1 MB fits, and an endless line cannot fill the memory."""
+"""Most characters of a line. A reply of 1 MB fits, and an endless line cannot fill the memory."""
 
 
 class StreamDecodeError(NekroError):
@@ -45,7 +45,7 @@ class RefusalEvent:
 
 @dataclass(frozen=True, slots=True)
 class FinishEvent:
-    """The reply ended, with the provider's own word for the reason."""
+    """The reply has ended. ``reason`` is the provider's ``finish_reason``."""
 
     reason: str
 
@@ -68,7 +68,7 @@ class ErrorEvent:
 
 @dataclass(frozen=True, slots=True)
 class DoneEvent:
-    """The ``[DONE]`` mark."""
+    """The mark ``[DONE]``, which ends the stream."""
 
 
 Event = (
@@ -84,16 +84,14 @@ Event = (
 
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
-    """Decode the bytes of a response into events. It is read to its end; no event follows
-    `DoneEvent`.
-
-    Raises `StreamDecodeError`.
+    """Decode the bytes of a response into events. The response is read to its end, also after
+    `DoneEvent`, which is the last event. Raises `StreamDecodeError`.
     """
     done = False
     async for line in _lines(chunks):
         field, _, value = line.partition(":")
         if field != "data":
-            continue  # comments only keep a connection alive; other fields are not needed
+            continue  # a comment, which only keeps the connection open, or an unused field
         data = value.strip()
         if data == "[DONE]":
             done = True
@@ -111,7 +109,8 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
 
 
 def parse_chunk(chunk: dict[str, Any]) -> list[Event]:
-    """The events of one chunk, in order: error, text, calls, finish, usage."""
+    """Return the events of one chunk. If it reports an error, that is the only event. Otherwise the
+    order is: thought, refusal, text, calls, finish, usage."""
     if error := chunk.get("error"):
         return [ErrorEvent(error)]
     events: list[Event] = []
@@ -134,7 +133,8 @@ def parse_chunk(chunk: dict[str, Any]) -> list[Event]:
 
 def _parse_delta(delta: dict[str, Any]) -> list[Event]:
     events: list[Event] = []
-    # DeepSeek and vLLM say reasoning_content, OpenRouter and newer vLLM say reasoning.
+    # DeepSeek and vLLM name the field "reasoning_content"; OpenRouter and newer versions of vLLM
+    # name it "reasoning".
     for name in ("reasoning_content", "reasoning"):
         thought = delta.get(name)
         if isinstance(thought, str) and thought:
@@ -144,7 +144,7 @@ def _parse_delta(delta: dict[str, Any]) -> list[Event]:
     if isinstance(refusal, str) and refusal:
         events.append(RefusalEvent(refusal))
     content = delta.get("content")
-    if isinstance(content, list):  # Mistral sends parts
+    if isinstance(content, list):  # Mistral sends a list of parts
         content = "".join(
             part["text"]
             for part in content
@@ -196,7 +196,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 async def _lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    # A character may be cut between two chunks, and a broken one must not end the stream.
+    # A chunk may end inside a character, and an invalid character must not end the stream.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     pieces: list[str] = []
     length = 0

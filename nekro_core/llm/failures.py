@@ -1,4 +1,4 @@
-"""Turns a provider's error into a `ModelError`, whose class says whose fault it is."""
+"""Converts a provider's error to a `ModelError`, whose class says what the cause is."""
 
 import re
 from typing import Any
@@ -19,14 +19,15 @@ _EMPTY_ACCOUNT = ("insufficient_quota", "insufficient_balance", "insufficient ba
 
 
 class Redactor:
-    """Makes a provider's message fit for a log: one line, bounded, without the key."""
+    """Prepares a provider's message for a log: it becomes one line of limited length without
+    secrets."""
 
     def __init__(self, *secrets: str) -> None:
         # A short "key" such as "none" would remove ordinary words.
         self._secrets = tuple(secret for secret in secrets if len(secret) >= 8)
 
     def __call__(self, text: str) -> str:
-        """The message without secrets, in at most 300 characters."""
+        """Return the message in one line of at most 300 characters, without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         text = _CONTROL.sub(" ", _SECRET.sub("***", text)).strip()
@@ -41,9 +42,9 @@ def model_error(
     *,
     retry_after_s: float | None = None,
 ) -> tuple[ModelError, bool]:
-    """The error for a status and a body, and whether another attempt may succeed.
+    """Return the error for a status and a body, and whether another attempt may succeed.
 
-    An error inside a stream may have no status.
+    ``status`` is None if an error inside a stream has none.
     """
     said = redact(_message_of(body) or message)
     codes = _codes_of(body)
@@ -105,7 +106,8 @@ def _codes_of(body: Any) -> str:
 
 
 def status_of(body: Any) -> int | None:
-    """The HTTP status that an error inside a stream has as its code; None if it has none."""
+    """Return the HTTP status that an error inside a stream has as its ``code``; None if it has no
+    such code."""
     code = body.get("code") if isinstance(body, dict) else None
     try:
         status = int(code) if code is not None else 0
@@ -115,8 +117,8 @@ def status_of(body: Any) -> int | None:
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Seconds from a ``Retry-After`` header."""
-    # A date is allowed too (RFC 9110, 10.2.3), but providers do not send one to an API client.
+    """Return the seconds in a ``Retry-After`` header; None if the header has no number."""
+    # RFC 9110, 10.2.3, also allows a date, but providers send none to an API client.
     try:
         seconds = float(value) if value is not None else -1.0
     except ValueError:

@@ -1,10 +1,10 @@
 """Assembles function calls from the pieces of a stream.
 
 Source: ``choices[].delta.tool_calls`` of the chat completion chunk object of the OpenAI API
-reference. Endpoints differ: pieces of several calls may be mixed, the index may be missing or the
-same for every call, the id or the name may be repeated in every piece, and arguments may be a JSON
-object instead of its text. All of that is read. Arguments that are not strict JSON are not guessed:
-their call gets a ``problem`` and is not carried out.
+reference. Endpoints differ. Pieces of several calls may be mixed. The index may be missing, or the
+same for every call. The id or the name may be repeated in every piece. The arguments may be a JSON
+object instead of its text. The assembler accepts all of these. If the arguments are not strict
+JSON, they are not guessed: the call gets a ``problem`` and is not carried out.
 """
 
 import json
@@ -15,13 +15,13 @@ from nekro_core.llm.model import FunctionCall
 from nekro_core.system.errors import NekroError
 
 MAX_CALLS = 256
-"""Most calls of one reply. A model that makes more is repeating itself."""
+"""Most calls of one reply. A model that makes more calls repeats itself."""
 _SHOWN = 200
-"""Characters of unreadable arguments that the problem quotes."""
+"""Most characters of invalid arguments that the ``problem`` quotes."""
 
 
 class TooManyFunctionCalls(NekroError):
-    """A reply with more than `MAX_CALLS`."""
+    """A reply has more than `MAX_CALLS` calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +33,12 @@ class FunctionCallDelta:
     name: str = ""
     arguments: str = ""
     whole: bool = False
-    """Whether ``arguments`` are complete."""
+    """Whether this piece holds the complete ``arguments``."""
 
 
 @dataclass(slots=True)
 class _Begun:
-    """A call that has begun to arrive."""
+    """A call of which at least one piece has arrived."""
 
     index: int | None
     call_id: str
@@ -70,18 +70,18 @@ class FunctionCallAssembler:
         call.whole = call.whole or piece.whole
 
     def finish(self, *, cut: str = "") -> tuple[FunctionCall, ...]:
-        """Return all calls, in the order of their indexes; calls without one keep the order of
-        arrival.
+        """Return all calls in the order of their indexes. Calls without an index are in the order
+        of their arrival.
 
-        ``cut`` says why the reply ended too early. Then its last call, and any without arguments,
-        may be incomplete and get a ``problem``.
+        ``cut`` is set if the reply ended too early, and says why. Then the last call and all calls
+        without arguments may be incomplete, so they get a ``problem``.
         """
         ids: set[str] = set()
         calls = []
         for number, begun in enumerate(sorted(self._begun, key=lambda call: call.index or 0)):
             call_id = begun.call_id
             if not call_id or call_id in ids:
-                call_id = f"call{number:05d}"  # nine letters and digits: Mistral takes no other
+                call_id = f"call{number:05d}"  # Mistral accepts only ids of nine letters and digits
             ids.add(call_id)
             half = cut and not begun.whole and (begun is self._last or not begun.arguments)
             arguments, problem = _read(begun.written)
@@ -101,10 +101,10 @@ class FunctionCallAssembler:
         return tuple(calls)
 
     def _call_of(self, piece: FunctionCallDelta) -> _Begun:
-        """The call that a piece belongs to, or a new one."""
+        """Return the call that a piece belongs to, or begin a new call."""
         for call in self._begun:
             if piece.index is not None:
-                # Some endpoints give every call the index 0; only the ids differ.
+                # Some endpoints give every call the index 0, so the ids must be equal too.
                 same = call.index == piece.index and not (
                     piece.call_id and call.call_id and piece.call_id != call.call_id
                 )
@@ -122,9 +122,9 @@ class FunctionCallAssembler:
 
 
 def _read(written: str) -> tuple[dict[str, Any], str]:
-    """The parsed arguments, or why they cannot be parsed."""
+    """Return the parsed arguments, and the reason if they cannot be parsed."""
     if not written.strip():
-        return {}, ""  # a function without parameters
+        return {}, ""  # a call without arguments
     try:
         value = _STRICT.decode(written)
     except RecursionError:

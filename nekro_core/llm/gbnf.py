@@ -1,7 +1,7 @@
 """Builds grammars for constrained decoding from a small tree of rules, and writes them as GBNF.
 
-GBNF is the notation of llama.cpp (its ``grammars/README.md``). Rules are values: a test can walk
-them, and `render` writes them as text for a model's server.
+GBNF is the notation of llama.cpp (see its ``grammars/README.md``). Rules are Python values, so a
+test can walk through them. `render` writes them as text for a model's server.
 """
 
 import re
@@ -18,19 +18,20 @@ _RULE_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
 class GrammarError(NekroError, ValueError):
-    """A rule is missing, misnamed or out of bounds; says which."""
+    """A rule is missing, has an invalid name, or has a wrong bound. The text names the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralText:
-    """Exactly these characters."""
+    """Matches exactly ``text``."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CharacterRange:
-    """One character of (or, negated, outside) inclusive ranges of code points."""
+    """Matches one character in ``ranges``, which are inclusive. If ``negated``, it matches one
+    character outside them."""
 
     ranges: tuple[tuple[str, str], ...]
     negated: bool = False
@@ -38,21 +39,21 @@ class CharacterRange:
 
 @dataclass(frozen=True, slots=True)
 class SequenceRule:
-    """The parts one after another."""
+    """Matches all parts, one after another."""
 
     parts: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRule:
-    """Any one of the options."""
+    """Matches one of the options."""
 
     options: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatRule:
-    """A rule repeated ``least`` to ``most`` times."""
+    """Matches a rule ``least`` to ``most`` times."""
 
     rule: "Rule"
     least: int
@@ -70,29 +71,29 @@ Rule = LiteralText | CharacterRange | SequenceRule | ChoiceRule | RepeatRule | R
 
 
 def seq(*parts: Rule | str) -> Rule:
-    """The parts one after another; a plain string matches itself."""
+    """Return a rule that matches all parts, one after another. A plain string matches itself."""
     rules = tuple(LiteralText(part) if isinstance(part, str) else part for part in parts)
     return rules[0] if len(rules) == 1 else SequenceRule(rules)
 
 
 def choice(*options: Rule | str) -> Rule:
-    """Any one of the options; a plain string matches itself."""
+    """Return a rule that matches one of the options. A plain string matches itself."""
     rules = tuple(LiteralText(option) if isinstance(option, str) else option for option in options)
     return rules[0] if len(rules) == 1 else ChoiceRule(rules)
 
 
 def optional(rule: Rule | str) -> Rule:
-    """The rule or nothing."""
+    """Return a rule that matches ``rule`` or an empty text."""
     return RepeatRule(seq(rule), 0, 1)
 
 
 def render(rules: Mapping[str, Rule]) -> str:
-    """Write named rules, which include ``root``, as GBNF. Raises `GrammarError`."""
+    """Write named rules as GBNF. One of them must be ``root``. Raises `GrammarError`."""
     if "root" not in rules:
         raise GrammarError("a grammar needs a rule named 'root'")
     for name in rules:
         if not _RULE_NAME.match(name):
-            raise GrammarError(f"rule name {name!r}: expected a-z, 0-9 and '-', a letter first")
+            raise GrammarError(f"rule name {name!r}: expected a letter a-z, then a-z, 0-9 or '-'")
     return "".join(f"{name} ::= {_render(rule, rules)}\n" for name, rule in rules.items())
 
 
@@ -121,7 +122,7 @@ def _render(rule: Rule, rules: Mapping[str, Rule]) -> str:
             return f"({body}){{{rule.least},{rule.most}}}"
         case RuleRef():
             if rule.name not in rules:
-                raise GrammarError(f"rule {rule.name!r} is used but not given")
+                raise GrammarError(f"rule {rule.name!r} is used but not defined")
             return rule.name
         case _:
             assert_never(rule)

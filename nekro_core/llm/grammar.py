@@ -1,9 +1,10 @@
-"""Builds a grammar from tools' signatures. All text that it allows parses and calls existing tools.
+"""Builds a grammar from the signatures of tools. Every text that the grammar allows is valid Python
+and calls only existing tools.
 
-The language is a small part of Python: a few calls, a line each, with literals as arguments. Every
-required argument is present, none is repeated, and each has the JSON type of its parameter's
-schema. Bounds stop a confused small model that would write for ever. They are part of the grammar,
-so bounded text still parses.
+The grammar allows a small part of Python: a few calls, one on each line, with literals as
+arguments. Every required argument is present, no argument is repeated, and each has the JSON type
+of its parameter's schema. A small model may write without end, so the grammar limits the length of
+each part. A text that reaches a limit is still valid Python.
 """
 
 import json
@@ -26,15 +27,15 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Parameter
 
 MAX_CALLS = 4
-"""Most calls of one reply; a model that makes more is repeating itself."""
+"""Most calls of one reply. A model that makes more calls repeats itself."""
 MAX_TEXT = 400
-"""Characters of one string literal."""
+"""Most characters of a string literal."""
 MAX_INNER_TEXT = 60
-"""Characters of a string inside a list or a mapping: labels, names."""
+"""Most characters of a string inside a list or mapping, such as a label or a name."""
 MAX_ITEMS = 24
-"""Elements of one list or mapping."""
+"""Most elements of a list or mapping."""
 MAX_DEPTH = 6
-"""Nesting of schemas; anything deeper is written as a plain scalar."""
+"""Most levels of nested schemas. A deeper value must be a plain scalar."""
 
 _DIGITS = CharacterRange((("0", "9"),))
 _POSITIVE = seq(CharacterRange((("1", "9"),)), RepeatRule(_DIGITS, 0, 8))
@@ -58,13 +59,13 @@ _SHARED: Mapping[str, Rule] = {
 
 
 def call_grammar(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> str:
-    """GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` without
-    tools."""
+    """Return GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` if
+    ``tools`` is empty."""
     return render(call_rules(tools, max_calls=max_calls))
 
 
 def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dict[str, Rule]:
-    """The rules of `call_grammar`."""
+    """Return the rules that `call_grammar` writes."""
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
     rules: dict[str, Rule] = {
@@ -79,18 +80,18 @@ def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dic
 
 
 class _Written(Enum):
-    """What the argument list holds so far. It decides how the next argument may begin."""
+    """The arguments that the list has so far. They decide how the next argument may begin."""
 
     NOTHING = "n"
     POSITIONAL = "p"
     NAMED = "k"
     NOTHING_BUT_SKIPPED = "s"
-    """Nothing, but an optional argument was left out: the next one must be named."""
+    """The list is empty, but an optional argument was left out, so the next one must be named."""
 
 
 class _Arguments:
-    """The rules of one argument list: one for each place in the signature and each state before
-    it."""
+    """The rules of one argument list. There is one rule for each parameter and each `_Written`
+    state before it."""
 
     def __init__(self, prefix: str, parameters: Sequence[Parameter]) -> None:
         self.rules: dict[str, Rule] = {}
@@ -124,20 +125,20 @@ class _Arguments:
 class _Values:
     """The rules for literals of one parameter's schema. References are looked up in its ``$defs``.
 
-    Each repetition becomes a separate rule: llama.cpp expands repetitions, and nested in one rule
-    their bounds would multiply beyond its limit.
+    Each repetition is a separate rule, because llama.cpp expands repetitions: if they were nested
+    in one rule, their bounds would multiply and exceed llama.cpp's limit.
     """
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self._name = name
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self.rules: dict[str, Rule] = {}
-        # The name is taken first, since the names of its parts count the rules.
+        # This entry comes first, because the names of the parts contain the number of rules.
         self.rules[name] = LiteralText("")
         self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 
     def _rule(self, schema: Mapping[str, Any], depth: int, longest: int) -> Rule:
-        """The rule for Python literals of the values that a JSON Schema describes."""
+        """Return the rule for Python literals of the values that a JSON Schema allows."""
         if depth > MAX_DEPTH:
             return RuleRef("scalar")
         if "$ref" in schema:
@@ -158,7 +159,7 @@ class _Values:
         match schema.get("type"):
             case "string":
                 most = min(schema.get("maxLength", longest), longest)
-                # An empty string is an error of a small model, so it is not offered.
+                # A small model that writes an empty string makes an error, so none is allowed.
                 return self._text(min(max(schema.get("minLength", 1), 1), most), most)
             case "integer":
                 return _POSITIVE if _least(schema) >= 1 else seq(_sign(schema), RuleRef("natural"))
@@ -186,7 +187,7 @@ class _Values:
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Rule:
         if properties := schema.get("properties"):
-            # All properties, in order: a record of known fields is cheap to write in full.
+            # All properties are required, in order: an object with known fields is short enough.
             pairs = [
                 seq(f"{_literal(name)}: ", self._rule(each, depth + 1, MAX_INNER_TEXT))
                 for name, each in properties.items()
@@ -201,7 +202,7 @@ class _Values:
         return self._apart(seq('"', RepeatRule(RuleRef("char"), least, most), '"'))
 
     def _listed(self, item: Rule, least: int, most: int) -> Rule:
-        """``least`` to ``most`` items with commas between."""
+        """Return the rule for ``least`` to ``most`` items with commas between them."""
         if most == 0:
             return LiteralText("")
         more = RepeatRule(self._apart(seq(", ", item)), max(least - 1, 0), most - 1)
@@ -219,7 +220,8 @@ def _sign(schema: Mapping[str, Any]) -> Rule:
 
 
 def _least(schema: Mapping[str, Any]) -> float:
-    """The lower bound of an integer, as far as the sign needs it; the tool checks the rest."""
+    """Return the lower bound of a number. The grammar uses only its sign; the tool checks the exact
+    bound."""
     if "minimum" in schema:
         return float(schema["minimum"])
     return float(schema.get("exclusiveMinimum", -2)) + 1

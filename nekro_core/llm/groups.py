@@ -1,4 +1,4 @@
-"""The settings of further models that an operator names for plugins
+"""Defines the settings of the models that the operator gives to plugins
 (``NEKRO_MODELS__<name>__*``)."""
 
 from typing import Literal
@@ -9,9 +9,9 @@ from nekro_core.llm.settings import LLMSettings
 
 
 class ModelGroupSettings(LLMSettings):
-    """One endpoint with a name that plugins use: ``NEKRO_MODELS__DRAW__BASE_URL``."""
+    """One endpoint. Plugins use its name: ``NEKRO_MODELS__DRAW__BASE_URL`` belongs to ``draw``."""
 
     type: Literal["chat", "embedding", "draw"] = "chat"
-    """What the model is for."""
+    """The kind of requests that the model answers."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)

@@ -1,4 +1,4 @@
-"""Replaces pictures and sound in a prompt by notes, for models that do not take them."""
+"""Replaces pictures and sound in a prompt by notes, for models that do not accept them."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ AUDIO_NOTE = "[audio: you cannot hear sound]"
 
 
 def drop_unsupported_parts(message: PromptMessage, profile: ModelProfile) -> PromptMessage:
-    """The message with a note for each part that a model of this profile cannot take."""
+    """Return the message with a note instead of each part that the model does not accept."""
 
     def adapt(part: Part) -> Part:
         match part:

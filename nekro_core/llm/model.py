@@ -21,7 +21,7 @@ from nekro_core.system.errors import NekroError
 
 
 class ModelError(NekroError):
-    """The base class of a model's errors. The message is for an operator and holds no secret."""
+    """The base class of a model's errors. The message is for an operator and contains no secret."""
 
     retryable = False
 
@@ -34,9 +34,9 @@ class QuotaExceeded(ModelError):
     """Too many requests, or the account is empty. Asking again later may help.
 
     Args:
-        message: For an operator; without secrets.
-        retry_after_s: Seconds after which the provider allows the next request; None where it did
-            not say.
+        message: A text for an operator, without secrets.
+        retry_after_s: Seconds after which the provider allows the next request. None if the
+            provider did not say.
     """
 
     retryable = True
@@ -47,13 +47,14 @@ class QuotaExceeded(ModelError):
 
 
 class ModelUnreachable(ModelError):
-    """No answer: name, connection, time-out, or a 5xx."""
+    """The model gave no answer: its host cannot be found or reached, a time limit was exceeded, or
+    the provider answered with a 5xx status."""
 
     retryable = True
 
 
 class ModelRefused(ModelError):
-    """The model will not answer this."""
+    """The model or the provider's filter declines to answer the request."""
 
 
 class RequestRejected(ModelError):
@@ -61,7 +62,7 @@ class RequestRejected(ModelError):
 
 
 class ReplyBroken(ModelError):
-    """The stream broke after it had begun."""
+    """The reply ended too early, after part of it had arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A picture: its bytes and their type, or an ``http(s)`` address that the provider fetches."""
+    """A picture: its bytes and MIME type, or an ``http(s)`` address that the provider fetches."""
 
     data: bytes = b""
     mime: str = "image/png"
@@ -82,7 +83,7 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class AudioPart:
-    """Sound: its bytes, ``wav`` or ``mp3``."""
+    """Sound: its bytes, in the format ``wav`` or ``mp3``."""
 
     data: bytes
     format: Literal["wav", "mp3"] = "wav"
@@ -93,8 +94,8 @@ Part = TextPart | ImagePart | AudioPart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function that the model may call natively. ``name`` has at most 64 ASCII letters, digits,
-    ``_`` and ``-``; ``parameters`` is the JSON Schema of an object."""
+    """A function that the model may call natively. ``name`` has at most 64 characters, which are
+    ASCII letters, digits, ``_`` or ``-``. ``parameters`` is the JSON Schema of an object."""
 
     name: str
     description: str
@@ -105,9 +106,10 @@ class Function:
 class FunctionCall:
     """A call of a function by the model.
 
-    ``call_id`` is the provider's, or made up where it gave none; it is unique in its reply.
-    ``written`` is the text of the arguments as it arrived, ``arguments`` the parsed values. A call
-    with a ``problem`` must not be carried out: its arguments cannot be parsed, or it is incomplete.
+    ``call_id`` is unique in its reply. It is the provider's id; if the provider sent none, an id is
+    made. ``written`` is the received text of the arguments, and ``arguments`` are the parsed
+    values. A call with a ``problem`` must not be carried out, because its arguments cannot be
+    parsed or it is incomplete.
     """
 
     call_id: str
@@ -120,7 +122,7 @@ class FunctionCall:
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
     """One message of a prompt. ``calls`` are the calls in an assistant's message. A message of role
-    ``tool`` answers the call with the id ``answers`` and holds only text."""
+    ``tool`` has only text, and answers the call with the id ``answers``."""
 
     role: Literal["system", "user", "assistant", "tool"]
     parts: tuple[Part, ...]
@@ -129,18 +131,19 @@ class PromptMessage:
 
     @classmethod
     def of(cls, role: Literal["system", "user", "assistant"], text: str) -> "PromptMessage":
-        """Make a message of text alone."""
+        """Make a message that has only text."""
         return cls(role, (TextPart(text),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One request. ``grammar`` is GBNF and reaches only models whose profile takes one.
+    """One request.
 
-    ``functions`` are offered to the model, which may call several of them in one reply; they are
-    for models whose profile takes functions. Requests with the same ``cache_key`` begin alike; the
-    embedded model caches prompts by it. ``chat`` is the key of the turn's chat. It is for code that
-    observes requests and is not sent to a model.
+    ``grammar`` is GBNF. It is sent only to models whose profile has ``grammar``. ``functions`` are
+    sent only to models whose profile has ``functions``; the model may call several of them in one
+    reply. Prompts with the same ``cache_key`` begin with the same text, which the embedded model
+    caches. ``chat`` is the key of the turn's chat. It is for code that observes requests and is not
+    sent to the model.
     """
 
     messages: tuple[PromptMessage, ...]
@@ -152,7 +155,7 @@ class ChatRequest:
     functions: tuple[Function, ...] = ()
     chat: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Provider-specific fields for this request alone; they override all other fields except
+    """Provider-specific fields for only this request. They override all other fields except
     ``grammar``."""
 
 
@@ -165,7 +168,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
-    """The tokens of a request. ``estimated`` where the provider did not count them."""
+    """The tokens of a request. They are ``estimated`` if the provider did not send their number."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -174,21 +177,21 @@ class RequestUsage:
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens."""
+        """Return the sum of prompt and completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million tokens cost, in the operator's currency. ``cached`` is the price of prompt
-    tokens that the provider had cached; None for the price of the others."""
+    """The price of a million tokens, in the operator's currency. ``cached`` is the price of prompt
+    tokens that the provider had cached. If it is None, they cost as much as other prompt tokens."""
 
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
 
     def of(self, usage: RequestUsage) -> float:
-        """The cost of a request."""
+        """Return the cost of a request."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         read = self.prompt if self.cached is None else self.cached
         whole = (usage.prompt_tokens - cached) * self.prompt + cached * read
@@ -197,7 +200,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class ReplyFinished:
-    """The reply is over: ``stop``, or ``length`` where a limit cut it."""
+    """The reply has ended. The reason is ``length`` if a limit cut it off, else ``stop``."""
 
     reason: Literal["stop", "length"]
 
@@ -207,9 +210,9 @@ Delta = TextDelta | FunctionCall | RequestUsage | ReplyFinished
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
-    """What a model can do. ``prefers_examples`` marks a small model that wants the short prompt
-    with worked examples and a grammar instead of the long one. ``functions`` says that it can call
-    functions natively. ``price`` comes from the operator's settings."""
+    """The abilities and limits of a model. ``prefers_examples`` is True for a small model: it gets
+    a short prompt with worked examples and a grammar instead of the long prompt. ``functions`` is
+    True if the model can call functions natively. ``price`` comes from the operator's settings."""
 
     name: str
     vision: bool = False
@@ -226,23 +229,23 @@ class ChatModel(Protocol):
 
     @property
     def profile(self) -> ModelProfile:
-        """What the model can do."""
+        """Return what the model can do."""
 
     def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
-        """Send a request; the reply arrives as deltas. Leaving the context closes the request at
-        once.
+        """Send a request; the reply arrives as deltas. When the context ends, the request is closed
+        at once.
 
-        Function calls arrive whole and once each, after the text and before the `RequestUsage`.
-        Calls of a cut reply arrive too, the last one with a ``problem``. It retries by itself, but
-        only before the first delta. Raises the errors of this module.
+        Each function call arrives once and complete, after the text and before the `RequestUsage`.
+        If the reply is cut off, its calls arrive too, the last one with a ``problem``. A failed
+        request is retried only before the first delta. Raises the errors of this module.
         """
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Do now what the first requests would wait for. Optional.
+        """Prepare the model, so that the first requests wait less. This call is optional.
 
-        ``likely`` are beginnings of expected prompts; a model with its own prompt cache reads them
+        ``likely`` are beginnings of expected prompts. A model with its own prompt cache reads them
         in advance. Raises the errors of this module.
         """
 
     async def aclose(self) -> None:
-        """Free connections and processes."""
+        """Close connections and end processes."""

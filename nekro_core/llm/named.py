@@ -1,4 +1,4 @@
-"""Makes the further models of ``NEKRO_MODELS``, each at its first use."""
+"""Makes the models of ``NEKRO_MODELS``, each at its first use."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -10,7 +10,7 @@ from nekro_core.llm.settings import LLMSettings
 
 
 class NamedModels:
-    """Finds models by the names of their groups. The code that makes it must close it."""
+    """Makes and finds models by the names of their groups. Its owner must call `aclose`."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class NamedModels:
         self._made: dict[str, tuple[ChatModel, ChatModel]] = {}
 
     def get(self, name: str) -> ChatModel | None:
-        """The model of a group; None if there is no such group or it is not for chats."""
+        """Return the model of a group; None if there is no such group or it is not for chats."""
         settings = self._groups.get(name) or self._groups.get(name.lower())
         if settings is None or settings.type != "chat" or not settings.configured:
             return None
@@ -35,7 +35,7 @@ class NamedModels:
         return self._made[name][1]
 
     async def aclose(self) -> None:
-        """Close their connections."""
+        """Close the connections of all models."""
         async with AsyncExitStack() as closing:
             while self._made:
                 closing.push_async_callback(self._made.popitem()[1][0].aclose)

@@ -1,4 +1,4 @@
-"""A chat model at an OpenAI-compatible address, with retries and backoff."""
+"""Asks a chat model at an OpenAI-compatible address, with retries and backoff."""
 
 import random
 import time
@@ -41,7 +41,8 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.llm.thought_filter import ThoughtFilter
 
 _LONGEST_BACKOFF_S = 30.0
-"""Seconds. If the provider asks for a longer wait, the request fails, since a person is waiting."""
+"""Most seconds to wait before a retry. If the provider asks for a longer wait, the request fails,
+because a person waits for the answer."""
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"})
@@ -50,15 +51,15 @@ _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"}
 class OpenAIChatModel:
     """A `ChatModel` over HTTP.
 
-    The last deltas of a reply are its calls, `RequestUsage` and `ReplyFinished`. Where the provider
-    sends no usage (or refuses the field that asks for it), it is estimated and marked as such. A
-    reply that breaks off yields calls and `RequestUsage` before it raises `ReplyBroken`. Thoughts
-    are counted but are not part of the reply.
+    The last deltas of a reply are its calls, `RequestUsage` and `ReplyFinished`. If the provider
+    sends no usage, or refuses the field that asks for it, the usage is estimated and marked as
+    estimated. If a reply breaks off, its calls and `RequestUsage` are yielded before `ReplyBroken`
+    is raised. Thoughts are counted as tokens, but are not part of the reply.
 
-    It retries with backoff and jitter until any part of the reply, also a thought, has arrived:
-    that part was paid for. ``Retry-After`` is honoured up to 30 s; beyond that `QuotaExceeded` says
-    when to ask again. ``socket`` is a Unix socket that replaces the host of the address. ``clock``,
-    ``sleep`` and ``jitter`` are passed in for tests.
+    A request is retried with backoff and jitter until any part of the reply has arrived. A thought
+    is such a part too: it was paid for. A ``Retry-After`` of up to 30 s is obeyed. If it is longer,
+    `QuotaExceeded` is raised and says when to ask again. ``socket`` is a Unix socket that replaces
+    the host of the address. Tests pass their own ``clock``, ``sleep`` and ``jitter``.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class OpenAIChatModel:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         if not settings.configured:
-            raise ValueError("no base_url: there is no endpoint to ask")
+            raise ValueError("no base_url: there is no endpoint for the request")
         self._settings = settings
         self._profile = profile or ModelProfile(
             name=settings.model,
@@ -94,17 +95,18 @@ class OpenAIChatModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """What the model can do, by the operator's settings."""
+        """Return what the model can do according to the operator's settings."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
-        """Make the client. The provider has its own cache of prompts."""
+        """Make the HTTP client. ``likely`` is not used: the provider has its own prompt cache."""
         await self.connect()
 
     async def connect(self) -> ModelEndpoint:
-        """Make the client once. Reading certificates takes 0.1 s, in a thread.
+        """Make the HTTP client, if there is none yet, and return it.
 
-        The first request calls it; it may be called before.
+        It is made in a thread, because reading the certificates takes 0.1 s. The first request
+        calls this method; it may be called earlier.
         """
         if self._endpoint is not None:
             return self._endpoint
@@ -127,7 +129,7 @@ class OpenAIChatModel:
         try:
             yield deltas
         finally:
-            # Even a cancelled caller must release the connection, but not wait long for it.
+            # The connection is closed even if the caller is cancelled, within 2 s.
             with anyio.move_on_after(2, shield=True):
                 await deltas.aclose()
 
@@ -201,10 +203,10 @@ class OpenAIChatModel:
             yield ReplyFinished("length" if limited else "stop")
             if attempt.done:
                 async for _ in events:
-                    pass  # a body read to its end leaves its connection for the next request
+                    pass  # when the body is read to its end, the connection can be used again
 
     def _take(self, event: Event, attempt: RequestAttempt, thoughts: ThoughtFilter) -> str:
-        """Store an event in ``attempt``, and return the text of the reply that it brings."""
+        """Store an event in ``attempt``. Return the reply's text in the event, or an empty text."""
         match event:
             case ContentEvent(words):
                 text = thoughts.feed(words)[: attempt.room]
@@ -237,8 +239,8 @@ class OpenAIChatModel:
             raise AttemptFailed(ReplyBroken(str(error)), begun=True) from error
 
     def _require_finish_reason(self, attempt: RequestAttempt) -> None:
-        """Raise unless the reply said that it is over; a stream that just ends was cut on the
-        way."""
+        """Raise `AttemptFailed` if the stream ended without a finish reason or an end mark, because
+        part of the reply may be missing."""
         if attempt.reason != "error" and (attempt.reason or attempt.done):
             return
         if attempt.begun:

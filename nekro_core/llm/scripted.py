@@ -1,4 +1,4 @@
-"""A chat model with scripted replies, for tests and for work without a model."""
+"""Provides a chat model with scripted replies, for tests and for development without a model."""
 
 from collections import deque
 from collections.abc import (
@@ -34,9 +34,9 @@ _PIECE = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedAnswer:
-    """A reply in full detail. ``chunks`` are its texts in the order of arrival. A number among them
-    is a pause in seconds; a `ModelError` is raised in its place. ``calls`` follow the text. Without
-    a ``usage`` one is estimated."""
+    """A reply with all details. ``chunks`` are its texts in the order of arrival. A number among
+    them is a pause in seconds, and a `ModelError` is raised when it is reached. ``calls`` follow
+    the text. If ``usage`` is None, it is estimated."""
 
     chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError] = ()
     calls: Sequence[FunctionCall] = ()
@@ -45,8 +45,8 @@ class ScriptedAnswer:
 
 
 ScriptedReply = str | ModelError | AsyncIterable[str] | ScriptedAnswer
-"""A whole text (which arrives in pieces of 12 characters), an error, a stream of chunks (an async
-generator may wait for the test between them), or every detail."""
+"""A whole text, which arrives in pieces of 12 characters; an error; a stream of chunks, where an
+async generator can wait for the test between two chunks; or a reply with all details."""
 
 Script = Iterable[ScriptedReply] | Callable[[ChatRequest], ScriptedReply]
 
@@ -54,9 +54,10 @@ Script = Iterable[ScriptedReply] | Callable[[ChatRequest], ScriptedReply]
 class ScriptedModel:
     """A `ChatModel` in this process.
 
-    It uses one reply after another, or a function that makes a reply for each request. ``requests``
-    records the requests as a model with this profile would see them. ``open_streams`` counts
-    replies under way. A request after the last reply raises `RequestRejected`.
+    ``script`` is a list of replies, one for each request, or a function that makes the reply for a
+    request. ``requests`` records the requests as a model with this profile would receive them.
+    ``open_streams`` is the number of replies that are being streamed. A request after the last
+    reply raises `RequestRejected`.
     """
 
     def __init__(self, script: Script, *, profile: ModelProfile | None = None) -> None:
@@ -69,14 +70,14 @@ class ScriptedModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """The profile that it was given."""
+        """Return the profile that the constructor got."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
         """Do nothing."""
 
     async def aclose(self) -> None:
-        """Do nothing: it holds no resources."""
+        """Do nothing, because there are no resources to free."""
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:

@@ -1,4 +1,4 @@
-"""The settings of a model (``NEKRO_LLM__*``)."""
+"""Defines the settings of a model (``NEKRO_LLM__*``)."""
 
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -9,43 +9,45 @@ from nekro_core.llm.model import Price
 
 
 class LLMSettings(BaseModel):
-    """One OpenAI-compatible endpoint. Without a ``base_url`` the embedded model answers.
+    """One OpenAI-compatible endpoint. Without a ``base_url``, the embedded model answers.
 
-    Times are seconds. ``api_key`` may stay empty for an endpoint of your own that asks for none.
+    Times are in seconds. ``api_key`` may be empty if the endpoint needs no key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     base_url: str = ""
-    """Address of the API, most often ending in ``/v1``."""
+    """Address of the API. It usually ends in ``/v1``."""
     api_key: SecretStr = SecretStr("")
     model: str = ""
-    """Model name as the provider writes it."""
+    """The model's name, as the provider writes it."""
     vision: bool = False
-    """Whether the model takes pictures; otherwise they are replaced by a note."""
+    """Whether the model accepts pictures. If not, a note replaces each picture."""
     audio: bool = False
-    """Whether the model takes sound."""
+    """Whether the model accepts sound. If not, a note replaces each sound."""
     grammar: bool = False
-    """Whether the endpoint takes a GBNF ``grammar`` field (llama.cpp's server does)."""
+    """Whether the endpoint accepts a GBNF ``grammar`` field, as llama.cpp's server does."""
     context_tokens: int = Field(default=32_768, ge=1024)
     """Most tokens of prompt and reply together."""
     prompt_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """Price of a million prompt tokens, in your currency; for quotas in money."""
+    """Price of a million prompt tokens, in your currency. Quotas in money need it."""
     cached_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Price of a million prompt tokens that the provider had cached; unset for the price above."""
+    """Price of a million prompt tokens that the provider had cached. If it is not set, they cost
+    ``prompt_price``."""
     completion_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Price of a million tokens of replies."""
     proxy: str = ""
-    """HTTP or SOCKS proxy for this endpoint alone; empty uses the environment's proxy."""
+    """HTTP or SOCKS proxy for only this endpoint. If it is empty, the environment's proxy is
+    used."""
     connect_s: float = Field(default=10.0, gt=0)
     first_token_s: float = Field(default=90.0, gt=0)
-    """Longest wait for the first token. Large models think first; a thought counts as a token
-    here."""
+    """Longest wait for the first token. A large model thinks before it answers; the first token of
+    a thought ends this wait."""
     between_tokens_s: float = Field(default=45.0, gt=0)
     total_s: float = Field(default=300.0, gt=0)
-    """Longest time for one whole reply, retries included."""
+    """Longest time for a whole reply, including retries."""
     retries: int = Field(default=2, ge=0, le=10)
-    """Further attempts while no part of the reply has arrived."""
+    """Most retries of a request. A request is retried only if no part of the reply has arrived."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Provider-specific fields, sent with every request."""
 
@@ -61,7 +63,7 @@ class LLMSettings(BaseModel):
                 "expected an address such as https://api.example.com/v1, beginning with http"
             )
         if address.username or address.password:
-            raise ValueError("holds a user name or password: put the key into api_key instead")
+            raise ValueError("contains a user name or password: put the key into api_key instead")
         return value
 
     @field_validator("api_key")
@@ -69,20 +71,20 @@ class LLMSettings(BaseModel):
     def _check_key(cls, value: SecretStr) -> SecretStr:
         key = value.get_secret_value().strip()
         if not (key.isascii() and key.isprintable()):
-            raise ValueError("a key is printable ASCII: it was copied with something else in it")
+            raise ValueError("expected printable ASCII: other characters were copied with the key")
         return SecretStr(key)
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if self.base_url and not self.model:
-            raise ValueError("base_url is set but model is not: name the model to ask")
+            raise ValueError("base_url is set but model is not: name the model too")
         if self.model and not self.base_url:
-            raise ValueError("model is set but base_url is not: say where the model is reached")
+            raise ValueError("model is set but base_url is not: say where the API is reached")
         return self
 
     @property
     def price(self) -> Price:
-        """What the model costs."""
+        """Return the prices of the model."""
         return Price(
             prompt=self.prompt_price, completion=self.completion_price, cached=self.cached_price
         )

@@ -7,9 +7,9 @@ _CLOSE = "</think>"
 class ThoughtFilter:
     """Drops one ``<think>...</think>`` block at the very beginning of a streamed reply.
 
-    Later blocks stay, since the model then writes about them. A block that never closes removes all
-    further text: a model that is cut off while it thinks has given no reply. Thoughts that a
-    provider sends separately (``reasoning_content``) are not passed to this filter.
+    Later blocks are not dropped: there the model writes about such blocks. If a block is not
+    closed, all further text is dropped: a model that is cut off while it thinks has given no reply.
+    Thoughts that a provider sends separately (``reasoning_content``) do not reach this filter.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class ThoughtFilter:
         self._state = "start"
 
     def feed(self, text: str) -> str:
-        """Add text. Returns the part of the reply that can be shown now."""
+        """Add text. Return the part of the reply that can be passed on now."""
         if self._state == "reply":
             return text
         self._held += text
@@ -32,7 +32,8 @@ class ThoughtFilter:
         if self._state == "thought":
             _, closed, rest = self._held.partition(_CLOSE)
             if not closed:
-                # Only this tail can still begin the mark, so a long thought takes no memory.
+                # Only this tail can be the beginning of the end mark. The rest is dropped, so that
+                # a long thought needs no memory.
                 self._held = self._held[-len(_CLOSE) + 1 :]
                 return ""
             self._state = "gap"
@@ -41,7 +42,8 @@ class ThoughtFilter:
         return self._release() if self._held else ""
 
     def finish(self) -> str:
-        """The text that was held back because it could have begun a thought."""
+        """Return the text that was held back because it could have been the beginning of a
+        thought."""
         return self._release() if self._state == "start" else ""
 
     def _release(self) -> str:

@@ -1,4 +1,4 @@
-"""Estimates token counts where the provider gives none."""
+"""Estimates numbers of tokens that the provider does not send."""
 
 import json
 import math
@@ -14,16 +14,17 @@ _OTHER = re.compile(r"[^\x00-\x7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\
 _PER_MESSAGE = 4
 """Tokens that chat templates add to each message."""
 _PER_IMAGE = 800
-"""About what the large providers count for a picture of 1024 x 1024."""
+"""Tokens of a picture: large providers count about this number for 1024 x 1024 pixels."""
 _AUDIO_BYTES_PER_TOKEN = 3_200
-"""A tenth of a second of 16 kHz PCM: providers count about ten tokens a second."""
+"""Bytes of sound for one token: a tenth of a second of 16 kHz PCM, because providers count about
+ten tokens a second."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of ``text``, rather too high than too low.
+    """Estimate the tokens of ``text``. The estimate is rather too high than too low.
 
-    Common vocabularies take 3 to 4 characters of English or code, 1 to 1.6 of Chinese, Japanese or
-    Korean, about 2 of Cyrillic, Arabic and the rest.
+    In common vocabularies, a token has 3 to 4 characters of English or code, 1 to 1.6 of Chinese,
+    Japanese or Korean, and about 2 of Cyrillic, Arabic and other scripts.
     """
     if text.isascii():
         return math.ceil(len(text) / 3.5)
@@ -33,7 +34,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def function_text(function: Function) -> str:
-    """A text of about the length that providers show the model for a function."""
+    """Return a text that is about as long as the one that the model gets for a function."""
     return f"{function.name} {function.description} {json.dumps(dict(function.parameters))}"
 
 

@@ -1,1 +1,1 @@
-"""What every room may use and no room owns: files, tasks, addresses, child processes."""
+"""Holds helpers that every room may use: for files, tasks, addresses and child processes."""

@@ -1,6 +1,7 @@
-"""Tells public network addresses from private ones and from this machine's own.
+"""Distinguishes public network addresses from private ones and from those of this machine.
 
-Code that connects to a host that a stranger named checks the very address that it connects to.
+Code that connects to a host that a stranger named must check the address to which it connects, not
+only the host's name.
 """
 
 import ipaddress
@@ -9,16 +10,16 @@ import socket
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""The part of IPv6 that is routed. `ipaddress` calls much of the rest global, too."""
+"""The part of IPv6 that is routed. `ipaddress` calls other parts global too."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NOT_OUTSIDE = tuple(
     map(
         ipaddress.ip_network,
         (
-            "192.0.0.0/24",  # protocol assignments; one cloud's metadata lies there
+            "192.0.0.0/24",  # protocol assignments; a cloud's metadata service is there
             "192.88.99.0/24",  # relays of 6to4
-            "168.63.129.16/32",  # Azure's own services, at an address that looks public
-            "2001::/23",  # protocol assignments, Teredo among them
+            "168.63.129.16/32",  # internal services of Azure, at an address that looks public
+            "2001::/23",  # protocol assignments, for example Teredo
             "3fff::/20",  # documentation
         ),
     )
@@ -27,7 +28,8 @@ _NOT_OUTSIDE = tuple(
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is on the public internet. Checks an IPv4 address inside an IPv6 one."""
+    """Whether an address is on the public internet. If an IPv6 address contains an IPv4 address,
+    the IPv4 address decides."""
     reached = _embedded(address)
     if isinstance(reached, ipaddress.IPv6Address) and reached not in _UNICAST:
         return False
@@ -35,10 +37,11 @@ def is_public(address: Address) -> bool:
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether an address is one of this machine's own.
+    """Whether an address belongs to this machine.
 
-    That can be a public address: connecting to it passes the machine's firewall. Addresses that a
-    router in front of the machine forwards are not known here.
+    It can be a public address. The machine's firewall does not stop a connection from the machine
+    to itself. False for the address of a router that forwards connections to this machine, because
+    that address is not known here.
     """
     reached = _embedded(address)
     if reached.is_loopback or reached.is_unspecified or reached.is_link_local:
@@ -47,7 +50,7 @@ def is_of_this_machine(address: Address) -> bool:
 
 
 def _embedded(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 address; any other address as it is."""
+    """Return the IPv4 address inside an IPv6 address. Any other address is returned unchanged."""
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in _NAT64:

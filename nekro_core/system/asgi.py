@@ -1,4 +1,4 @@
-"""The types of ASGI, without the import of a web framework."""
+"""Defines the types of ASGI, so that no web framework must be imported for them."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -8,4 +8,4 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 WebApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
-"""An application: it answers requests."""
+"""An ASGI application, which answers requests."""

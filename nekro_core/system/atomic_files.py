@@ -1,4 +1,4 @@
-"""Small files that several processes write: replaced in one step, read again on change."""
+"""Replaces small files in one step, and notices when a file has changed."""
 
 import os
 from pathlib import Path
@@ -28,9 +28,10 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 class WatchedFile:
-    """Tells whether a file changed.
+    """Notices whether a file has changed.
 
-    It compares time, size and inode, since some editors write into a file and others replace it.
+    It compares the modification time, the size and the inode, because some editors write into a
+    file and others replace it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,8 +41,8 @@ class WatchedFile:
     def changed(self) -> bool:
         """Whether the file was written, made or removed since the last call.
 
-        The first call says whether it exists. Takes microseconds. Raises `OSError` if the system
-        refuses to read the file's status.
+        The first call returns True if the file exists. A call takes microseconds. Raises `OSError`
+        if the file's status cannot be read.
         """
         try:
             status = self.path.stat()
@@ -55,5 +56,6 @@ class WatchedFile:
         return True
 
     def ask_again(self) -> None:
-        """Have the next `changed` say yes if the file exists: its content could not be used yet."""
+        """Let the next `changed` return True if the file exists. Call this if its content could not
+        be used yet."""
         self._stamp = None

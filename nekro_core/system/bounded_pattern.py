@@ -1,7 +1,7 @@
 """Searches the texts of chat members with a plugin's regular expression, within a time limit.
 
 Python's ``re`` blocks the process while it backtracks: ``(a+)+$`` and thirty characters take years.
-The ``regex`` package has a time limit, which costs 6 µs for each search.
+The package ``regex`` has a time limit, which adds 6 µs to each search.
 """
 
 import time
@@ -11,22 +11,22 @@ from typing import Any
 from nekro_core.system.errors import NekroError
 
 LIMIT_S = 0.05
-"""Seconds of one search. A pattern for a command needs microseconds."""
+"""Time limit for one search, in seconds. The pattern of a command needs microseconds."""
 REST_S = 5.0
-"""Seconds without a search after one that took too long. So a member who writes for such a pattern
-can block at most a hundredth of the time."""
+"""Seconds for which a pattern is not searched after a search took too long. So a member who writes
+slow texts on purpose can block the bot for at most a hundredth of the time."""
 
 
 class PatternProblem(NekroError):
-    """A text is not a regular expression; the message says why."""
+    """A text is not a regular expression. The message says why."""
 
 
 class BoundedPattern:
-    """A compiled pattern.
+    """A compiled regular expression whose searches have a time limit.
 
     Args:
         pattern: The regular expression.
-        told: Called with the seconds of a search that was given up.
+        told: Called with the seconds of a search that exceeded the time limit.
         clock: A monotonic clock.
 
     Raises:
@@ -39,7 +39,7 @@ class BoundedPattern:
         told: Callable[[float], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        import regex  # noqa: PLC0415 - 0.1 s and 3 MB, which few bots need
+        import regex  # noqa: PLC0415 - it takes 0.1 s and 3 MB, and few bots need it
 
         try:
             self._pattern = regex.compile(pattern)
@@ -50,9 +50,10 @@ class BoundedPattern:
         self._rests_until = 0.0
 
     def groups(self, text: str) -> dict[str, str | None] | None:
-        """The named groups of the first match.
+        """Return the named groups of the first match.
 
-        None if nothing matches, if the search takes too long, and for `REST_S` after that.
+        None if nothing matches or the search takes too long. After such a search, this returns None
+        for `REST_S` without a search.
         """
         began = self._clock()
         if began < self._rests_until:

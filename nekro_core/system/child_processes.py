@@ -1,4 +1,4 @@
-"""Child processes that may end while the bot writes to them."""
+"""Helps with child processes that may end while the bot writes to them."""
 
 import asyncio
 
@@ -6,10 +6,12 @@ from anyio.abc import Process
 
 
 def tolerate_exit(process: Process) -> Process:
-    """Keep asyncio from logging that a child process ended. Its streams raise that anyway.
+    """Keep asyncio from logging an error when a child process ends. The process's streams raise
+    this error anyway.
 
-    CPython 3.11.2 keeps the error a second time, for `wait_closed`, and logs it as an exception
-    that was never retrieved. anyio has no `wait_closed`. CPython 3.11.7 does not log it.
+    CPython 3.11.2 stores the error a second time, for `wait_closed`. anyio never calls
+    `wait_closed`, so CPython logs an exception that was never retrieved. CPython 3.11.7 does not
+    log it.
     """
     protocol = getattr(getattr(process, "_process", None), "_protocol", None)
     closed = getattr(protocol, "_stdin_closed", None)

@@ -1,4 +1,4 @@
-"""Keeps old names of a public module working, with a warning that says the new name."""
+"""Keeps old names of a public module working, with a warning that contains the new name."""
 
 import sys
 import warnings
@@ -12,13 +12,13 @@ def old_names(
 
     Args:
         module: The module's ``__name__``.
-        names: From each old name to the name in the same module that replaces it.
-        since: The version that has the new names.
-        removed: The first version without the old ones.
+        names: Maps each old name to the new name in the same module.
+        since: The first version with the new names.
+        removed: The first version without the old names.
 
     Returns:
-        A function that gives the object of the new name for an old one, with a
-        `DeprecationWarning` at the line that uses it. For any other name it raises
+        A function. For an old name, it returns the object of the new name, with a
+        `DeprecationWarning` at the line that uses the old name. For any other name, it raises
         `AttributeError`.
     """
 

@@ -1,14 +1,14 @@
-"""The root of all errors that this framework defines."""
+"""Defines the base class of all errors of this framework."""
 
 
 class NekroError(Exception):
-    """Something that nekro-core refuses or cannot do.
+    """nekro-core refuses something or cannot do it.
 
-    Every error class of the framework derives from it, so ``except NekroError`` catches them all.
-    A class that also derives from a builtin (`ChatKeyError` is a `ValueError`) is caught as that
-    too. Each room draws the tree of its own errors in the module that defines them.
+    Every error class of the framework derives from this class, so ``except NekroError`` catches
+    them all. Some classes also derive from a builtin error: `ChatKeyError` is a `ValueError`, and
+    ``except ValueError`` catches it too. The module that defines a room's errors shows their tree.
 
-    Not below it are builtin errors that functions raise as such (their docstrings name them),
-    errors of other packages, those of adapters and plugins, what runs inside a box, and
+    These errors do not derive from it: builtin errors, which the docstrings of the functions name;
+    errors of other packages, adapters and plugins; errors of code that runs inside a box; and
     `LoopBlocked`, which is no `Exception`.
     """

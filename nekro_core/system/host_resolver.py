@@ -1,5 +1,5 @@
-"""Looks up the addresses of hosts in threads. A name server that never answers holds up only the
-chats that ask it."""
+"""Looks up the addresses of hosts in threads. If a name server does not answer, only the chats that
+look up its hosts have to wait."""
 
 import asyncio
 import socket
@@ -10,20 +10,21 @@ from contextlib import suppress
 import anyio
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the addresses of a host, best first. Raises `OSError`."""
+"""Returns the addresses of a host, the best one first. Raises `OSError`."""
 
 AT_ONCE = 16
-"""Threads that wait for an answer at the same time. The system's resolver cannot be stopped and may
-wait for half a minute. So they are not the event loop's threads, which look up the model's host."""
+"""Most threads that wait for an answer at the same time. A lookup cannot be stopped and may take
+half a minute. So lookups do not use the event loop's threads, which must stay free to look up the
+model's host."""
 PER_KEY = 2
-"""How many of them one chat may use."""
+"""Most of these threads that one chat may use."""
 
 
 class HostResolver:
     """Looks up hosts. ``resolve`` replaces the system's resolver.
 
-    `KeyedLimiter` is not used: a question stays open when its caller is cancelled, since its
-    thread goes on.
+    `KeyedLimiter` is not used, because it would stop counting a lookup whose caller is cancelled.
+    The thread of such a lookup goes on and must be counted.
     """
 
     def __init__(self, resolve: Resolve | None = None) -> None:
@@ -54,7 +55,7 @@ class HostResolver:
 
         def ask() -> None:
             question.ask()
-            with suppress(RuntimeError):  # The loop has ended meanwhile.
+            with suppress(RuntimeError):  # The event loop has ended meanwhile.
                 loop.call_soon_threadsafe(answered)
 
         threading.Thread(target=ask, name="look up a host", daemon=True).start()
@@ -72,7 +73,7 @@ class HostResolver:
 
 
 class _Question:
-    """One question to the system's resolver, which blocks its thread."""
+    """One lookup with the system's resolver, which blocks its thread."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -82,7 +83,7 @@ class _Question:
         self.failure: OSError | None = None
 
     def ask(self) -> None:
-        """Ask and keep the answer."""
+        """Look up the host, and store the addresses or the error."""
         try:
             entries = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             self.found = [str(entry[4][0]).partition("%")[0] for entry in entries]

@@ -1,4 +1,4 @@
-"""Bounds and order for each key: a chat, a room, a host."""
+"""Limits how many jobs of a key run at once, or runs them in order. A key is for example a chat."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
@@ -13,20 +13,21 @@ T = TypeVar("T")
 Job = Callable[[], Awaitable[None]]
 
 READ_AHEAD = 8
-"""Reads that a key has begun before their jobs ask for them. A server that never answers then costs
-a chat one wait, not one wait for each message."""
+"""Most reads of a key that run before their jobs need the values. If a server does not answer, the
+reads of several messages wait for it at the same time, so the chat waits once and not once for each
+message."""
 FETCHES_AT_ONCE = 4
-"""Downloads that a key has open at once."""
+"""Most downloads of a key that are open at once."""
 
 
 class KeyedLimiter:
-    """Lets at most ``each`` callers of one key in at once. Others wait, first come, first served.
+    """Lets at most ``each`` callers of a key run at once. Others wait in the order of arrival.
 
-    The work runs in the caller's own task: use it where the caller needs the result, and
-    `KeyedQueue` where nobody waits for it. A key without callers takes no memory.
+    The work runs in the caller's task. Use this class if the caller needs the result of the work,
+    and `KeyedQueue` if it does not. A key without callers needs no memory.
 
     Args:
-        each: How many callers of one key may be inside; 1 keeps them in order.
+        each: How many callers of a key may run at once. With 1, they run one after another.
     """
 
     def __init__(self, each: int) -> None:
@@ -35,13 +36,13 @@ class KeyedLimiter:
 
     @asynccontextmanager
     async def of(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for a place of the key and hold it.
+        """Wait until the key has a free place, and hold the place while the context lasts.
 
         Args:
-            key: A chat, a room, a host.
+            key: The key, for example a chat key or a host.
 
         Returns:
-            A context manager, entered once a place is free.
+            A context manager. Entering it waits until a place is free.
         """
         semaphore, callers = self._used.get(key) or (anyio.Semaphore(self._each), 0)
         self._used[key] = semaphore, callers + 1
@@ -56,29 +57,30 @@ class KeyedLimiter:
                 del self._used[key]
 
     def callers(self, key: Hashable) -> int:
-        """How many are inside or wait.
+        """Return how many callers of a key run or wait.
 
         Args:
-            key: A chat, a room, a host.
+            key: The key, for example a chat key or a host.
 
         Returns:
-            Their number, 0 for a key that nobody uses.
+            Their number; 0 for an unused key.
         """
         return self._used[key][1] if key in self._used else 0
 
     def __len__(self) -> int:
-        """How many are inside or wait, for all keys together."""
+        """Return how many callers of all keys run or wait."""
         return sum(callers for _, callers in self._used.values())
 
 
 class KeyedQueue:
-    """Runs the jobs of one key one after another, and different keys side by side.
+    """Runs the jobs of a key one after another, and the jobs of different keys concurrently.
 
-    An error of a job is logged and the next job runs: one bad message must not silence a chat.
+    If a job fails, the error is logged and the next job runs, so that one bad message does not
+    block its chat.
 
     Args:
         tasks: The task group that runs the jobs.
-        capacity: How many jobs may be queued, for all keys together.
+        capacity: Most queued jobs of all keys together.
     """
 
     def __init__(self, tasks: TaskGroup, *, capacity: int = 4096) -> None:
@@ -110,19 +112,19 @@ class KeyedQueue:
     def prefetch(
         self, key: Hashable, read: Callable[[], Awaitable[T]], *, ahead: bool = True
     ) -> "Prefetch[T]":
-        """Read something that a job of this key will need.
+        """Read a value that a job of this key will need.
 
-        If other jobs of the key are queued, the read begins now, with at most `READ_AHEAD` of them
-        at once. If the key is idle, the read begins when its value is asked for.
+        If jobs of the key are queued or running, the read begins now; at most `READ_AHEAD` such
+        reads of a key run at once. If the key is idle, the read begins with `Prefetch.get`.
 
         Args:
             key: The key of the job.
             read: Called without arguments and awaited, once.
-            ahead: False begins the read only when its value is asked for: nothing is gained by
-                starting it earlier.
+            ahead: With False, the read always begins with `Prefetch.get`. Use it for a read that is
+                fast.
 
         Returns:
-            What the job asks for the value.
+            The object whose `Prefetch.get` returns the value to the job.
         """
         prefetch = Prefetch(read)
         if ahead and key in self._queues:
@@ -137,7 +139,7 @@ class KeyedQueue:
             key: The key.
 
         Returns:
-            A context manager, entered once a place is free.
+            A context manager. Entering it waits until a place is free.
         """
         return self._fetches.of(key)
 
@@ -146,7 +148,7 @@ class KeyedQueue:
             await prefetch.read()
 
     async def idle(self) -> None:
-        """Wait until nothing is queued or running."""
+        """Wait until no job is queued or running."""
         while self._queues:
             await self._progress.wait()
 
@@ -189,10 +191,10 @@ class Prefetch(Generic[T]):
         self.begun = False
 
     async def get(self) -> T:
-        """Wait for the value.
+        """Wait for the value, or begin to read it if that has not begun.
 
         Returns:
-            What ``read`` returned.
+            The value that ``read`` returned.
 
         Raises:
             Exception: The error that ``read`` raised.
@@ -207,10 +209,11 @@ class Prefetch(Generic[T]):
         return self._value[0]
 
     async def read(self) -> None:
-        """Read the value. `get` raises what goes wrong: the error concerns its job alone."""
+        """Read the value. An error is stored and raised by `get`, so that only the job that needs
+        the value fails."""
         try:
             self._value.append(await self._read())
-        except Exception as error:  # noqa: BLE001 - raised where it is asked for
+        except Exception as error:  # noqa: BLE001 - `get` raises it
             self._error = error
         finally:
             self._finished.set()

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _LISTENING = "0A"
-"""The state as ``/proc/net/tcp`` writes it. proc(5)."""
+"""The state "listening" as ``/proc/net/tcp`` writes it. See proc(5)."""
 _TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 def is_own_port(port: int) -> bool:
-    """Whether the bot or a process below it listens on this port.
+    """Whether the bot or one of its descendant processes listens on this port.
 
-    It reads ``/proc`` each time, so it also knows ports that were opened a moment ago. On a machine
-    without ``/proc`` every port counts as the bot's.
+    Each call reads ``/proc``, so it also finds ports that were opened a moment ago. On a machine
+    without ``/proc``, the answer is True for every port.
     """
     try:
         wanted = set(_listening(port))
@@ -25,7 +25,8 @@ def is_own_port(port: int) -> bool:
 
 
 def _listening(port: int) -> Iterator[str]:
-    """The inodes of the sockets that listen on a port. Raises `OSError` without IPv4's table."""
+    """Yield the inodes of the sockets that listen on a port. Raises `OSError` if the table of IPv4
+    cannot be read."""
     for table in _TABLES:
         path = Path(table)
         if table.endswith("6") and not path.exists():
@@ -37,19 +38,19 @@ def _listening(port: int) -> Iterator[str]:
 
 
 def _family(process: int) -> Iterator[int]:
-    """A process and all processes below it."""
+    """Yield the ids of a process and of all its descendants."""
     yield process
     for tasks in Path(f"/proc/{process}/task").glob("*/children"):
         try:
             children = tasks.read_text().split()
         except OSError:
-            continue  # It ended meanwhile.
+            continue  # The process has ended meanwhile.
         for child in children:
             yield from _family(int(child))
 
 
 def _sockets(process: int) -> set[str]:
-    """The inodes of the sockets that a process has open."""
+    """Return the inodes of the sockets that a process has open."""
     inodes = set()
     try:
         for entry in os.scandir(f"/proc/{process}/fd"):
@@ -60,6 +61,7 @@ def _sockets(process: int) -> set[str]:
             if match := _SOCKET.fullmatch(target):
                 inodes.add(match[1])
     except OSError:
-        # It ended, or it gave up its rights. Then its sockets are inherited from its parent.
+        # The process has ended, or has given up its rights. In the second case it inherited its
+        # sockets from its parent, where they are found.
         return inodes
     return inodes

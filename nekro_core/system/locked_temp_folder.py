@@ -1,8 +1,9 @@
-"""Temporary folders outside the data folder, which the next process removes if their owner died.
+"""Makes temporary folders outside the data folder. If the process that made one is killed, the next
+process removes the folder.
 
 Some files cannot be in the data folder: the path of a socket has at most 107 characters, and other
-users must reach the programs that they run. A killed process leaves such files behind. A lock shows
-whether the owner lives, since the system releases the lock when the process ends.
+users must reach the programs that they run. A killed process does not remove such files. A lock
+shows whether the process still runs, because the kernel releases the lock when the process ends.
 """
 
 import fcntl
@@ -13,15 +14,15 @@ from pathlib import Path
 
 
 def temp_parents() -> tuple[Path, ...]:
-    """Where temporary folders can be made that other users can reach. ``TMPDIR`` comes last, since
-    it may be in a user's home."""
+    """Return the parent directories for temporary folders that other users must reach. ``TMPDIR``
+    is the last one, because it may be in a user's home."""
     return Path("/tmp"), Path("/var/tmp"), Path(tempfile.gettempdir())  # noqa: S108
 
 
 class LockedTempFolder:
-    """A new folder that only this user can read. Raises `OSError`.
+    """A new folder that only this user can read. The constructor raises `OSError`.
 
-    First it removes what dead processes left behind under the same prefix.
+    The constructor first removes the folders with the same prefix whose processes have ended.
     """
 
     def __init__(self, parent: Path, prefix: str) -> None:
@@ -32,7 +33,7 @@ class LockedTempFolder:
         (self.path / "new").rename(self.path / "lock")  # locked before another process can see it
 
     def remove(self) -> None:
-        """Delete the folder with its contents. May be called again."""
+        """Delete the folder with its contents. May be called twice."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -44,11 +45,11 @@ def _sweep(parent: Path, prefix: str) -> None:
         try:
             lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            continue  # another user's, or still being made
+            continue  # the folder of another user, or one that is being made
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # its owner lives
+            continue  # its process still runs
         else:
             shutil.rmtree(path, ignore_errors=True)
         finally:

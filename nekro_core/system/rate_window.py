@@ -1,17 +1,17 @@
-"""Limits how often something may happen in a time: sends to a chat, turns of a sender."""
+"""Limits how often something may happen in a period, for example sends to a chat."""
 
 from collections import deque
 
 
 class RateWindow:
-    """Remembers when something happened and says when it may happen again.
+    """Stores when something happened, and computes when it may happen again.
 
-    The memory is bounded by the largest count. Times are seconds of one clock, which the caller
-    passes in.
+    At most as many times are stored as the largest count. All times are seconds of one clock; the
+    caller passes them.
 
     Args:
-        bounds: Pairs of a count and the seconds in which it may happen that often. A count of 0
-            sets no bound.
+        bounds: Pairs of a count and a period in seconds. In the period, it may happen that many
+            times. A count of 0 means no bound.
     """
 
     __slots__ = ("_bounds", "_times")
@@ -22,21 +22,21 @@ class RateWindow:
         self._times: deque[float] = deque(maxlen=most)
 
     def take(self, now: float) -> None:
-        """Count one more, even if a bound is reached already.
+        """Count one event, even if a bound has been reached.
 
         Args:
-            now: The time.
+            now: The time of the event.
         """
         self._times.append(now)
 
     def wait_s(self, now: float) -> float:
-        """How long until one more is within all bounds.
+        """Return how long to wait until one more event is within all bounds.
 
         Args:
-            now: The time.
+            now: The current time.
 
         Returns:
-            Seconds, 0 where one more may happen now.
+            The seconds; 0 if an event may happen now.
         """
         times, wait_s = self._times, 0.0
         for count, seconds in self._bounds:
@@ -45,13 +45,13 @@ class RateWindow:
         return wait_s
 
     def count(self, now: float) -> int:
-        """How many happened within the longest bound. The result is at most the largest count.
+        """Return how many events happened within the longest period.
 
         Args:
-            now: The time.
+            now: The current time.
 
         Returns:
-            Their number. If it is 0, the window can be dropped.
+            Their number, at most the largest count. If it is 0, this object need not be kept.
         """
         longest = max((seconds for _, seconds in self._bounds), default=0.0)
         return sum(at > now - longest for at in self._times)

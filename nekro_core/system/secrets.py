@@ -1,4 +1,4 @@
-"""Secrets that the bot makes at its first start."""
+"""Makes and stores the secrets of the bot."""
 
 import hmac
 import os
@@ -6,24 +6,24 @@ import secrets
 from pathlib import Path
 
 FOLDER = "secrets"
-"""Below the data folder. Only its owner can enter it."""
+"""The folder of the secrets, in the data folder. Only its owner can enter it."""
 
 
 def kept_secret(data_dir: Path, name: str) -> str:
-    """Get the secret of a name: 256 bits as printable text. The first call makes it.
+    """Return the secret with this name: 256 random bits as printable text. The first call makes it.
 
-    Two processes that call it at the same time get the same secret. Only its owner can read the
-    file. If the process is killed, the file is complete or does not exist.
+    If two processes call this function at the same time, they get the same secret. Only its owner
+    can read the file. If the process is killed, the file is complete or does not exist.
 
     Args:
         data_dir: The data folder.
-        name: The secret's name, which is its file's.
+        name: The name of the secret, which is also the name of its file.
 
     Returns:
         The secret.
 
     Raises:
-        RuntimeError: Somebody emptied the file.
+        RuntimeError: The file is empty.
     """
     path = secret_file(data_dir, name)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -33,7 +33,7 @@ def kept_secret(data_dir: Path, name: str) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32))
         try:
-            # A link, unlike a rename, does not replace the file that another process just made.
+            # A rename would replace the file that another process has just made; a link fails then.
             path.hardlink_to(fresh)
         except FileExistsError:
             pass
@@ -41,28 +41,29 @@ def kept_secret(data_dir: Path, name: str) -> str:
             fresh.unlink()
     text = path.read_text().strip()
     if not text:
-        raise RuntimeError(f"{path} is empty: delete it, and a new secret is made")
+        raise RuntimeError(f"{path} is empty: delete it, and the bot makes a new secret")
     return text
 
 
 def secret_file(data_dir: Path, name: str) -> Path:
-    """The path of a secret's file.
+    """Return the path of a secret's file.
 
     Args:
         data_dir: The data folder.
         name: The secret's name.
 
     Returns:
-        The path, whether there is a file or not.
+        The path. The file need not exist.
     """
     return data_dir / FOLDER / name
 
 
 class ComparedSecret(str):
-    """A secret that foreign code compares by ``==`` or ``!=``.
+    """A secret for code of other packages that compares it by ``==`` or ``!=``.
 
-    Both take the same time for every wrong text of the same length, on either side. If a comparison
-    ended at the first wrong character, a secret could be guessed character by character.
+    A comparison takes the same time for all wrong texts of the same length, whether the secret is
+    its left or its right operand. If it ended at the first wrong character, a secret could be
+    guessed character by character.
     """
 
     __slots__ = ()

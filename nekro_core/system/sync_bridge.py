@@ -1,9 +1,9 @@
 """Lets a plain function wait for a coroutine without blocking the event loop.
 
 Existing plugins call ``ctx.fs.get_file(path)`` without ``await``, and the file is in a box. So the
-bot calls handlers through `run_bridged`, which runs them in a greenlet. `wait_for`, called anywhere
-below, passes an awaitable to the event loop and returns its result. SQLAlchemy's asyncio extension
-works the same way (``greenlet_spawn``).
+bot calls handlers through `run_bridged`, which runs them in a greenlet. Any function that a handler
+calls can then use `wait_for`: it passes an awaitable to the event loop and returns the result.
+SQLAlchemy's asyncio extension works the same way (``greenlet_spawn``).
 """
 
 import asyncio
@@ -20,38 +20,39 @@ from nekro_core.system.errors import NekroError
 T = TypeVar("T")
 
 _THREAD_S = 120.0
-"""Seconds that a thread of a plugin waits for the loop."""
+"""Most seconds that a thread of a plugin waits for the event loop."""
 _loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("nekro_loop", default=None)
 
 
 class CannotWait(NekroError, RuntimeError):
-    """A function that waits was called where it cannot; the message says what to do."""
+    """A function that waits was called in a place where it cannot wait. The message says what to
+    do."""
 
 
 @dataclass(slots=True, eq=False)
 class _ToAwait:
-    """What the bridge awaits for the code in the greenlet."""
+    """An awaitable of `wait_for`, which the bridge awaits."""
 
     awaitable: Awaitable[Any]
 
 
 @dataclass(slots=True, eq=False)
 class _ToLoop:
-    """What the code's own ``await`` passes to the event loop."""
+    """A value that an ``await`` in the handler passes to the event loop."""
 
     value: Any
 
 
 async def run_bridged(coroutine: Awaitable[T]) -> T:
-    """Await something. `wait_for` works in the code that this runs, and in threads that inherit its
-    context."""
+    """Await a coroutine in a greenlet. `wait_for` works in the code that the coroutine runs, and in
+    threads that inherit its context."""
     _loop.set(asyncio.get_running_loop())
     return await _Bridge(coroutine)
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine and return its result, or raise its error. Raises `CannotWait` in a task that
-    the bot does not call through `run_bridged`."""
+    does not run through `run_bridged`."""
     here = getcurrent()
     if isinstance(here, _Inner):
         result: T = here.waiter.switch(_ToAwait(coroutine))
@@ -62,7 +63,7 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     coroutine.close()
     raise CannotWait(
         "this must wait, and is called where it cannot: call it in the tool's, command's or hook's "
-        "own coroutine, not in a task that it started"
+        "own coroutine, not in a task that this coroutine started"
     )
 
 
@@ -72,7 +73,8 @@ def can_wait() -> bool:
 
 
 def outer_frame(innermost: FrameType) -> FrameType | None:
-    """The frame that called `run_bridged`, for a stack whose outermost frame is the bridge."""
+    """Return the frame that called `run_bridged`. ``innermost`` is a frame of the bridge, which is
+    the outermost frame of a handler's stack."""
     bridge = innermost.f_locals.get("self")
     waiter = bridge.inner.waiter if isinstance(bridge, _Bridge) and bridge.inner else None
     return waiter.gr_frame if waiter is not None else None
@@ -87,7 +89,7 @@ def _in_loop() -> bool:
 
 
 class _Inner(greenlet):
-    """The greenlet in which a handler runs. ``waiter`` is the one that drives it."""
+    """The greenlet in which a handler runs. ``waiter`` is the greenlet that drives it."""
 
     waiter: greenlet
 
@@ -101,7 +103,8 @@ class _Bridge(Generic[T]):
         waiter = getcurrent()
         self.inner = inner = _Inner(self.run, waiter)
         inner.waiter = waiter
-        # The same context and not a copy, so variables that the handler sets stay set in the task.
+        # The context is not copied, so context variables that the handler sets stay set in the
+        # task.
         inner.gr_context = waiter.gr_context
         passed = inner.switch()
         while not inner.dead:
@@ -110,7 +113,7 @@ class _Bridge(Generic[T]):
                     answer = yield from passed.awaitable.__await__()
                 else:
                     answer = yield passed.value
-            except BaseException as error:  # noqa: BLE001 - it is the handler's, not ours
+            except BaseException as error:  # noqa: BLE001 - passed on to the handler
                 passed = inner.throw(type(error), error, error.__traceback__)
             else:
                 passed = inner.switch(answer)
@@ -118,7 +121,8 @@ class _Bridge(Generic[T]):
         return result
 
     def run(self) -> T:
-        """Drive the coroutine in the greenlet. The waiter awaits what the coroutine awaits."""
+        """Drive the coroutine in the greenlet. What it awaits is passed to the waiter, which awaits
+        it."""
         waiter = getcurrent().parent
         assert waiter is not None, "a greenlet has one"
         steps = self._coroutine.__await__()
@@ -127,7 +131,7 @@ class _Bridge(Generic[T]):
             while True:
                 try:
                     answer = waiter.switch(_ToLoop(passed))
-                except BaseException as error:  # noqa: BLE001 - the loop's, for the coroutine
+                except BaseException as error:  # noqa: BLE001 - passed on to the coroutine
                     passed = steps.throw(error)
                 else:
                     passed = steps.send(answer)

@@ -1,1 +1,1 @@
-"""Holds one module for each platform, with its `Platform` class and ``create``."""
+"""Holds one module for each platform, with a `Platform` subclass and the function ``create``."""

@@ -1,4 +1,4 @@
-"""Uses the terminal that the bot was started in as a chat with one person, to try the bot."""
+"""Console: a chat with one person in the terminal in which the bot was started, to try the bot."""
 
 import sys
 
@@ -15,7 +15,7 @@ from ..platform import Platform
 
 
 class Console(Platform):
-    """See the module."""
+    """The terminal. Only text can be sent; other segments are sent as their file's path."""
 
     name = "console"
     title = "Console"
@@ -28,22 +28,22 @@ class Console(Platform):
     nearest = dict.fromkeys((Image, Voice, Video, File), Text)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """What somebody typed."""
+        """Whether the event is a text that a person typed."""
         return isinstance(event, MessageEvent)
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Under the nickname."""
+        """Return the person with their nickname."""
         assert isinstance(event, Event)
         return Sender(event.user.id, event.user.nickname)
 
     def time(self, event: BaseEvent) -> float | None:
-        """The terminal's."""
+        """Return the time at which the terminal received the text."""
         return event.time.timestamp() if isinstance(event, Event) else None
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """Make the adapter. Raises `RuntimeError` if there is no terminal, and `ValueError` for
-    settings that cannot be read."""
+    """Make the adapter. Raises `RuntimeError` if there is no terminal, and `ValueError` if the
+    settings are invalid."""
     headless = host.settings.get("console_headless_mode")
     if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RuntimeError("NEKRO_PLATFORMS has console, and the bot runs in no terminal")

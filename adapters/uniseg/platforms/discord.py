@@ -1,4 +1,4 @@
-"""Discord. A thread is a channel with an id of its own. https://discord.com/developers/docs."""
+"""Discord: https://discord.com/developers/docs. A thread is a channel with its own id."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ _FORMS: Mapping[str, type[uniseg.segment.Media]] = {
 
 
 class Discord(Platform):
-    """See the module."""
+    """Discord's servers and direct messages."""
 
     name = "discord"
     title = "Discord"
@@ -64,13 +64,14 @@ class Discord(Platform):
     nearest = {Voice: File}  # noqa: RUF012 - never changed
 
     def user_of(self, bot: BaseBot) -> str:
-        """Return the bot's user id. In old applications it differs from the application's id."""
+        """Return the bot's user id. In old applications it differs from the application's id, which
+        is `Bot.self_id`."""
         assert isinstance(bot, Bot)
         return str(bot.self_info.id) if bot.ready else bot.self_id
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return a direct message's channel. Uniseg would use the channel's id as a user's id and
-        open a new channel with it."""
+        """Return the channel of an event. For a direct message, uniseg would take the channel's id
+        for a user's id and open a new channel with it."""
         match event:
             case DirectMessageCreateEvent():
                 user = {_USER: str(event.author.id)}
@@ -80,19 +81,19 @@ class Discord(Platform):
         return super().place(event, bot)
 
     def address(self, target: Target) -> Address:
-        """Return a private chat for a direct message, else a channel."""
+        """Return a private chat for a direct message, and a channel for other events."""
         if user := target.extra.get(_USER):
             return Address(ChatKind.PRIVATE, user)
         return Address(ChatKind.CHANNEL, target.id)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """What somebody wrote."""
+        """Whether the event is a message that a person wrote."""
         return isinstance(event, MessageCreateEvent)
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
-        """Read the message without the stock adapter and uniseg. The adapter leaves out text that
-        looks like the end of a tag and turns ``&amp;`` into ``&``. Uniseg keeps the names of
-        attachments but not their addresses."""
+        """Convert the message without the stock adapter and uniseg. The stock adapter leaves out
+        text that looks like the end of a tag, and turns ``&amp;`` into ``&``. Uniseg returns the
+        names of attachments without their addresses."""
         assert isinstance(event, MessageCreateEvent)
         pieces = list(_of_text(event.content))
         if event.mention_everyone:
@@ -106,7 +107,7 @@ class Discord(Platform):
         return said if reply is None else (await reader.quoted(reply), *said)
 
     def quoted(self, event: BaseEvent) -> Reply | None:
-        """Return the answered message, which Discord includes in the event."""
+        """Return the answered message. Usually the event contains its author and text."""
         assert isinstance(event, MessageCreateEvent)
         reference, message = event.message_reference, event.referenced_message
         if not is_not_unset(reference) or not is_not_unset(reference.message_id):
@@ -116,23 +117,24 @@ class Discord(Platform):
         return Reply(str(reference.message_id))
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Return the author with the nickname of the server, else the display name."""
+        """Return the author with the nickname on the server. Without a nickname, the name is the
+        display name or the user name."""
         assert isinstance(event, MessageCreateEvent)
         member, author = getattr(event, "member", None), event.author
         names = (getattr(member, "nick", None), author.global_name, author.username)
         return Sender(str(author.id), next((n for n in names if isinstance(n, str) and n), ""))
 
     def time(self, event: BaseEvent) -> float | None:
-        """The server's own."""
+        """Return the time that Discord gives the message."""
         return event.timestamp.timestamp() if isinstance(event, MessageCreateEvent) else None
 
     def recalled(self, event: BaseEvent) -> str:
-        """The deleted message's."""
+        """Return the id of the deleted message."""
         return str(event.id) if isinstance(event, GuildMessageDeleteEvent) else ""
 
     def options(self, segments: Segments) -> Mapping[str, Any]:
-        """Allow only our own mentions. Otherwise text that looks like a mention would notify
-        people too."""
+        """Allow only the mentions that are segments. Otherwise a text that looks like a mention
+        would notify people too."""
         mentioned = [segment.user_id for segment in segments if isinstance(segment, Mention)]
         users = [Snowflake(user) for user in mentioned if user.isdecimal()]
         parse = [AllowedMentionType.EveryoneMentions] if EVERYONE in mentioned else []
@@ -160,5 +162,5 @@ def _of_text(content: str) -> Iterator[uniseg.Segment]:
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` if the settings are invalid."""
     return UnisegAdapter(host, driver, Discord())

@@ -1,6 +1,6 @@
-"""Feishu, and Lark abroad. https://open.feishu.cn/document.
+"""Feishu, which is called Lark outside China: https://open.feishu.cn/document.
 
-A message of text alone has a simple markup. A message of several parts is a ``post``.
+A message that has only text uses a simple markup. A message of several parts is a ``post``.
 """
 
 import json
@@ -48,7 +48,7 @@ _RECALLED = "im.message.recalled_v1"
 
 
 class Feishu(Platform):
-    """See the module."""
+    """Feishu's groups and private chats."""
 
     name = "feishu"
     title = "Feishu"
@@ -59,27 +59,28 @@ class Feishu(Platform):
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
     )
-    # Uniseg uploads voices and videos with a type that Feishu refuses when they are sent.
+    # Uniseg uploads voices and videos with a wrong type, and Feishu refuses to send them.
     nearest = {Voice: File, Video: File}  # noqa: RUF012 - never changed
 
     def user_of(self, bot: BaseBot) -> str:
-        """Return the bot's ``open_id``, its id in events. The account is its ``app_id``."""
+        """Return the bot's ``open_id``, which is its id in events. `Bot.self_id` is its
+        ``app_id``."""
         assert isinstance(bot, Bot)
         return bot.bot_info.open_id
 
     def is_message(self, event: BaseEvent) -> bool:
-        """What somebody wrote."""
+        """Whether the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat. Notices are handled here, because uniseg has no target for them."""
+        """Return the chat of an event. Uniseg finds it only for messages, not for notices."""
         if isinstance(event, MessageEvent) or not isinstance(event, Event):
             return super().place(event, bot)
         chat = _field(event, "chat_id")
         return Target(chat) if chat else None
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
-        """Read the message. A rich text is parsed here, because uniseg returns it as a card."""
+        """Convert the message. A ``post`` is parsed here, because uniseg returns it as a card."""
         assert isinstance(event, MessageEvent)
         said = event.event.message
         if said.message_type != "post":
@@ -90,22 +91,22 @@ class Feishu(Platform):
         return read if reply is None else (await reader.quoted(reply), *read)
 
     def quoted(self, event: BaseEvent) -> Reply | None:
-        """The message that is answered, by its id alone."""
+        """Return the answered message. Feishu gives only its id."""
         assert isinstance(event, MessageEvent)
         parent = event.event.message.parent_id
         return Reply(parent) if parent else None
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Return the author without a name: Feishu's messages contain none."""
+        """Return the author without a name, because Feishu's messages contain no names."""
         return Sender(event.get_user_id())
 
     def time(self, event: BaseEvent) -> float | None:
-        """The server's, in milliseconds there."""
+        """Return the time that the server gives the event. Feishu writes it in milliseconds."""
         return int(event.header.create_time) / 1000 if isinstance(event, Event) else None
 
     def notice(self, event: BaseEvent) -> Notice | None:
-        """Return a notice for who joined or left. If several did at once, only the first is
-        named."""
+        """Return the notice for a person who joined or left. If several people did so at once, only
+        the first is named."""
         match event:
             case GroupMemberUserAddedEvent():
                 kind = "join"
@@ -118,13 +119,13 @@ class Feishu(Platform):
         return Notice(kind, actor, users[0].user_id.open_id, users[0].name) if users else None
 
     def recalled(self, event: BaseEvent) -> str:
-        """The recalled message's."""
+        """Return the id of the recalled message."""
         ours = isinstance(event, Event) and event.header.event_type == _RECALLED
         return _field(event, "message_id") if ours else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Download a medium by its key from its message. For a voice, uniseg puts the key into the
-        address."""
+        """Download a medium of a message with the medium's key. Uniseg puts the key of a voice into
+        the address field."""
         assert isinstance(bot, Bot)
         assert isinstance(event, MessageEvent)
         key = piece.id or (piece.url or "").removeprefix("https://")
@@ -135,24 +136,24 @@ class Feishu(Platform):
         raise LookupError(f"Feishu answered {data!r} instead of the medium")
 
     def text(self, text: str) -> uniseg.Segment:
-        """Insert an invisible character into what would be markup, so that a text notifies
-        nobody."""
+        """Insert an invisible character where Feishu would read markup. Otherwise a text could
+        mention people."""
         return uniseg.Text(_MARKUP.sub("<\u200b", text))
 
     def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
-        """Add a space to a mention alone, which Feishu would not accept as a message."""
+        """Add a space to a message that is only a mention, because Feishu would refuse it."""
         seen = [piece for piece in pieces if not isinstance(piece, uniseg.Reply)]
         lonely = len(seen) == 1 and isinstance(seen[0], uniseg.At | uniseg.AtAll)
         return [*pieces, uniseg.Text(" ")] if lonely else pieces
 
     def refused(self, error: Exception) -> bool:
-        """Find the status in the error's text: the adapter raises a network error for every
-        one."""
+        """Whether the error's text has a status of refusal: 4xx without 429. The stock adapter
+        raises a network error for every status."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 
     def sent_id(self, result: Any) -> str:
-        """Return the message's id. Raises `CannotSend` for an answer with an error code, which the
-        adapter treats as a success."""
+        """Return the message's id. Raises `CannotSend` for an answer with an error code, because
+        the stock adapter treats such an answer as a success."""
         if isinstance(result, Mapping) and result.get("code"):
             raise CannotSend(f"Feishu refused it: {result.get('msg')} (code {result['code']})")
         data = result.get("data") if isinstance(result, Mapping) else None
@@ -197,7 +198,7 @@ def _of_part(part: Mapping[str, Any], people: Mapping[str, tuple[str, str]]) -> 
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` if the settings are invalid."""
     adapter = UnisegAdapter(host, driver, Feishu())
     for each in adapter.stock.feishu_config.feishu_bots:
         each.verification_token = ComparedSecret(each.verification_token)

@@ -1,4 +1,4 @@
-"""KOOK, also known as Kaiheila. https://developer.kookapp.cn/doc."""
+"""KOOK, also called Kaiheila: https://developer.kookapp.cn/doc."""
 
 from typing import Any
 
@@ -37,12 +37,12 @@ from ..values import Address
 
 
 class Kook(Platform):
-    """See the module."""
+    """KOOK's channels and private chats."""
 
     name = "kook"
     title = "KOOK"
     stock = Adapter
-    # Text beside a picture becomes a card, whose paragraphs hold 2000 characters.
+    # A text beside a picture is sent as a card, and a paragraph of a card holds 2000 characters.
     capabilities = Capabilities(
         inline=frozenset({Text, Mention, Reply, Image}),
         alone=frozenset({Voice, Video, File}),
@@ -53,11 +53,12 @@ class Kook(Platform):
     )
 
     def is_message(self, event: BaseEvent) -> bool:
-        """What somebody wrote."""
+        """Whether the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the channel or the person. A deletion has its channel in another field."""
+        """Return the channel or the person of an event. The event of a deletion has its channel in
+        another field."""
         match event:
             case PrivateMessageEvent():
                 return Target(event.user_id, private=True)
@@ -82,26 +83,26 @@ class Kook(Platform):
         )
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Under the nickname of the server."""
+        """Return the author with the nickname on the server, else with the user name."""
         assert isinstance(event, Event)
         author = event.extra.author
         return Sender(event.user_id, (author.nickname or author.username or "") if author else "")
 
     def time(self, event: BaseEvent) -> float | None:
-        """The server's, in milliseconds there."""
+        """Return the time that the server gives the event. KOOK writes it in milliseconds."""
         return event.msg_timestamp / 1000 if isinstance(event, Event) else None
 
     def recalled(self, event: BaseEvent) -> str:
-        """The deleted message's."""
+        """Return the id of the deleted message."""
         if isinstance(event, ChannelDeleteMessageEvent) and event.extra.body is not None:
             return str(event.extra.body.msg_id)
         return ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Return a file's address, which uniseg stores as its id."""
+        """Return the address of a file. Uniseg puts the address into the id field."""
         return piece.id if piece.id and piece.id.startswith(("http://", "https://")) else ""
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` if the settings are invalid."""
     return UnisegAdapter(host, driver, Kook())

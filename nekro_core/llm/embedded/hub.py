@@ -1,8 +1,8 @@
 """Downloads the official file from the model hub.
 
-For a large file the hub answers with a redirect to its storage, and the headers ``X-Linked-ETag``
-(the SHA-256) and ``X-Linked-Size`` (huggingface_hub, ``file_download.py``). The storage takes
-ranges, so an interrupted download continues where it stopped.
+For a large file, the hub answers with a redirect to its storage, and with the headers
+``X-Linked-ETag`` (the SHA-256) and ``X-Linked-Size`` (see huggingface_hub, ``file_download.py``).
+The storage supports range requests, so an interrupted download continues where it stopped.
 """
 
 import re
@@ -24,7 +24,7 @@ from nekro_core.llm.embedded.weights import (
 
 _TIMES = httpx.Timeout(30.0, connect=6.0)
 _TRIES = 4
-"""Attempts in a row that may bring no byte."""
+"""Number of attempts in a row without any new byte after which the download fails."""
 _PAUSE_S = 1.0
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _MAX_HOPS = 5
@@ -37,7 +37,7 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
     try:
         async with httpx.AsyncClient(timeout=_TIMES) as client:
             sha256, size = await _ask(client, address)
-            # The name holds the hash, so that a partial file of another version is not continued.
+            # The name contains the hash, so that no partial file of another version is continued.
             partial = path.with_name(f".{path.name}.{sha256[:16]}.part")
             require_space(path.parent, size - _size(partial))
             await _download(
@@ -50,7 +50,7 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
 
 
 async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
-    """Hash and size of the file, from the hub itself and not from its storage."""
+    """Return hash and size of the file. The hub itself sends them, not its storage."""
     for _ in range(_MAX_HOPS):
         answer = await client.head(address)
         digest = answer.headers.get("x-linked-etag", "").strip('"')
@@ -96,9 +96,9 @@ async def _continue(
     async with client.stream("GET", address, headers=headers, follow_redirects=True) as answer:
         if answer.status_code == 206:
             if not answer.headers.get("content-range", "").startswith(f"bytes {begun}-"):
-                raise WeightsSourceError("the hub's storage answers another range than asked for")
+                raise WeightsSourceError("the hub's storage sends another range than requested")
         elif answer.status_code == 200:
-            begun = 0  # the server ignores ranges
+            begun = 0  # the server ignores range requests
         else:
             raise WeightsSourceError(f"the hub's storage answers {answer.status_code}")
         async with await anyio.open_file(partial, "ab" if begun else "wb") as file:
@@ -110,7 +110,7 @@ async def _continue(
                 report(DownloadProgress(progress.what, begun, size))
     if begun > size:
         await anyio.Path(partial).unlink()
-        raise WeightsSourceError("the hub's storage sends more than the file's size")
+        raise WeightsSourceError("the hub's storage sends more bytes than the file's size")
 
 
 def _size(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""The embedded chat model: runs small weights in a child process, without key and network."""
+"""Runs the embedded chat model in a child process. It needs no key and no network."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,16 +25,17 @@ from nekro_core.llm.settings import LLMSettings
 _NAME = "embedded"
 _MOMENT_S = 2.0
 _FIRST_TOKEN_S = 300.0
-"""A prompt that is not cached takes 30 s on two slow cores, and other requests may come first."""
+"""Longest wait for the first token, in seconds. Reading a prompt that is not cached takes 30 s on
+two slow cores, and other requests may have to end first."""
 
 
 class EmbeddedModel:
-    """A `ChatModel` with its weights in ``folder``. Its process starts with the first request.
+    """A `ChatModel` whose weights are in ``folder``. Its process starts with the first request.
 
-    The process caches prompts in a few slots, chosen by the request's ``cache_key``. Requests for
-    the same slot wait in the process for one another. If the process died, the next request starts
-    it again. A request during which it died is repeated once if no part of the reply had arrived.
-    ``report`` is called with the progress of downloads.
+    The process caches prompts in a few slots. The request's ``cache_key`` decides which slot is
+    used. Requests for the same slot wait for each other in the process. If the process has died,
+    the next request starts a new one. If it dies during a request, the request is repeated once,
+    unless part of the reply has arrived. ``report`` is called with the progress of downloads.
     """
 
     def __init__(
@@ -76,16 +77,17 @@ class EmbeddedModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """It takes a grammar and the short prompt, but no pictures or sound."""
+        """Return the profile: the model accepts a grammar and wants the short prompt; it accepts no
+        pictures and no sound."""
         return self._profile
 
     @property
     def process_id(self) -> int | None:
-        """The id of the model's process while it runs."""
+        """Return the id of the model's process; None while it does not run."""
         return self._server.process_id
 
     async def start(self) -> None:
-        """Find or fetch the weights and load them. Raises `ModelUnreachable`."""
+        """Find or download the weights, and load them. Raises `ModelUnreachable`."""
         async with self._lock:
             if self._file is None:
                 try:
@@ -95,10 +97,11 @@ class EmbeddedModel:
         await self._server.ensure(self._file)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Load the weights. Then read the given prompts, or load their caches of an earlier start.
+        """Load the weights. Then fill the slots with the given prompts: load each from a file of an
+        earlier start, or let the model read it.
 
-        A request that comes meanwhile interrupts the reading. It continues where it was once no
-        request is under way.
+        A request that arrives meanwhile interrupts the reading. When no request is being answered,
+        the reading continues where it stopped.
         """
         await self.start()
         assert self._file is not None
@@ -106,12 +109,13 @@ class EmbeddedModel:
             name = self._readings.name_of(self._file, self._settings.context_tokens, request)
             slot = self._slot(request.cache_key)
             if not await self._readings.load(slot, name):
-                while not await self._read(request):  # noqa: ASYNC110 - it is idleness that counts
+                while not await self._read(request):  # noqa: ASYNC110 - no event says "idle"
                     await anyio.sleep(_MOMENT_S)
                 await self._readings.save(slot, name)
 
     async def _read(self, request: ChatRequest) -> bool:
-        """Read a beginning of prompts into its slot. False if a request interrupted it."""
+        """Let the model read the beginning of a prompt into its slot. False if a request
+        interrupted it."""
         if self._asked:
             return False
         with anyio.CancelScope() as self._reading:
@@ -121,7 +125,7 @@ class EmbeddedModel:
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
-        """Ask; see `ChatModel.stream`."""
+        """Send a request; see `ChatModel.stream`."""
         self._asked += 1
         self._reading.cancel()
         deltas = self._deltas(request)
@@ -149,7 +153,8 @@ class EmbeddedModel:
                 return
 
     def _slot(self, cache_key: str) -> int:
-        """The slot of this key; for a new key a free one, or else the least recently used."""
+        """Return the slot of this key. A new key gets a free slot. If none is free, it gets the
+        slot that was not used for the longest time."""
         slot = self._slots.pop(cache_key, None)
         if slot is None:
             unused = set(range(SLOTS)) - set(self._slots.values())
@@ -158,7 +163,7 @@ class EmbeddedModel:
         return slot
 
     async def aclose(self) -> None:
-        """End the process."""
+        """Close the connections and end the process."""
         for client in self._clients:
             await client.aclose()
         await self._server.aclose()

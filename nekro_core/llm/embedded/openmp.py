@@ -1,8 +1,9 @@
-"""Finds the OpenMP library that xllamacpp needs and a minimal system does not have.
+"""Finds the OpenMP library that xllamacpp needs, for a system that does not have it.
 
-xllamacpp's wheel loads ``libgomp.so.1`` from the system; a minimal Debian has none. The wheel of
-pykdtree (0.5 MB, a dependency for this alone) contains GCC's libgomp, with a hash in its file name.
-The loader looks for the plain name in ``LD_LIBRARY_PATH``.
+xllamacpp's wheel loads ``libgomp.so.1`` from the system, and a minimal Debian does not have it. The
+wheel of pykdtree (0.5 MB) contains GCC's libgomp; it is a dependency only for this reason. The file
+name there contains a hash, but the loader searches ``LD_LIBRARY_PATH`` for the plain name. So a
+link with the plain name is made.
 """
 
 import ctypes
@@ -14,8 +15,9 @@ _CARRIER = "pykdtree"
 
 
 def library_path(folder: Path) -> Path | None:
-    """A folder to put into ``LD_LIBRARY_PATH``: ``folder`` with a link to the library in it, or
-    None where the system has its own (or there is none, and the import will say so)."""
+    """Make a link to the library in ``folder``, and return ``folder`` for ``LD_LIBRARY_PATH``. None
+    if the system has the library, or if pykdtree does not have it either; then the import of
+    xllamacpp fails."""
     try:
         ctypes.CDLL(NAME)
     except OSError:

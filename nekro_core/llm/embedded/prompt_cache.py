@@ -1,8 +1,9 @@
 """Saves the model's prompt caches on disk, for the next start.
 
-Reading the fixed part of a prompt takes a small machine half a minute; loading it back takes a
-tenth of a second. The file is llama.cpp's state of one slot. It only saves time: the server
-compares it with each prompt and reads again what differs, so a stale file is slow but never wrong.
+On a small machine, the model needs half a minute to read the fixed part of a prompt. Loading the
+saved cache takes a tenth of a second. A file contains llama.cpp's state of one slot. The server
+compares the state with each prompt and reads again what differs, so an old file costs time but
+causes no wrong reply.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from loguru import logger
 from nekro_core.llm.model import ChatRequest
 
 _KEPT = 6
-"""Most files on disk: two generations of the three languages; one takes 30 MB."""
+"""Most files on disk: the current and the previous prompt in three languages. Each has 30 MB."""
 _ANSWER_S = 30.0
 _READABLE = 0o600
 
@@ -30,14 +31,14 @@ class PromptCache:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     def name_of(self, model: Path, context_tokens: int, request: ChatRequest) -> str:
-        """The name of the file for this model and this beginning of a prompt."""
+        """Return the name of the file for this model and this beginning of a prompt."""
         digest = hashlib.sha256(f"{model.name} {context_tokens}".encode())
         for message in request.messages:
             digest.update(repr(message).encode())
         return f"{digest.hexdigest()[:32]}.reading"
 
     async def load(self, slot: int, name: str) -> bool:
-        """Load a file into the slot. False if there is none, or the server refuses it."""
+        """Load a file into the slot. False if there is no such file or the server refuses it."""
         path = anyio.Path(self.folder / name)
         if not await path.exists():
             return False
@@ -48,7 +49,8 @@ class PromptCache:
         return False
 
     async def save(self, slot: int, name: str) -> None:
-        """Save the slot's state under this name, and delete the oldest files."""
+        """Save the slot's state in the file ``name``, and delete the files that were not used for
+        the longest time."""
         part = f"{name}.part"
         if await self._do(slot, "save", part):
             await anyio.to_thread.run_sync(self._keep, part, name)
@@ -65,10 +67,10 @@ class PromptCache:
                     json={"filename": name},
                 )
             except httpx.HTTPError as error:
-                logger.debug("the model's readings: {} of {}: {}", action, name, error)
+                logger.debug("the model's prompt cache: {} of {}: {}", action, name, error)
                 return False
         if answer.is_error:
-            logger.debug("the model's readings: {} of {}: {}", action, name, answer.text)
+            logger.debug("the model's prompt cache: {} of {}: {}", action, name, answer.text)
         return answer.is_success
 
     def _keep(self, part: str, name: str) -> None:

@@ -1,8 +1,9 @@
-"""The process of the embedded model. `ModelServer` runs it as a script; it is not imported.
+"""Runs llama.cpp's server, as the program of the embedded model's process.
 
-Protocol: one JSON line on stdin says what to load and where to listen; one JSON line on stdout says
-that it listens. When stdin ends, the process ends, so it cannot outlive the bot. The llama.cpp
-server in it offers the OpenAI API on a Unix socket.
+`ModelServer` starts this file as a script; no code imports it. The script reads one line of JSON
+from stdin, which says what to load and where to listen. When the server listens, the script writes
+one line of JSON to stdout. When stdin ends, the process ends, so it ends with the bot. The server
+offers the OpenAI API on a Unix socket.
 """
 
 import json
@@ -13,11 +14,11 @@ from typing import Any
 
 
 def main() -> None:
-    """Load the model, listen, and stay until stdin ends."""
+    """Load the model, listen, and run until stdin ends."""
     order: dict[str, Any] = json.loads(sys.stdin.readline())
-    # Loading takes seconds, so the watch for the parent's end begins before it.
+    # This thread starts before the model is loaded: loading takes seconds, and the parent may end.
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # The library's output goes to the log; stdout is for the one line of the protocol.
+    # What the library prints is sent to stderr, because stdout is for the one line of the protocol.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     server = _start(order)
@@ -31,15 +32,16 @@ def _end_with_parent() -> None:
 
 
 def _start(order: dict[str, Any]) -> Any:
-    import xllamacpp  # noqa: PLC0415  # 100 MB: only this process pays for it
+    import xllamacpp  # noqa: PLC0415  # it takes 100 MB of memory
 
     parameters = xllamacpp.CommonParams()
     parameters.model.path = order["model"]
     parameters.hostnames = [order["socket"]]
-    parameters.port = 1  # unused with a socket, but 0 would mean "choose one"
+    parameters.port = 1  # a socket needs no port, but 0 would mean "choose a port"
     parameters.api_keys = [order["key"]]
     parameters.n_ctx = order["context_tokens"]
-    # The server notices a closed request between batches: at 2,048 tokens that is half a minute.
+    # The server notices only between two batches that a request was closed. A batch of 2,048 tokens
+    # would take half a minute.
     parameters.n_batch = parameters.n_ubatch = 128
     parameters.n_parallel = order["slots"]
     parameters.cache_ram_mib = 0  # the bot chooses the slots
@@ -51,7 +53,7 @@ def _start(order: dict[str, Any]) -> Any:
     parameters.fit_params = False
     parameters.ui = False
     parameters.endpoint_slots = False
-    parameters.verbosity = 1  # errors
+    parameters.verbosity = 1  # only errors
     return xllamacpp.Server(parameters)
 
 

@@ -1,4 +1,4 @@
-"""Starts the process of the embedded model when it is needed, and again after it died."""
+"""Starts the process of the embedded model when it is needed, and again if it has died."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from nekro_core.system.child_processes import tolerate_exit
 from nekro_core.system.locked_temp_folder import LockedTempFolder
 
 SLOTS = 3
-"""Prompts that are cached at the same time: one for each language of the examples."""
+"""Number of prompts that are cached at the same time: one for each language of the examples."""
 _LOG_TAIL = 2000
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
 _GRACE_S = 2.0
@@ -27,16 +27,17 @@ _NOTICE_S = 0.5
 
 
 class ModelServer:
-    """One model file served on a Unix socket that only this user can reach.
+    """A process that serves one model file on a Unix socket, which only this user can reach.
 
-    The socket and the key stay the same when the process is replaced. Safe to use from many tasks
-    at once. Raises `ModelUnreachable` where the process does not come up, with the end of its log.
+    A new process uses the same socket and the same key as the one before. Many tasks may use an
+    object at once. If the process does not start, `ensure` raises `ModelUnreachable` with the end
+    of the process's log.
     """
 
     def __init__(self, settings: EmbeddedSettings, readings: Path) -> None:
         self._settings = settings
         self._readings = readings
-        # The folder holds a socket, whose path must be short.
+        # The folder is in the system's temporary folder, because a socket's path must be short.
         self._folder = LockedTempFolder(Path(tempfile.gettempdir()), "nekro-model-")
         self._lock = anyio.Lock()
         self._process: Process | None = None
@@ -45,17 +46,17 @@ class ModelServer:
 
     @property
     def running(self) -> bool:
-        """Whether the process is up and has loaded its model."""
+        """Whether the process runs and has loaded its model."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def process_id(self) -> int | None:
-        """The id of the running process, to measure its memory."""
+        """Return the id of the running process; None if none runs."""
         return self._process.pid if self._process and self.running else None
 
     async def died(self) -> bool:
-        """Whether the process has ended. Waits a moment, since a broken connection is noticed
-        first."""
+        """Whether the process has ended. This waits `_NOTICE_S` for its end, because the broken
+        connection is noticed before the end of the process."""
         if self._process is None:
             return True
         with anyio.move_on_after(_NOTICE_S):
@@ -63,7 +64,7 @@ class ModelServer:
         return not self.running
 
     async def ensure(self, model: Path) -> None:
-        """Start the process if needed, and return when it listens."""
+        """Start the process if none runs, and return when it listens."""
         async with self._lock:
             if self.running:
                 return
@@ -91,19 +92,19 @@ class ModelServer:
         script = Path(__file__).with_name("serve.py")
         with log.open("wb") as errors:
             process = await anyio.open_process(
-                [sys.executable, "-P", str(script)],  # -P: nothing of our folder shadows a library
+                [sys.executable, "-P", str(script)],  # -P: no file of this folder shadows a library
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=self._environment(),
-                start_new_session=True,  # Ctrl-C is for the bot, which then ends this in order
+                start_new_session=True,  # only the bot gets Ctrl-C, and then ends the process
             )
         return tolerate_exit(process)
 
     def _environment(self) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # Spinning threads become very slow when another program computes: with one busy core of
-        # two, 100 tokens took 83 s, but 5 to 12 s with threads that sleep while they wait.
+        # Threads that spin while they wait become very slow if another program computes: with one
+        # of two cores busy, 100 tokens took 83 s. With threads that sleep, they took 5 to 12 s.
         environment["OMP_WAIT_POLICY"] = "passive"
         if folder := library_path(self._folder.path):
             before = environment.get("LD_LIBRARY_PATH")
@@ -120,7 +121,7 @@ class ModelServer:
             "threads": self._settings.threads or _cores(),
             "slots": SLOTS,
             "context_tokens": SLOTS * self._settings.context_tokens,
-            # The server appends a file's name without a slash.
+            # The server appends the file's name directly, so the slash is needed.
             "readings": f"{self._readings}/",
             "idle_unload_s": self._settings.idle_unload_s,
         }
@@ -149,7 +150,7 @@ class ModelServer:
 
 
 async def _end(process: Process) -> None:
-    """Ask the process to end, and kill it if it does not."""
+    """Close the process's stdin, so that it ends. If it does not end, kill it."""
     if process.stdin is not None:
         await process.stdin.aclose()
     with anyio.move_on_after(_GRACE_S):

@@ -1,4 +1,4 @@
-"""The settings of the embedded model (``NEKRO_EMBEDDED__*``)."""
+"""Defines the settings of the embedded model (``NEKRO_EMBEDDED__*``)."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class EmbeddedSettings(BaseModel):
-    """The model that answers where no endpoint is named. Times are seconds."""
+    """The model that answers if the settings name no endpoint. Times are in seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -16,16 +16,17 @@ class EmbeddedSettings(BaseModel):
     download: bool = True
     """Whether missing weights may be downloaded."""
     hub_url: str = "https://huggingface.co"
-    """Address of the model hub or of a mirror that speaks its protocol; empty skips the hub."""
+    """Address of the model hub, or of a mirror with the same protocol. If it is empty, the hub is
+    not used."""
     threads: int = Field(default=0, ge=0)
-    """Threads that compute; 0 for the number of cores that this process may use."""
+    """Number of threads that compute. 0 means the number of cores that this process may use."""
     context_tokens: int = Field(default=6144, ge=2048)
-    """Most tokens of prompt and reply together; 1,000 tokens take 36 MB of memory."""
+    """Most tokens of prompt and reply together. 1,000 tokens need 36 MB of memory."""
     start_s: float = Field(default=180.0, gt=0)
-    """How long loading the model may take."""
+    """Time limit for loading the model."""
     idle_unload_s: int = Field(default=0, ge=0)
-    """Idle time after which the weights are unloaded until the next request; 0 never unloads
-    them."""
+    """Idle time after which the weights are unloaded until the next request. With 0, they are never
+    unloaded."""
 
     @field_validator("hub_url")
     @classmethod

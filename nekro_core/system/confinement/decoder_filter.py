@@ -1,8 +1,8 @@
-"""Filters the system calls of a decoder. It may use memory and the pipes that it was given, and
-end.
+"""Filters the system calls of a decoder. A decoder may use memory and its open pipes, and may end.
 
-A decoder loads all files that it needs before. Any other call fails with ``EPERM``, so a library
-that only asks for something (how many processors are there?) goes on without the answer.
+It loads all files that it needs before the filter is installed. Any other call fails with
+``EPERM``. So a library that asks for optional information, such as the number of processors, goes
+on without it.
 """
 
 import ctypes
@@ -45,7 +45,8 @@ _ALLOWED: tuple[tuple[str, int, int], ...] = (
     ("exit_group", 231, 94),
 )
 _NO_NEW_CODE = (("mmap", 9, 222), ("mprotect", 10, 226))
-"""Memory may be mapped, but not as executable: what is written into it stays data."""
+"""These calls are allowed without ``PROT_EXEC``: a decoder gets memory, but cannot execute what it
+writes there."""
 _PROT_EXEC = 4
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
@@ -53,7 +54,8 @@ _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
 
 def build_filter(machine: str) -> bytes:
-    """The filter's program for a processor. Raises `KeyError` for one that is not in `MACHINES`."""
+    """Return the filter's program for a processor. Raises `KeyError` if ``machine`` is not in
+    `MACHINES`."""
     rules: list[bytes] = []
     for _, *numbers in _ALLOWED:
         number = dict(zip(MACHINES, numbers, strict=True))[machine]
@@ -69,8 +71,9 @@ class _Program(ctypes.Structure):
 
 
 def install(library: ctypes.CDLL) -> bool:
-    """Put the filter on all threads of this process; it cannot be removed. False if this kernel or
-    processor has no such filter. The process must have set ``no_new_privs`` before."""
+    """Install the filter for all threads of this process. It cannot be removed. False if the kernel
+    does not support filters or there is none for this processor. The process must have set
+    ``no_new_privs`` before."""
     machine = os.uname().machine
     if machine not in MACHINES:
         return False

@@ -6,18 +6,19 @@ a number means that the kernel never had this call on that processor.
 The names come from the default profile of Docker's engine (moby, ``profiles/seccomp``). Programs of
 every kind work under that profile. These calls of the profile are left out here:
 
-- calls that need a capability there, and calls that read or change other processes (``ptrace``);
-- calls that make memory which no limit of a box counts, because it exists without being mapped by
-  a process: ``memfd_create``, System V memory, semaphores and queues, POSIX queues;
+- calls that the profile allows only with a capability, and calls that read or change other
+  processes (``ptrace``);
+- calls that make memory that exists even if no process maps it, so that no limit of a box counts
+  it: ``memfd_create``, System V memory, semaphores and queues, POSIX queues;
 - calls through which kernels have been attacked: ``io_uring``, ``userfaultfd``,
   ``name_to_handle_at``;
 - the old asynchronous reads (``io_setup``), because all users of a machine together may have only
   65,536 of them;
 - ``clone3``, because a filter cannot read its flags.
 
-Six more calls are allowed with certain arguments only (see
-`nekro_core.system.confinement.jail_filter`). A test compares the numbers with the kernel's headers
-if these are installed.
+Six more calls are allowed only with certain arguments (see
+`nekro_core.system.confinement.jail_filter`). If the kernel's headers are installed, a test compares
+the numbers with them.
 """
 
 from nekro_core.system.confinement.bpf import MACHINES
@@ -79,7 +80,7 @@ _ALLOWED = (
     "poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, epoll_create 213 -, "
     "epoll_create1 291 20, epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22, "
     "epoll_pwait2 441 441, eventfd 284 -, eventfd2 290 19, pipe 22 -, pipe2 293 59, "
-    # Sockets. The calls that make one are in `jail_filter`, which allows some families only.
+    # Sockets. `jail_filter` has the calls that make sockets, and allows only some families.
     "bind 49 200, connect 42 203, listen 50 201, accept 43 202, accept4 288 242, "
     "getsockname 51 204, getpeername 52 205, getsockopt 55 209, setsockopt 54 208, "
     "shutdown 48 210, sendto 44 206, recvfrom 45 207, sendmsg 46 211, recvmsg 47 212, "
@@ -102,13 +103,14 @@ _ALLOWED = (
 _WATCHES = (
     "inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27, inotify_rm_watch 255 28, "
 )
-"""inotify. The kernel limits how many inotify instances each user id may have (128 at once). So
-boxes may use inotify only if each box has a separate user id. Otherwise they would use up the
-instances of the bot's user."""
+"""The calls of inotify. The kernel allows each user id only 128 inotify instances at once. So boxes
+may use inotify only if each box has its own user id. Otherwise they could use all instances of the
+bot's user."""
 
 
 def allowed_numbers(machine: str, *, watches: bool) -> frozenset[int]:
-    """The numbers for a processor. ``watches`` adds those of inotify."""
+    """Return the numbers of the allowed calls for a processor. ``watches`` adds the calls of
+    inotify."""
     column = 1 + MACHINES.index(machine)
     text = _ALLOWED + _WATCHES if watches else _ALLOWED
     rows = [row.split() for row in text.split(", ") if row]

@@ -1,16 +1,17 @@
-"""The two filters of system calls that boxes get, as BPF programs.
+"""Builds the two filters of system calls for boxes, as BPF programs.
 
-`build_filter` is for the whole box, as bubblewrap's ``--seccomp``. It allows the calls that
-`jail_allowed_calls` names and looks at an argument of six more. A call that only the administrator
-of a machine needs fails with ``EPERM``. Any other call fails with ``ENOSYS``, also the calls of
-later kernels, so libraries fall back: glibc uses ``clone`` for ``clone3``, and a filter can read
-the flags of ``clone``.
+`build_filter` is for all processes of a box; bubblewrap installs it (``--seccomp``). It allows the
+calls in `jail_allowed_calls`, and checks an argument of six more. Calls that only the administrator
+of a machine needs fail with ``EPERM``. All other calls fail with ``ENOSYS``, also those of later
+kernels, so that libraries use an older call. For example, glibc uses ``clone`` instead of
+``clone3``, and a filter can read the flags of ``clone``.
 
-`build_buffer_filter` is for runs and commands alone, on top of the first. It keeps the memory of
-sockets and pipes within what `guest.guest_socket_memory` counts. The supervisor and its reaper run
-without it: they send archives with ``sendfile`` and large buffers (1,000 MB/s; 500 without these).
-Inside a box `guest.guest_confinement` installs it. `nekro_core.system.confinement.bpf` makes the
-instructions.
+`build_buffer_filter` is a second filter, only for runs and commands; `guest.guest_confinement`
+installs it inside the box. It keeps the memory of sockets and pipes within the amount that
+`guest.guest_socket_memory` counts. The supervisor and its reaper do not have this filter, because
+they send archives with ``sendfile`` and large buffers (1,000 MB/s; 500 MB/s without these).
+
+`nekro_core.system.confinement.bpf` makes the instructions.
 """
 
 import errno
@@ -35,7 +36,8 @@ from nekro_core.system.confinement.jail_allowed_calls import allowed_numbers
 
 __all__ = ["MACHINES", "build_buffer_filter", "build_filter"]
 
-# Name, number on x86_64, number on aarch64. None: the kernel for that processor never had the call.
+# Name, number on x86_64, number on aarch64. None means that the kernel for that processor never had
+# the call.
 _NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
     ("mount", 165, 40),
     ("umount2", 166, 39),
@@ -82,7 +84,7 @@ _NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
 )
 
 _CLONE_NEW = 0x7E020000  # every CLONE_NEW* flag that clone() can carry
-_FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: the network namespace confines these
+_FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: a network namespace confines them
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
@@ -109,9 +111,9 @@ _MACHINES = {
 
 
 def build_filter(machine: str, *, watches: bool = True) -> bytes:
-    """The program for a processor; ``watches`` says whether inotify is allowed.
+    """Return the program for a processor. ``watches`` allows inotify.
 
-    Raises `KeyError` for a ``machine`` that is not in `MACHINES`.
+    Raises `KeyError` if ``machine`` is not in `MACHINES`.
     """
     known = _MACHINES[machine]
     blocks = {
@@ -125,7 +127,8 @@ def build_filter(machine: str, *, watches: bool = True) -> bytes:
     terminal = [op(EQUAL, _TIOCSTI, 1, 0), op(EQUAL, _TIOCLINUX, 0, 1), *deny()]
     blocks[known.ioctl] = argument(1, terminal)
     blocks[known.personality] = argument(0, only((0, _PERSONALITY_QUERY), errno.EPERM))
-    # A process may set its own limits, but not those of the supervisor, which has the same user id.
+    # 0 means the calling process. Other processes are refused, because the supervisor has the same
+    # user id, and a run must not change the supervisor's limits.
     blocks[known.prlimit64] = argument(0, only((0,), errno.EPERM))
     return program(machine, choose(blocks, deny(errno.ENOSYS)))
 
@@ -134,15 +137,19 @@ _SOL_SOCKET = 1
 _BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both with FORCE
 _SETSOCKOPT = (54, 208)
 
-# Calls that lend pages of files or memory to pipes and sockets, for x86_64 and aarch64. The whole
-# page stays in memory while one byte of it waits, but only that byte is counted.
+# Calls that put pages of files or memory into pipes and sockets without copying, for x86_64 and
+# aarch64. While one byte of a page waits there, the whole page stays in memory, but only that byte
+# is counted.
 _LENDING = {"splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75), "sendfile": (40, 71)}
 
 
 def build_buffer_filter(machine: str) -> bytes:
-    """The filter's program for a processor. Setting a buffer's size succeeds without effect, as it
-    does in the kernel above its limit. Calls that lend pages fail with ``EINVAL``, so programs read
-    and write instead. Raises `KeyError` for a ``machine`` that is not in `MACHINES`."""
+    """Return the filter's program for a processor.
+
+    Setting the size of a socket's buffer succeeds without effect, as the kernel does for a size
+    above its limit. The calls in `_LENDING` fail with ``EINVAL``, so that programs read and write
+    instead. Raises `KeyError` if ``machine`` is not in `MACHINES`.
+    """
     column = {name: place for place, name in enumerate(MACHINES)}[machine]
     rules: list[bytes] = []
     for numbers in _LENDING.values():

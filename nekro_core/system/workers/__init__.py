@@ -1,7 +1,7 @@
-"""Worker processes: programs of ours beside the bot, each with one library that may crash.
+"""Runs libraries that may crash in worker processes beside the bot, one library in each.
 
 ::
 
-    worker.py    runs in the bot: starts a worker on demand, asks it, ends it
-    loop.py      runs in the worker: answers requests until the input ends or it is idle
+    worker.py    runs in the bot: starts a worker on demand, sends it requests, ends it
+    loop.py      runs in the worker: answers requests until its input ends or it is idle
 """

@@ -12,8 +12,9 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 def serve(handle: Callable[[dict[str, Any]], Answer], idle_s: float = _IDLE_S) -> None:
-    """Answer requests from standard input until it ends or is silent for ``idle_s`` seconds."""
-    # What a library prints must not get into the answers.
+    """Answer requests from standard input, until it ends or no request arrives for ``idle_s``
+    seconds."""
+    # Text that a library prints must not be mixed with the answers, so it is sent to stderr.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     # Unbuffered, so that `select` sees every byte.

@@ -1,8 +1,8 @@
-"""Runs a program in a worker process, so a crash of its C code costs one answer and not the bot.
+"""Runs a program in a worker process, so that a crash of its C code does not end the bot.
 
-A request is one line of JSON. An answer is one line of JSON, followed by as many bytes as its
-``bytes`` says. A worker ends when its input ends, so it never outlives the bot. It also ends after
-some minutes without a request, so an idle worker holds no memory.
+A request is one line of JSON. An answer is one line of JSON, followed by as many bytes as its field
+``bytes`` says. A worker ends when its input ends, so it ends with the bot. It also ends after some
+minutes without a request, so that an idle worker uses no memory.
 """
 
 import json
@@ -28,16 +28,18 @@ _GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, OSE
 
 
 class WorkerLost(NekroError):
-    """A worker cannot start, died twice over one request, or took too long."""
+    """A worker cannot start, died twice during the same request, or took too long."""
 
 
 class WorkerProcess:
-    """A worker that starts on demand, and again after it died. It gets one request at a time.
+    """A worker process that is started on demand, and again if it died. It gets one request at a
+    time.
 
     Args:
-        module: Run as a program by this Python, in an environment without any key of the bot.
-        timeout_s: Seconds that an answer may take.
-        environment: Variables that the worker gets.
+        module: The module that Python runs as a program. Its environment contains no key of the
+            bot.
+        timeout_s: Time limit for an answer, in seconds.
+        environment: Further environment variables for the worker.
     """
 
     def __init__(
@@ -53,9 +55,10 @@ class WorkerProcess:
         self._reader: BufferedByteReceiveStream | None = None
 
     async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Ask the worker. If it dies, a new one gets the same request once more.
+        """Send a request to the worker and return its answer. If the worker dies, a new worker gets
+        the request.
 
-        Raises `WorkerLost` if it cannot start, dies again or takes too long.
+        Raises `WorkerLost` if the worker cannot start, dies again or takes too long.
         """
         async with self._lock:
             for _ in range(2):
@@ -70,10 +73,11 @@ class WorkerProcess:
                         f"{self._name} gave no answer within {self._timeout_s:g} s"
                     ) from None
                 except BaseException:
-                    # Cancelled before the answer: the next request would read this one's.
+                    # The call was cancelled before the answer arrived. The worker is ended, because
+                    # the next request would read this answer.
                     await self._stop()
                     raise
-        raise WorkerLost(f"{self._name} died twice over the same request")
+        raise WorkerLost(f"{self._name} died twice during the same request")
 
     async def aclose(self) -> None:
         """End the process, if there is one."""
@@ -82,7 +86,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process while there is one."""
+        """Return the id of the process; None if there is none."""
         return self._process.pid if self._process else None
 
     async def _exchange(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -96,7 +100,7 @@ class WorkerProcess:
         if self._process is None or self._reader is None:
             root = Path(nekro_core.__file__).parent.parent
             bare = {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
-            # A cancellation during the start would leave a process that nobody ends.
+            # If the start were cancelled, no code would end the new process.
             with anyio.CancelScope(shield=True):
                 process = await anyio.open_process(
                     self._command,
@@ -116,8 +120,8 @@ class WorkerProcess:
             return
         assert process.stdin is not None
         with anyio.CancelScope(shield=True):
-            # The worker ends when its input ends, so it is killed only after a while. Killing a
-            # process that has just ended would reap it before the event loop can.
+            # The worker ends when its input ends, so it is killed only after a while. To kill a
+            # process that has just ended would reap the process before the event loop can reap it.
             with suppress(*_GONE):
                 await process.stdin.aclose()
             with anyio.move_on_after(_FAREWELL_S):

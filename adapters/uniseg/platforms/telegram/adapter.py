@@ -1,4 +1,4 @@
-"""Sends deliveries to Telegram."""
+"""The adapter for Telegram: sends and edits messages with the Bot API."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,16 +23,17 @@ from .reading import person_of
 from .writing import BotApiCall, call_for, edit_for
 
 SEND_S = 50.0
-"""Time limit for a message, in seconds: 50 MB at a household's 10 Mbit/s take 40 s."""
+"""Time limit for sending a message, in seconds. A file of 50 MB at 10 Mbit/s takes 40 s."""
 WAIT_S = 10.0
-"""Longest wait for Telegram's rate limit. If it would take longer, the message stays pending."""
+"""Most seconds that a call waits because of Telegram's rate limit. If more are needed, the message
+stays pending."""
 NAME_S = 5.0
-"""Time limit for asking a name, in seconds. Without a name, a mention shows the user id."""
+"""Time limit for requesting a name, in seconds. Without a name, a mention shows the user id."""
 UNCHANGED = "message is not modified"
 
 
 class TelegramAdapter(UnisegAdapter):
-    """`SupportsEditing` for Telegram."""
+    """`UnisegAdapter` with `SupportsEditing`."""
 
     def __init__(
         self,
@@ -47,11 +48,13 @@ class TelegramAdapter(UnisegAdapter):
         self._names = telegram.names
         self._clock = clock
         self._quiet: dict[tuple[str, Any], tuple[float, BotApiRefused]] = {}
-        """Rate limits: for an account and a chat, the time of the next allowed call."""
+        """Rate limits: for an account and a chat, the time of the next allowed call, and the
+        refusal that named it."""
         self._moved: dict[int, int] = {}
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Replace a message's text. An unchanged text is not a failure."""
+        """Replace a message's text. If Telegram refuses because the text is unchanged, the edit
+        counts as sent."""
         account = await self._host.account_of(delivery.chat_key.instance)
         bot = self._intake.bot(account or "")
         if bot is None:
@@ -69,7 +72,7 @@ class TelegramAdapter(UnisegAdapter):
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
     async def _learn_names(self, bot: Bot, delivery: Delivery) -> None:
-        """Ask for the names of people who are mentioned and have not written since the start."""
+        """Request the names of mentioned people who have not written since the start."""
         for segment in delivery.segments:
             if not isinstance(segment, Mention) or not segment.user_id.isdecimal():
                 continue
@@ -96,7 +99,7 @@ class TelegramAdapter(UnisegAdapter):
         return account_message_id(sent, delivery.chat_key)
 
     async def _call(self, bot: Bot, call: BotApiCall) -> Json | list[Json] | bool:
-        """Make a call when Telegram's rate limit allows it. Raises `BotApiRefused` and
+        """Wait until Telegram's rate limit allows a call, and make it. Raises `BotApiRefused` and
         `httpx.HTTPError`."""
         adapter = bot.adapter
         assert isinstance(adapter, PollingAdapter)
@@ -112,7 +115,7 @@ class TelegramAdapter(UnisegAdapter):
                 self._quiet[bot.self_id, chat] = self._clock() + error.retry_after, error
             if not isinstance(error.moved_to, int):
                 raise
-            # The group became a supergroup, which has another id; nothing was sent.
+            # The group became a supergroup, which has another id. Nothing was sent to the old id.
             self._moved[chat] = error.moved_to
             params["chat_id"] = error.moved_to
             return await adapter.apis[bot.self_id].call(  # type: ignore[no-any-return]
@@ -130,5 +133,5 @@ class TelegramAdapter(UnisegAdapter):
 
 
 def create(host: Host, driver: Driver) -> TelegramAdapter:
-    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    """Make the adapter. Raises `ValueError` if the settings are invalid."""
     return TelegramAdapter(host, driver)

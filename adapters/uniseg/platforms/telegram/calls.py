@@ -1,11 +1,11 @@
 """Makes calls to the Bot API.
 
-NoneBot's adapter is used only by NoneBot's plugins. It opens a new connection for each call, has no
-time limit, and does not distinguish a refusal from a network error.
+Only NoneBot's plugins make calls through NoneBot's adapter. That adapter opens a new connection for
+each call, has no time limit, and does not distinguish a refusal from a network error.
 
-A call fails with `BotApiRefused` if the platform clearly refuses, else with `httpx.HTTPError`.
-After a ``ConnectError`` or another failure to connect, the call was surely not made. After any
-other error it may have been carried out.
+A call raises `BotApiRefused` if the platform clearly refuses it, else `httpx.HTTPError`. After a
+``ConnectError`` or another failure to connect, the call was surely not made. After any other
+`httpx.HTTPError`, it may have been carried out.
 """
 
 import json
@@ -18,19 +18,20 @@ from nonebot.adapters.telegram.exception import ActionFailed
 
 CONNECT_S = 10.0
 SILENT_S = 5.0
-"""Longest wait for the next byte of a file."""
+"""Most seconds between two pieces of a file."""
 POOL = 64
-"""Most connections at once. The long poll always uses one."""
+"""Most connections at once. Long polling always uses one of them."""
 FILES = 32
-"""Most file downloads at once, so that a file server that does not answer cannot block messages."""
+"""Most file downloads at once. Messages use the other connections, so they can be sent even if the
+file server does not answer."""
 
 Json = dict[str, Any]
 Upload = tuple[str, bytes, str]
-"""Name, bytes, type."""
+"""A file to upload: its name, bytes and MIME type."""
 
 
 class BotApiRefused(ActionFailed):
-    """The Bot API refused a call. ``retry_after`` is the seconds for which it accepts no calls;
+    """The Bot API refused a call. For ``retry_after`` seconds, it accepts no more calls.
     ``moved_to`` is the chat's new id if a group became a supergroup."""
 
     def __init__(self, method: str, status: int, answer: Mapping[str, Any]) -> None:
@@ -52,7 +53,8 @@ class FileNotFetched(Exception):
 
 
 class BotApi:
-    """The Bot API of one bot. ``server`` ends with a slash, as the adapter's ``api_server``."""
+    """A client of the Bot API for one bot. ``server`` is the server's address with a slash at the
+    end."""
 
     def __init__(self, server: str, token: str, proxy: str | None = None) -> None:
         self._server, self._token = server, token
@@ -66,7 +68,7 @@ class BotApi:
     async def call(
         self, method: str, params: Json, files: Mapping[str, Upload] | None = None
     ) -> Any:
-        """Make a call and return its ``result``. The caller limits its time."""
+        """Make a call and return its ``result``. There is no time limit; the caller sets one."""
         url = f"{self._server}bot{self._token}/{method}"
         if files:
             fields = {
@@ -79,8 +81,11 @@ class BotApi:
         return _result_of(method, answer)
 
     async def fetch(self, file_id: str, most: int) -> bytes:
-        """Download a file. Its address contains the bot's token, so it is used only here and
-        appears in no error. Raises `FileNotFetched`."""
+        """Download a file. Raises `FileNotFetched`.
+
+        The file's address contains the bot's token. So the address is used only here, and no error
+        contains it.
+        """
         try:
             async with self._files:
                 file = await self.call("getFile", {"file_id": file_id})
@@ -104,7 +109,7 @@ class BotApi:
         return bytes(data)
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self._client.aclose()
 
 

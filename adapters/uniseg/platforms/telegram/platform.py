@@ -1,4 +1,4 @@
-"""Implements `Platform` for Telegram."""
+"""Describes Telegram as a `Platform`."""
 
 from typing import Any, cast
 
@@ -39,11 +39,12 @@ from .writing import CAPABILITIES
 REMEMBERED = 4096
 """Most people whose names are remembered for mentions."""
 DOWNLOAD_BYTES = 20 * 1024 * 1024
-"""Largest file that the Bot API lets bots download; an own Bot API server may allow more."""
+"""Most bytes of a file that Telegram's server lets bots download. A server that the operator runs
+may allow more."""
 
 
 class Telegram(Platform):
-    """Reads Telegram's raw update. NoneBot's event is used only by NoneBot's plugins."""
+    """Reads Telegram's raw updates. Only NoneBot's plugins read the parsed events of NoneBot."""
 
     name = "telegram"
     title = "Telegram"
@@ -61,7 +62,7 @@ class Telegram(Platform):
         return None if message is None else words_of(message, bot.self_id, _username(bot))
 
     def place(self, event: Event, bot: Bot) -> Target | None:
-        """Return the chat, and in a forum the topic."""
+        """Return the chat of an event; in a forum, also the topic."""
         message = happened(_update(event))
         if message is None:
             return None
@@ -79,7 +80,7 @@ class Telegram(Platform):
         return Address(address.kind, address.native_id, None if thread is None else str(thread))
 
     def target(self, key: ChatKey) -> Target:
-        """As the key says."""
+        """Return the target for a chat key: the inverse of `address`."""
         extra = {} if key.thread is None else {"message_thread_id": int(key.thread)}
         private, channel = key.kind is ChatKind.PRIVATE, key.kind is ChatKind.CHANNEL
         return Target(key.native_id, private=private, channel=channel, extra=extra)
@@ -90,10 +91,10 @@ class Telegram(Platform):
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        """The names of people who wrote lately, by their ids."""
+        """Maps the ids of people who wrote recently to their names."""
 
     def sender(self, event: Event) -> Sender:
-        """See `sender_of`."""
+        """Return the author, and remember the author's name for mentions."""
         sender = sender_of(_message(event))
         self.names.pop(sender.user_id, None)
         self.names[sender.user_id] = sender.name
@@ -102,17 +103,17 @@ class Telegram(Platform):
         return sender
 
     def time(self, event: Event) -> float | None:
-        """The platform's, in whole seconds."""
+        """Return the time that Telegram gives the event, in whole seconds."""
         message = happened(_update(event))
         return float(message["date"]) if message and message.get("date") else None
 
     def notice(self, event: Event) -> Notice | None:
-        """Who came and who left."""
+        """Return the notice for a person who joined or left."""
         return notice_of(_update(event))
 
     async def segments(self, event: Event, bot: Bot, reader: PieceReader) -> Segments:
-        """Return the answered message, the medium and the text. A forward becomes a bundle with one
-        message."""
+        """Convert the message: first the reply, then the medium, then the text. A forwarded message
+        becomes a bundle of one message."""
         message = _message(event)
         segments = await reader.read(pieces_of(message, bot.self_id, _username(bot)))
         segments = segments or (unnamed_in(message),)
@@ -124,7 +125,8 @@ class Telegram(Platform):
         return segments if reply is None else (await reader.quoted(reply), *segments)
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
-        """Return the file's bytes: its address contains the bot's token."""
+        """Return the file's bytes. Its address is not returned, because it contains the bot's
+        token."""
         api = cast(PollingAdapter, bot.adapter).apis[bot.self_id]
         return await api.fetch(piece.id, DOWNLOAD_BYTES)
 

@@ -2,11 +2,11 @@
 
 Differences from nonebot-adapter-telegram 0.1.0b20 (each has a regression test):
 
-- An update is confirmed when it is stored, not when it is read.
-- Updates are handed on in order.
-- If an update cannot be read, the other updates of the same answer are still handed on.
-- An account that cannot be reached is shown as offline.
-- A webhook is refused, because it confirms updates before they are stored.
+- An update is confirmed after it is stored, not when it is read.
+- Updates are processed in order.
+- If an update cannot be read, the other updates of the same answer are still processed.
+- While an account cannot be reached, it counts as disconnected.
+- A setting for a webhook is refused, because a webhook confirms updates before they are stored.
 """
 
 from copy import deepcopy
@@ -25,19 +25,20 @@ from .calls import BotApi, BotApiRefused, Json
 POLL_S = 30
 """Seconds for which Telegram holds a request open while there are no updates."""
 LATE_S = 15.0
-"""Further seconds until the connection counts as dead."""
+"""Seconds that an answer may take beyond `POLL_S`. Then the connection counts as lost."""
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""Pauses after the first, second, ... failure in a row. The last one repeats."""
+"""Seconds to wait after the first, second, ... failure in a row. The last value repeats."""
 BESIDE_S = 0.3
-"""Longest wait for updates to be stored. Then the next poll begins even if some are not, so that
-one chat's slow picture does not hold up other chats' messages. Updates are confirmed when all that
-were handed on are stored. Until then each answer repeats them. An answer has at most a hundred."""
+"""Most seconds that the next poll waits until the updates are stored. It begins even if some are
+not stored, so that one chat's slow picture does not delay other chats' messages. Updates are
+confirmed when all of them are stored. Until then, each answer contains them again. An answer has at
+most a hundred updates."""
 EAGER_S = 0.5
-"""Shortest time between two polls without updates, because some servers answer at once."""
+"""Minimum seconds between two polls without updates, because some servers answer at once."""
 
 
 class _Counted(Protocol):
-    """What `manage` adds to a bot."""
+    """The methods that `manage` adds to a bot or replaces."""
 
     async def handle_event(self, event: Event) -> None:
         """See `EventListener.on_event`."""
@@ -47,17 +48,17 @@ class _Counted(Protocol):
 
 
 class PollingAdapter(StockAdapter):
-    """See the module."""
+    """NoneBot's Telegram adapter with the differences that the module names."""
 
     def __init__(self, driver: Driver, **options: Any) -> None:
         self.apis: dict[str, BotApi] = {}
         """The Bot API client of each account."""
         self.named: dict[str, str] = {}
-        """The accounts' user names."""
+        """Maps each account to its user name."""
         super().__init__(driver, **options)
 
     def setup(self) -> None:
-        """Read the settings. Raises `ValueError` for a bot that cannot be served."""
+        """Read the settings. Raises `ValueError` if a bot has no valid token, or a webhook."""
         for number, info in enumerate(self.adapter_config.telegram_bots, 1):
             account = Bot.get_bot_id_by_token(info.token)
             if not account.isdecimal():
@@ -68,7 +69,7 @@ class PollingAdapter(StockAdapter):
             if info.is_webhook:
                 raise ValueError(
                     f"TELEGRAM_BOTS, bot {account}: leave is_webhook out. The bot polls, which "
-                    "needs no public address and loses nothing in a crash"
+                    "needs no public address and loses no message in a crash"
                 )
             if not info.api_server.endswith("/"):
                 info.api_server += "/"
@@ -85,11 +86,11 @@ class PollingAdapter(StockAdapter):
                 await api.aclose()
 
     async def poll(self, bot: Bot) -> None:
-        """Poll for updates until cancelled. Errors of the platform are never raised."""
+        """Poll for updates until cancelled. Errors of the platform are logged, not raised."""
         offset: int | None = None
         failures = 0
         taken: set[int] = set()
-        """Ids of the updates that are handed on and not yet confirmed."""
+        """The ids of the updates that are being processed and are not yet confirmed."""
         while True:
             began = anyio.current_time()
             try:
@@ -119,8 +120,8 @@ class PollingAdapter(StockAdapter):
                 await anyio.sleep(EAGER_S)
 
     async def _arrive(self, bot: Bot) -> None:
-        """Ask for the bot's name and connect it. A webhook from before is deleted, because it would
-        get every update."""
+        """Request the bot's name, and report the account as connected. An old webhook is deleted,
+        because Telegram would send all updates to it."""
         with anyio.fail_after(LATE_S):
             me = await self.apis[bot.self_id].call("getMe", {})
             await self.apis[bot.self_id].call("deleteWebhook", {})
@@ -128,7 +129,7 @@ class PollingAdapter(StockAdapter):
         self.named[bot.self_id] = bot.username
         if not me.get("can_read_all_group_messages", True):
             logger.info(
-                "Telegram: @{} is in privacy mode: of groups it hears only commands, replies to it "
+                "Telegram: @{} is in privacy mode: in groups it gets only commands, replies to it "
                 "and mentions, unless it is an administrator. @BotFather changes that: /setprivacy",
                 bot.username,
             )
@@ -153,19 +154,19 @@ class PollingAdapter(StockAdapter):
         return sorted(updates, key=lambda update: int(update["update_id"]))
 
     async def _stored(self, bot: Bot) -> bool | None:
-        """Wait up to `BESIDE_S` until all updates are stored. False if one could not be stored;
-        None if some are still in work."""
+        """Wait at most `BESIDE_S` until all updates are stored. False if an update could not be
+        stored; None if some updates are still being processed."""
         with anyio.move_on_after(BESIDE_S):
             return await cast(_Counted, bot).settled()
         return None
 
 
 def _event_of(update: Json) -> Event:
-    """Make NoneBot's event with the raw update attached. If NoneBot cannot read the update, the
-    event has nothing but the raw update."""
+    """Make NoneBot's event and attach the raw update. If NoneBot cannot read the update, the event
+    has only the raw update."""
     try:
         event = Event.parse_event(deepcopy(update))
-    except Exception as error:  # noqa: BLE001 - pydantic's or a KeyError of the stock code
+    except Exception as error:  # noqa: BLE001 - errors of pydantic, or a KeyError of the stock code
         logger.debug("Telegram: NoneBot cannot read update {}: {}", update["update_id"], error)
         event = Event.model_construct()
     event.update = update  # type: ignore[attr-defined]

@@ -1,5 +1,6 @@
-"""Reads a message of the Bot API into uniseg's pieces. Uniseg's own builder leaves out the text of
-links, names of files, the person behind ``@name``, forwards, and all types without a piece."""
+"""Converts a message of the Bot API into uniseg's pieces. Uniseg's builder is not used, because it
+leaves out the text of links, file names, the person behind ``@name``, forwards, and all types of
+content for which it has no piece."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,18 +25,18 @@ _LEFT = ("left", "kicked")
 
 
 def message_in(update: Json) -> Json | None:
-    """Return the message of an update if somebody says something in it."""
+    """Return the message of an update; None if it has no content, as a service message."""
     message = _first(update, MESSAGES)
     return message if message is not None and any(kind in message for kind in SAID) else None
 
 
 def changed_in(update: Json) -> Json | None:
-    """Return the new version of an edited message, if the update is an edit."""
+    """Return the new version of an edited message; None if the update is no edit."""
     return _first(update, EDITS)
 
 
 def happened(update: Json) -> Json | None:
-    """Return the object of any update, including service messages and member updates."""
+    """Return the message, edited message or member change of an update; None for other updates."""
     return _first(update, (*MESSAGES, *EDITS, *MEMBERS))
 
 
@@ -44,15 +45,15 @@ def _first(update: Json, kinds: Iterable[str]) -> Json | None:
 
 
 def thread_of(message: Json) -> str | None:
-    """Return the topic of a forum. Replies in ordinary groups have a thread id too, but that is no
-    topic."""
+    """Return the id of the forum topic; None outside a topic. A reply in an ordinary group has a
+    thread id too, which is ignored."""
     if not message.get("is_topic_message"):
         return None
     return str(message["message_thread_id"])
 
 
 def sender_of(message: Json) -> Sender:
-    """Return the author. The author of an anonymous administrator's message is the group."""
+    """Return the author. For an anonymous administrator, this is the group."""
     chat = message.get("sender_chat")
     if isinstance(chat, dict):
         role = Role.ADMIN if chat["id"] == message["chat"]["id"] else Role.MEMBER
@@ -62,13 +63,13 @@ def sender_of(message: Json) -> Sender:
 
 
 def notice_of(update: Json) -> Notice | None:
-    """Return a notice for who joined or left."""
+    """Return the notice for a person who joined or left; None for other updates."""
     for kind in MEMBERS:
         if isinstance(change := update.get(kind), dict):
             was = change["old_chat_member"]["status"] in _THERE
             now, member = change["new_chat_member"], change["new_chat_member"]["user"]
             if was == (now["status"] in _THERE) or kind == "chat_member":
-                return None  # For other members there is also a service message in the group.
+                return None  # Other members' changes are read from the group's service message.
             actor, target = str(change["from"]["id"]), str(member["id"])
             return Notice("leave" if now["status"] in _LEFT else "join", actor, target)
     message = happened(update)
@@ -83,8 +84,8 @@ def notice_of(update: Json) -> Notice | None:
 
 
 def quoted_in(message: Json) -> Reply | None:
-    """Return the message that is answered. In a topic every message formally answers the one that
-    created the topic; this is ignored."""
+    """Return the answered message; None if the message answers none. In a topic, each message
+    formally answers the message that created the topic. Such a reply is ignored."""
     quoted = message.get("reply_to_message")
     if not isinstance(quoted, dict) or "forum_topic_created" in quoted:
         return None
@@ -96,7 +97,7 @@ def quoted_in(message: Json) -> Reply | None:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a forwarded message is from."""
+    """The author and time of a forwarded message."""
 
     sender_id: str
     name: str
@@ -104,7 +105,7 @@ class Origin:
 
 
 def origin_of(message: Json) -> Origin | None:
-    """Return where a message was forwarded from; None if it is no forward."""
+    """Return the original author and time of a forwarded message; None for other messages."""
     origin = message.get("forward_origin")
     if not isinstance(origin, dict):
         return None
@@ -118,8 +119,8 @@ def origin_of(message: Json) -> Origin | None:
 
 
 def pieces_of(message: Json, account: str, username: str) -> list[uniseg.Segment]:
-    """Return the medium, then the text, in the order in which Telegram shows them. ``account``
-    replaces our own ``@username``."""
+    """Return the medium, then the text, in the order in which Telegram shows them. A mention of the
+    bot's ``username`` becomes a mention of ``account``."""
     medium = _medium(message)
     words = words_of(message, account, username)
     return words if medium is None else [medium, *words]
@@ -134,7 +135,7 @@ def words_of(message: Json, account: str, username: str) -> list[uniseg.Segment]
 
 
 def unnamed_in(message: Json) -> Unknown:
-    """Describe a message of a type that has no segment."""
+    """Describe a message whose type has no segment."""
     return Unknown(_kind_of(message), _described(message))
 
 
@@ -167,7 +168,8 @@ _FORMS: Mapping[str, Callable[..., uniseg.Segment]] = {
     "video_note": uniseg.Video,
     "document": uniseg.File,
 }
-"""Piece types by field. An animation also has a ``document``, so it must come first."""
+"""Maps fields of a message to piece types. ``animation`` must come before ``document``, because an
+animation has both fields."""
 
 
 def _medium(message: Json) -> uniseg.Segment | None:
@@ -186,8 +188,8 @@ def _medium(message: Json) -> uniseg.Segment | None:
 def _words(
     text: str, entities: list[Json], account: str, username: str
 ) -> Iterator[uniseg.Segment]:
-    """Split a text at its entities, whose offsets are in UTF-16 code units. Entities may nest, but
-    those that matter here do not overlap."""
+    """Split a text at its entities, whose offsets are in UTF-16 code units. Entities may be nested,
+    but those that become pieces do not overlap."""
     wide, done = text.encode("utf-16-le", "surrogatepass"), 0
     for entity in sorted(entities, key=lambda found: int(found["offset"])):
         begin, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
@@ -215,7 +217,7 @@ def _entity(
         case {"type": "text_link", "url": url} if url != words:
             return (uniseg.Text(f"{words} ({url})"),)
         case {"type": "bot_command"} if words.casefold().endswith(own_mention):
-            # The command is addressed to this bot, not to another one in the group.
+            # The command names this bot, because a group may have several bots.
             return uniseg.At("user", account, username), uniseg.Text(words[: -len(own_mention)])
     return None
 

@@ -1,4 +1,4 @@
-"""Writes a delivery as one call."""
+"""Writes a delivery as one call of the Bot API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,9 +26,10 @@ from ...values import native_message_id
 from .calls import Json, Upload
 
 UPLOAD_BYTES = 50 * 1024 * 1024
-"""Largest file that a bot may upload."""
+"""Most bytes of a file that a bot may upload."""
 EDIT_EVERY_S = 3.0
-"""Shortest time between two edits. A group accepts about 20 messages and edits in a minute."""
+"""Minimum seconds between two edits. Telegram accepts about 20 messages and edits in a minute for a
+group."""
 GIF = "image/gif"
 
 
@@ -94,16 +95,17 @@ async def call_for(delivery: Delivery, names: Mapping[str, str]) -> BotApiCall:
 
 
 def edit_for(message_id: str, delivery: Delivery, names: Mapping[str, str]) -> BotApiCall:
-    """Write the call that replaces a message's text with the delivery's. Raises `CannotSend`."""
+    """Write the call that replaces a message's text by the text of the delivery. Raises
+    `CannotSend`."""
     if any(not isinstance(segment, Text | Mention | Reply) for segment in delivery.segments):
-        raise CannotSend("only the words of a message can be changed")
+        raise CannotSend("only the text of a message can be changed")
     text, entities = text_and_entities(delivery.segments, names)
     params = {"chat_id": _chat(delivery.chat_key), "message_id": _number(message_id), "text": text}
     return BotApiCall("editMessageText", params | _formed("entities", entities))
 
 
 def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str, list[Json]]:
-    """Return the text and the entities for its mentions. Telegram shows a mention as a link if it
+    """Return the text and the entities of its mentions. Telegram shows a mention as a link if it
     knows the person, else as plain text."""
     text = ""
     entities: list[Json] = []
@@ -167,4 +169,4 @@ def _number(text: str) -> int:
     try:
         return int(native_message_id(text))
     except ValueError:
-        raise CannotSend(f"{text!r} is no id of Telegram's") from None
+        raise CannotSend(f"{text!r} is no id of Telegram: expected a number") from None
