@@ -187,7 +187,7 @@ async def _respond(inside: HttpStream, status: int, sentence: str) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    # pip and other programs show the reason phrase, never the body.
+    # The sentence is also the reason phrase, because pip and other programs do not show the body.
     reason = sentence.encode("ascii", "replace")[:200]
     try:
         with anyio.move_on_after(5):
