@@ -127,7 +127,7 @@ class TurnLog(Protocol):
         """
 
     async def spent(self, *, since: float) -> Usage:
-        """Add up the requests, tokens and money that all chats used.
+        """Add up the turns, model replies, tokens and cost of all chats.
 
         Args:
             since: The beginning of the time, in seconds since 1970.
