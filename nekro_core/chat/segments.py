@@ -67,7 +67,7 @@ class Reply(msgspec.Struct, frozen=True, tag="reply"):
 
     Attributes:
         message_id: The platform's id of the other message.
-        sender_id: Who wrote the other message; empty if not known.
+        sender_id: The platform's id of the person who wrote the other message; empty if not known.
         text: The text of the other message; empty if not known.
     """
 
@@ -161,8 +161,8 @@ class Notice(msgspec.Struct, frozen=True, tag="notice"):
 
 
 class Unknown(msgspec.Struct, frozen=True, tag="unknown"):
-    """A part of a message for which there is no other segment. It is stored, so that the history
-    has all parts of the message.
+    """A part of a message that no other segment can describe. It is stored, so that the history has
+    all parts of the message.
 
     Attributes:
         kind: The platform's name for this part.

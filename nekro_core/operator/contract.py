@@ -130,7 +130,7 @@ class TurnLog(Protocol):
         """Add up the turns, model replies, tokens and cost of all chats.
 
         Args:
-            since: The beginning of the time, in seconds since 1970.
+            since: Only turns after this time count. In seconds since 1970.
 
         Returns:
             The sums.
@@ -166,8 +166,8 @@ class PluginsShown:
 
     Attributes:
         plugins: All plugins.
-        at_next_start: What the next start of the bot will change: packages of which another version
-            is installed now than the bot has loaded.
+        at_next_start: What the next start of the bot will change: packages that were updated after
+            the bot loaded an earlier version.
     """
 
     plugins: Sequence[PluginShown]
@@ -186,7 +186,7 @@ class PluginList(Protocol):
 
 
 class ActivityFeed(Protocol):
-    """The events in the chats, when they happen (`nekro_core.delivery.activity.Broadcast`)."""
+    """A live stream of the events in the chats (`nekro_core.delivery.activity.Broadcast`)."""
 
     def watch(
         self, chat_key: ChatKey | None = None
@@ -206,7 +206,7 @@ class TurnControl(Protocol):
     """The turns that run now (`nekro_core.agent.session.sessions.Sessions`)."""
 
     def working(self, chat_key: ChatKey) -> bool:
-        """Tell whether a turn of the chat runs now.
+        """Return whether a turn of the chat runs now.
 
         Args:
             chat_key: The chat.
@@ -227,7 +227,7 @@ class TurnControl(Protocol):
 
 
 class ChatList(Protocol):
-    """The chats that the store knows (`nekro_core.store.people.ChatRepository`)."""
+    """The chats in the store (`nekro_core.store.people.ChatRepository`)."""
 
     async def of_instance(self, instance: str) -> list[ChatKey]:
         """List the chats of one account.
@@ -241,7 +241,7 @@ class ChatList(Protocol):
 
 
 class RunLog(Protocol):
-    """The code that the bot's answers ran (`nekro_core.store.runs.RunRepository`)."""
+    """The code that the bot executed for its answers (`nekro_core.store.runs.RunRepository`)."""
 
     async def beside(self, run_id: str) -> list[RunRecord]:
         """Get a run and the other runs of its turn.
@@ -278,11 +278,11 @@ class OperatorHost:
         tools: The bot's tools, for programs that the operator allows to call them.
         outbox: The outgoing messages.
         turns: The log of the bot's turns.
-        runs: The code that the bot's answers ran.
+        runs: The code that the bot executed for its answers.
         plugins: The list of plugins.
         activity: The events in the chats.
         sessions: The turns that run now.
-        chats: The chats that the store knows.
+        chats: The chats in the store.
         media: The stored media of chats.
         pages: The pages of plugins. The adapter mounts them at ``/plugins`` behind a login, because
             they do not check a login themselves.

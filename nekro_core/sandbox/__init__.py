@@ -17,8 +17,8 @@ about chats.
     jail/            boxes made with bubblewrap
     docker/          boxes made with a Docker engine
     guest/           the code inside a box: the supervisor, and the processes that it forks
-    named/           boxes that have names and outlive a restart
+    named/           boxes that have names, and whose files survive a restart
     tools/           eight tools for a model that uses named boxes
     preview/         servers in boxes, shown in a browser
-    egress/          the network addresses that a box may reach, through the host alone
+    egress/          network access for boxes, only through the host
 """

@@ -37,7 +37,7 @@ from nekro_core.system.errors import NekroError
 
 
 class SandboxError(NekroError):
-    """The root of the errors of this room."""
+    """The base class of all errors of this package."""
 
 
 class BackendUnavailable(SandboxError):
@@ -243,8 +243,8 @@ class Box(Protocol):
 
     @property
     def idle_bytes(self) -> int:
-        """The memory of the box's processes and files, in bytes. It was last measured while the box
-        was idle; before the first measurement it is an estimate. A memory page that N boxes map
+        """The memory of the box's processes and files, in bytes, at the last measurement while the
+        box was idle. Before the first measurement it is an estimate. A memory page that N boxes map
         counts 1/N for each of them."""
 
     async def start_run(
@@ -255,7 +255,8 @@ class Box(Protocol):
         *,
         keep_globals: bool = False,
     ) -> Run:
-        """Start a run in a forked child with clean globals. A second run waits for the first.
+        """Start a run in a forked child with clean globals. A second run waits until the first run
+        has ended.
 
         With ``keep_globals`` the run continues in the interpreter of the last run with
         ``keep_globals`` in this box, like the next cell of a notebook. Between runs this
@@ -381,7 +382,7 @@ class Box(Protocol):
 
         Some backends pass the socket itself to the host. Others relay the bytes over the channel
         that also carries the tool calls. A relayed connection has a bounded window, so it does not
-        delay the tool calls. Callers use both in the same way. Raises `BoxConnectionError` and
+        delay the tool calls. For callers there is no difference. Raises `BoxConnectionError` and
         `BoxLost`.
         """
 
@@ -430,7 +431,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfCheck:
-    """Whether a backend may be used on this machine. All checks must pass."""
+    """The result of a self-check. A backend may be used only if all checks passed."""
 
     backend: str
     checks: tuple[Check, ...] = field(default=())

@@ -111,8 +111,8 @@ class MemoryLimit:
         )
 
     async def watch(self) -> None:
-        """Call `look` regularly, until cancelled. Used if the boxes report their memory themselves
-        and no code here measures them."""
+        """Call `look` regularly, until cancelled. This is for backends whose boxes report their
+        memory themselves."""
         while True:
             self.look()
             await anyio.sleep(LOOK_S)
@@ -128,7 +128,7 @@ class MemoryLimit:
             return
         greediest = max(working, key=lambda box: box.used_bytes)
         if greediest.used_bytes <= self.limit / len(working):
-            return  # idle boxes use the rest, and they are ended soon
+            return  # idle boxes use too much, and they will be ended soon
         because = (
             f"all sandboxes together used more than {self.limit // _MIB} MB; "
             f"this one used the most, {greediest.used_bytes // _MIB} MB, and was stopped"

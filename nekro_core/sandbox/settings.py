@@ -15,7 +15,7 @@ class BackendName(StrEnum):
     """The names of the backends."""
 
     AUTO = "auto"
-    """The first backend that passes its own self-check."""
+    """The first backend that passes its self-check."""
     JAIL = "jail"
     DOCKER = "docker"
 
@@ -34,13 +34,14 @@ class SandboxSettings(BaseModel):
     boxes_per_chat: int = Field(default=16, ge=1, le=256)
     """Named boxes that one chat may have, running or sleeping."""
     command_seconds: float = Field(default=110.0, gt=0)
-    """Longest time that a call of the tool ``shell`` may ask for. In chats, the time limit of tools
+    """Largest timeout that a call of the tool ``shell`` may set. In chats, the time limit of tools
     (``NEKRO_PLUGIN__TOOL_S``) also ends a command."""
     egress: tuple[str, ...] = ()
     """The addresses that boxes may reach: ``example.org`` or ``*.example.org``, with ``:port`` or
     on ports 80 and 443. ``*`` means every public name. Empty: boxes have no network at all."""
     egress_private: tuple[str, ...] = ()
-    """More such addresses, which may also be private ones: the operator's own servers."""
+    """More addresses that boxes may reach. These names may also resolve to private addresses: they
+    are for the operator's own servers."""
     egress_mb: int = Field(default=1024, ge=1)
     """MB that the boxes of one chat may send and receive in an hour, both directions together."""
     pip: bool | None = None
@@ -66,7 +67,8 @@ class SandboxSettings(BaseModel):
     total_stored_mb: int | None = Field(default=None, ge=1)
     """Limit of the stored files of all chats' boxes; unset: half of the disk that holds them."""
     total_wait_seconds: float = Field(default=30.0, ge=0)
-    """How long new work waits while all boxes together use too much memory. Then it is refused."""
+    """Longest wait of new work while all boxes together use too much memory. After this time the
+    work is refused."""
     uploads_mb: int = Field(default=1024, ge=1)
     """Limit of the files that people sent, in all running boxes together. Each box has its own
     copies, usually in memory. In the jail, the limit is also at most a quarter of the free space of

@@ -36,7 +36,8 @@ def installation_id(folder: Path) -> str:
 
 
 class BoxSupply:
-    """Opens the first backend that passes its self-check, and a pool on it, in the background.
+    """Opens the first backend that passes its self-check, and a pool of its boxes, in the
+    background.
 
     The self-check starts a real box. This takes longer than the rest of the bot's start, so only
     callers that need a box wait for it. While no backend passes, each request is refused with the

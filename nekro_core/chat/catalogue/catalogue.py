@@ -71,7 +71,7 @@ class Catalogue:
             key: Table and name.
 
         Returns:
-            The sentence by the tags of `SupportedLang`.
+            The sentence in each language. The keys are the tags of `SupportedLang`.
 
         Raises:
             KeyError: There is no such sentence.
@@ -114,7 +114,8 @@ def preferred(accept_language: str) -> str:
             request has none.
 
     Returns:
-        The best of `LANGUAGES`; the first one if the header names none of them.
+        The language of `LANGUAGES` that the header prefers most. If the header has none of them,
+        the first of `LANGUAGES`.
     """
     choices: list[tuple[float, int, str]] = []
     for position, entry in enumerate(accept_language.split(",")[:32]):

@@ -1,10 +1,10 @@
 """The sockets through which boxes pass descriptors to the host, if the engine runs on this machine.
 
-An engine's stream cannot carry descriptors. So a folder with one listening socket is mounted
-read-only in each box. The supervisor connects before untrusted code runs in the box, and then the
-socket is removed from the folder. The bot may run in a container, or the engine in a virtual
-machine: then they do not see the same folders. The first box shows whether the socket works. If
-not, connections are relayed over the channel.
+An engine's stream cannot carry descriptors. So each box gets a separate folder with one listening
+socket, mounted read-only. The supervisor connects before untrusted code runs in the box, and then
+the socket is removed from the folder. The bot may run in a container, or the engine in a virtual
+machine. Then they do not see the same folders, and the socket does not work. The first box shows
+whether it works. If not, connections are relayed over the channel.
 """
 
 import asyncio

@@ -96,8 +96,8 @@ class Confinement:
 
     def fork(self) -> int:
         """Like `os.fork`, but if memory runs out, the kernel kills the child before this process.
-        Without this, the kernel might kill this process if most of the box's memory is not in
-        pages of processes but, for example, in files."""
+        Without this, the kernel might kill this process if most of the box's memory is in
+        files."""
         _say(self._score, _GUEST_SCORE)
         pid = -1
         try:

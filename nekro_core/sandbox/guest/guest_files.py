@@ -231,8 +231,8 @@ def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
 
 
 def write_sparse(path: str, data: Iterable[tuple[int, bytes]], size: int, mode: int) -> int:
-    """Like `write`, for a file of ``size`` bytes. ``data`` are offsets and the bytes there; the
-    rest of the file are holes."""
+    """Like `write`, for a file of ``size`` bytes with holes. ``data`` are offsets and the bytes at
+    these offsets."""
 
     def fill(file: Any) -> None:
         for offset, piece in data:

@@ -46,8 +46,7 @@ def alone(frozen: int, known: set[int]) -> bool:
     child ``frozen`` has one thread and no child. False also if the kernel does not report this.
 
     Takes a tenth of the time of `table`. If a child ends while the kernel writes its list, the list
-    may lack later children, but it still has the child that ended. This child is not in ``known``,
-    so the answer is then False too.
+    may lack later children, but it still has the child that ended.
     """
     try:
         if os.stat(f"/proc/{frozen}/task").st_nlink != _LINKS + 1 or _children(frozen):

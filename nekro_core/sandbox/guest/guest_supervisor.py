@@ -59,7 +59,7 @@ class Supervisor:
         self.restarted = bool(limits.get("restarted"))
         self.used = False
         self.slim = self.restarted
-        """Whether no process is forked in advance for the next run."""
+        """If true, no process is forked in advance for the next run."""
         self.told = False
         self.look_at = 0.0
         """The time of the next measurement of a box with background commands, by the monotonic
@@ -203,7 +203,8 @@ class Supervisor:
         return taken
 
     def _work(self, number: int, text: bytes, body: bytes) -> None:
-        """Send work to the executor. If the work has a stream, give its other end to the host."""
+        """Send work to the executor. If the work has a stream, give the stream's other end to the
+        host."""
         try:
             executor = self.runs.executor or self._start_executor()
         except OSError:

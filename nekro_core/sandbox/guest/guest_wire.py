@@ -11,11 +11,11 @@ packs or unpacks, also have a *stream* with the same number.
 
 If supervisor and host have a second socket, the descriptor socket, the supervisor passes the stream
 through it as a descriptor (with `DESCRIPTOR_HEAD`), and the stream has no frames. Without this
-socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA. A side may
-have sent at most `WINDOW` bytes for which it has not received CREDIT; the other side sends CREDIT
-(a decimal number in the text) for bytes that it has passed on. DATA without a body says that this
-side sends no more. CLOSE (from either side) ends the stream in both directions. For each connection
-to a relayed listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
+socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA. Each side may
+send `WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal number in the
+text) for bytes that it has received and passed on. DATA without a body says that this side sends no
+more. CLOSE (from either side) ends the stream in both directions. For each connection to a relayed
+listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
 """
 
 from __future__ import annotations

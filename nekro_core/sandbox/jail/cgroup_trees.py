@@ -69,7 +69,8 @@ def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
 
 
 def may_be_emptied(folder: Path) -> bool:
-    """Whether a group has only this process and its descendants. Then they can leave it."""
+    """Whether a group has only this process and its descendants. Then all of them can be moved to
+    another group."""
     return members(folder) <= set(process_tree.descendants(os.getpid()))
 
 

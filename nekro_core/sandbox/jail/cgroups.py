@@ -1,10 +1,10 @@
 """Makes a cgroup for each box. With it the kernel limits the memory, the number of processes and
 the processor share of all processes of the box together.
 
-A group of version 2 can be made in a part of the tree that is delegated to this process (systemd's
-``Delegate=yes``). If this process is root, every part of the tree whose controllers are enabled for
-child groups will do. A group of version 1 needs root. If no group can be made, only the watchdog
-limits the box. Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
+This process can make a group of version 2 in a part of the tree that is delegated to it (systemd's
+``Delegate=yes``). As root it can also make one in every part whose controllers are enabled for
+child groups. A group of version 1 needs root. If no group can be made, only the watchdog limits the
+box. Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class BoxCgroup:
         self._killed = 0
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Move a box's processes into the group, also those that they fork meanwhile. Raises
+        """Move a box's processes into the group, also those that they fork during this call. Raises
         `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):

@@ -26,7 +26,7 @@ class JailDefences:
     calls_filtered: bool = True
     """The seccomp filter: blocks mounts, new namespaces, tracing, and rare kernel interfaces."""
     own_user: bool = True
-    """A separate user id if the host is root: protects root's files, settings and limits."""
+    """A separate user id if the bot runs as root: protects root's files, settings and limits."""
     own_files: bool = True
     """A root file system with only what a box needs: protects the host's files."""
     own_paths: bool = True
@@ -35,7 +35,7 @@ class JailDefences:
     read_only: bool = True
     """A read-only file system, except the box's own folders."""
     proc_covered: bool = True
-    """Empty files and folders over those below ``/proc`` that describe the machine."""
+    """Hides the files and folders below ``/proc`` that describe the machine."""
     own_devices: bool = True
     """A ``/dev`` with harmless devices only: protects disks, kvm, terminals."""
     no_capabilities: bool = True

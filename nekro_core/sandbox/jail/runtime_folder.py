@@ -8,7 +8,7 @@
         PACKAGE/  PACKAGE.libs/  the launcher and its library, in the same folders as in the wheel
         guest/                the supervisor, compiled for the boxes' interpreter
         empty  passwd  group  files that boxes see instead of the host's
-        images/               copies of image files that boxes could not read in their place
+        images/               copies of image files that boxes cannot read at their original path
         uploads/BOX/          the files below /app/uploads of one box; only its group can read them
 """
 

@@ -25,10 +25,10 @@ descriptors. This is the buffer of a user with many pipes (``pipe-user-pages-sof
 pipes have larger buffers, 64 MB together. Other descriptors use less. Sockets are counted
 separately."""
 _FORKS_SHARE = 4
-"""If each shared page counts for every process that maps it, the sum may be this many times the
-memory limit: 64 processes with numpy loaded reach that. Up to this sum, a slower measurement counts
-shared pages once. Above it the box is over its limit without that measurement, so its cost is
-limited."""
+"""The first measurement counts a shared page again for each process that maps it. If its sum is at
+most this many times the limit, a slower measurement counts shared pages only once: 64 processes
+with numpy loaded need that. If the sum is larger, the box counts as over its limit. This bounds the
+cost of the slower measurement."""
 
 
 class Watchdog:

@@ -97,9 +97,8 @@ class BoxConnection:
     ) -> None:
         """``starved`` returns whether the kernel killed a process of the box for lack of memory
         since the last call of ``starved``. If a run dies and this is true, the run ran out of
-        memory. New work waits until ``total`` admits it. ``outside_bytes`` is the memory of the
-        backend's processes for this box that run outside it; the supervisor cannot measure
-        them."""
+        memory. New work waits until ``total`` admits it. ``outside_bytes`` is the memory of
+        processes that run outside the box but only for it. The supervisor cannot measure them."""
         self.used_bytes = 0
         """Bytes of processes and files together, at the last measurement."""
         self.box_id = box_id
@@ -167,8 +166,8 @@ class BoxConnection:
     def stop_commands(self) -> None:
         """Kill all commands, and the background processes of earlier commands.
 
-        The frame contains the id of the present executor, so it cannot kill commands of a later
-        executor. So this may be called several times.
+        This may be called several times: the frame contains the id of the present executor, so it
+        does not kill the commands of a later executor.
         """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 

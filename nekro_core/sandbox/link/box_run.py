@@ -38,8 +38,8 @@ _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run can use up a box's memory in less time. A shorter run saves the call of ``starved``, which
-reads a file."""
+"""No run can use up a box's memory in less time. So ``starved``, which reads a file, is not called
+after a shorter run."""
 
 
 _QUIET = b'{"quiet":true}'

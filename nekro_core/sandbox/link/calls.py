@@ -4,10 +4,9 @@ A call is refused if it has duplicate keys, NaN or infinity, whole numbers of mo
 too deep nesting. Strings and bytes can be pieces of the frame's body; a piece outside the body is
 refused. Nothing is unpickled.
 
-There are two decoders. The quick one takes 1 us. It reads calls in which a short look at the text
-rules out all these problems. The strict one takes 15 us and reads all other calls. Only the strict
-one refuses calls. For calls that both accept, they return the same result (a property test checks
-this).
+There are two decoders. The quick one takes 1 us. It reads only calls whose text certainly has none
+of these problems. The strict one takes 15 us and reads all other calls. Only the strict one refuses
+calls. For calls that both accept, they return the same result (a property test checks this).
 """
 
 import json
@@ -25,7 +24,8 @@ _INT_DIGITS = 20
 
 
 class InvalidCall(NekroError, ValueError):
-    """A guest sent an invalid call. The guest's library never sends one, so its code did."""
+    """A guest sent an invalid call. The functions in the guest never do this, so untrusted code
+    wrote the frame."""
 
 
 class _Call(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

@@ -42,7 +42,7 @@ def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
     try:
         _Pickler(buffer, guest_modules).dump(value)
     except Exception as error:
-        # The `__reduce__` of a value may raise any error.
+        # A value's ``__reduce__`` may raise any error.
         raise HandoverError(f"{type(value).__name__} cannot be handed over: {error}") from error
     return buffer.getvalue()
 

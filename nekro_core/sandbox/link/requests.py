@@ -163,7 +163,7 @@ class BoxRequests:
         if kind == wire.CHUNK:
             request.received += len(body)
             if request.received > request.limit:
-                raise ValueError("more bytes of a file than requested")
+                raise ValueError("more of a file than requested")
             request.pieces.append(body)
         else:
             request.text, request.body, request.answered = text, body, True

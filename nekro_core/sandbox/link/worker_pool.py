@@ -1,8 +1,8 @@
 """A pool of tasks that answer the calls of runs. Each task answers one call after another.
 
 A call arrives in a callback of the event loop. In a callback, anyio can start a task only if anyio
-started the event loop, but here the web server starts it. Also, to start a task takes longer than
-most calls take.
+started the event loop, but here the web server starts it. Starting a task also takes longer than
+most calls.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ its files are stored and its processes end. The next use wakes it, also after a 
 
     named_box.py    NamedBox: one box, from its first use to its destruction
     owner_boxes.py  OwnerBoxes: the boxes of one owner, by name
-    named_boxes.py  NamedBoxes: all boxes, and which of them must sleep
+    named_boxes.py  NamedBoxes: all boxes of all owners; puts boxes to sleep
     storage.py      FolderStorage: stores the files of boxes while they sleep
     layers.py       merges an archive of all files with later archives of changes
 
@@ -14,7 +14,7 @@ An owner is any text, for example a chat key. ::
     absent --first use, create--> starting --ready--> running --idle--> sleeping --use--> starting
     running, sleeping --destroy--> destroyed (files removed, the name free again)
     starting --failure--> state before (the caller gets the error; the next use tries again)
-    running --the box died--> sleeping (with the files of the last save; the next user is told once)
+    running --the box died--> sleeping (with the files of the last save; the next use reports it)
 """
 
 from nekro_core.sandbox.named.named_box import (

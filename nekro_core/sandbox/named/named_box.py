@@ -23,7 +23,8 @@ _END_S = 5.0
 
 
 Equip = Callable[[str, str, Box], Awaitable[None]]
-"""Called with owner, name and box each time a box has started, before any caller uses it."""
+"""A function that is called with owner, name and box after each start of a box, before any caller
+uses the box."""
 
 
 class ImageMismatch(SandboxError):

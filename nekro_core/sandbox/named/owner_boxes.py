@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedBoxLimits:
-    """The limits of named boxes. A box that is created without other values gets ``default_image``
-    and ``sleep_after_s``. ``running`` limits the number of running boxes of all owners together,
-    ``idle_bytes`` the memory of idle boxes. Above one of these two limits, the box unused longest
-    is put to sleep. ``per_owner`` limits the boxes of one owner, running or sleeping."""
+    """The limits and default values of named boxes. ``default_image`` and ``sleep_after_s`` are the
+    defaults of a new box. ``running`` limits the number of running boxes of all owners together,
+    ``idle_bytes`` the memory of their idle boxes. Above one of these two limits, the box unused
+    longest is put to sleep. ``per_owner`` limits the boxes of one owner, running or sleeping."""
 
     default_image: str = "python"
     sleep_after_s: float = 600.0
@@ -97,8 +97,8 @@ class OwnerBoxes:
             used.named.give_back(effect)
 
     async def take(self, name: str = "default") -> tuple[BoxLease, bool]:
-        """As `use`, but without a context: the caller must call ``named.give_back`` of the lease.
-        Also returns whether the box was created now."""
+        """As `use`, but not as a context manager: the caller must call ``named.give_back`` of the
+        lease. Also returns whether the box was created now."""
         return await self._take(name, self._default_record())
 
     async def create(

@@ -33,7 +33,8 @@ _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
 _MAX_LAYERS = 16
-"""Most archives of changes. The save after these makes a new archive of all files."""
+"""Largest number of archives of changes. After it, the next save makes a new archive of all
+files."""
 _MAX_FOLDER = 100
 
 
@@ -160,7 +161,7 @@ class FolderStorage:
             merged = await anyio.to_thread.run_sync(merge, archives)
             await box.import_files(merged)
         except (BoxFileError, InvalidArchive) as error:
-            # Renamed, so that the next save does not overwrite the archive: somebody may repair it.
+            # The archive is renamed, so that the next save does not overwrite it.
             _log.error("%s: saved files of %s were set aside: %s", path, owner, error)
             await path.rename(self._path(owner, name, _SET_ASIDE))
             return SavedState()

@@ -43,8 +43,8 @@ _STATUS = {
 async def send_problem(
     problem: PreviewProblem, say: Say, scope: Scope, body: RequestBody, send: Send
 ) -> None:
-    """Answer a request with the problem's sentence. A WebSocket is refused with this sentence; it
-    must not be accepted yet."""
+    """Answer a request with the problem's sentence, or refuse a WebSocket with this sentence. The
+    WebSocket must not be accepted before."""
     language = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-language"),
         "",

@@ -93,7 +93,7 @@ class PreviewRegistry:
         if port in self._refused:
             raise PreviewRefused(f"port {port} is the box's egress proxy and cannot be shown")
         if target.preview_state is PreviewTargetState.GONE:
-            raise PreviewRefused("this box was destroyed")
+            raise PreviewRefused("this box is gone: it was destroyed")
         self._forget_gone()
         ports = self._by_target.setdefault(target, {})
         opened = ports.get(port)
