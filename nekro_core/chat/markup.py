@@ -11,8 +11,8 @@ def sound_html(html: str) -> str:
 
     For each tag without ``>``, `html.parser` searches the rest of the text for the end: 20,000
     characters of ``<a`` took 8 s, and a megabyte would take hours. This function takes linear time.
-    If there is no ``>`` before the next ``<``, the ``<`` becomes ``&lt;``. This also happens to a
-    tag with a ``<`` in an attribute. A comment that is not closed ends the text, as in browsers.
+    A ``<`` without a ``>`` before the next ``<`` or the end becomes ``&lt;``. This also happens to
+    a tag with a ``<`` in an attribute. A comment that is not closed ends the text, as in browsers.
 
     Args:
         html: Any text.

@@ -123,8 +123,8 @@ async def check_box(
 ) -> tuple[Check, ...]:
     """Run the probe in ``box``, and return one `Check` for each property that it must have.
 
-    ``own_user_namespace`` says whether the backend gives each box a user namespace. ``environment``
-    are the names of the variables that an image of the operator sets.
+    ``own_user_namespace`` says whether the backend gives each box a separate user namespace.
+    ``environment`` are the names of the variables that an image of the operator sets.
     """
     reports: list[Any] = []
 

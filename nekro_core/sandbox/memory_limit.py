@@ -6,7 +6,7 @@ uses 20. So the real memory use of the boxes is measured, and the sum is limited
 
 - When the sum is above the share `_CROWDED` of the limit, new runs, commands and boxes wait. If no
   memory becomes free in time, they fail with `BoxesFull`. Meanwhile the callers of the backend
-  read `MemoryLimit.crowded` and end idle boxes, the one unused longest first.
+  read `Backend.crowded` and end idle boxes, the one unused longest first.
 - When the sum is above the limit, the work of one box is ended. All boxes that work have equal
   shares of the limit. The work of the box that uses most is ended, but only if this box uses more
   than its share.

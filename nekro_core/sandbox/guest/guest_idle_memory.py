@@ -1,7 +1,7 @@
 """Measures the memory of an idle box, and frees a part of it.
 
-Half a second after its last use, a box has only the supervisor's process, unless globals or
-background processes are kept. After a longer time the supervisor restarts itself with `os.execv`,
+Half a second after its last use, a box has only the supervisor's process, unless it keeps globals
+or has background processes. After a longer time the supervisor restarts itself with `os.execv`,
 which frees a third of its memory. Its process id, limits, seccomp filter and descriptors stay the
 same.
 """

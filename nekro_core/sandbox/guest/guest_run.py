@@ -39,7 +39,7 @@ class RunProcess:
         self, confinement: guest_confinement.Confinement, known: tuple[bytes, Any]
     ) -> None:
         """The process enters ``confinement``. ``known`` are the functions that the run most likely
-        gets: the host's JSON, and the same decoded."""
+        gets: the JSON text from the host, and the decoded value."""
         self.output_limit = self.calls_left = self.value_limit = 0
         self.keeps_globals = self.is_its_own_end = False
         self.output = bytearray()

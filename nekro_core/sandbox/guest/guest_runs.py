@@ -56,8 +56,8 @@ class RunManager:
         self.promised = False
         """Whether the host may start the next run without sending its functions."""
         self._known: tuple[bytes, Any] = (b"", None)
-        """The functions of the last run: the host's JSON, and the same decoded. The next run most
-        likely gets the same functions, so its process is forked with them."""
+        """The functions of the last run: the JSON text from the host, and the decoded value. The
+        next run most likely gets the same functions, so its process is forked with them."""
         self._host = host
         self._poll = poll
         self._meter = meter

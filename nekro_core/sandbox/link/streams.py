@@ -164,7 +164,7 @@ class BoxStreams:
         if not isinstance(listener, RelayedListener):
             self._sender.send(wire.CLOSE, accepted)
         elif not listener.deliver(self._relay(accepted)):
-            raise ValueError("more connections than a box has")
+            raise ValueError("more connections than a box may have")
 
     def _relay(self, number: int) -> RelayedStream:
         def forget() -> None:

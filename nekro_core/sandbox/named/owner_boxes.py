@@ -85,7 +85,7 @@ class OwnerBoxes:
         inside the body.
 
         Raises `TooManyBoxes`, and the errors of `NamedBox.take` except `BoxDestroyed`. If the body
-        raises `BoxLost`, the box is put to sleep and the error is raised again.
+        raises `BoxLost`, the box is marked as sleeping and the error is raised again.
         """
         used, _ = await self.take(name)
         try:
