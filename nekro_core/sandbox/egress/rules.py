@@ -42,7 +42,7 @@ class Destination:
         understand in different ways.
 
         A name is accepted only in lower case and without a dot at its end: with another spelling,
-        the wrong rule could apply. An IP address is accepted only as `ipaddress` accepts it.
+        the wrong rule could apply. An IP address is accepted only if `ipaddress` can parse it.
         """
         found = _AUTHORITY.fullmatch(authority)
         port = int(found[2]) if found and found[2] else default_port

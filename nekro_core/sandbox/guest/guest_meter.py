@@ -1,10 +1,10 @@
 """Measures the processes of this box, for backends whose host cannot see these processes.
 
 The supervisor sees all of them, because it is process 1 of their PID namespace. The kernel limits
-the memory of the box; this module finds out when the kernel killed a process at this limit. (The
-module does not compare the sum of the processes' memory with the limit, because this sum counts a
-page that forked processes share several times.) The memory of sockets is checked here, because
-cgroups of version 1 do not count TCP buffers.
+the memory of the box; this module finds out when the kernel killed a process at this limit. But
+cgroups of version 1 do not count TCP buffers. So if a box has many sockets, this module compares
+the memory of its sockets and processes with the limit. It does not do this for other boxes, because
+the sum for the processes counts a page that forked processes share several times.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class ResourceMeter:
     """Measures a box at intervals."""
 
     def __init__(self, memory: int) -> None:
-        """``memory`` is the box's limit in bytes. It is checked here only if the box has sockets;
-        otherwise the kernel's limit suffices."""
+        """``memory`` is the box's limit in bytes. It is checked here only if the box has many
+        sockets; otherwise the kernel's limit suffices."""
         self._memory = memory
         self._kills = _count_kills()
         self._seen: dict[int, int] = {}
