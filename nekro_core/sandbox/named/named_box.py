@@ -204,8 +204,8 @@ class NamedBox:
                 await self._set_asleep()
 
     async def save(self) -> bool:
-        """Store the files if they changed. After an error, log it and return False; the next call
-        tries again."""
+        """Store the files if they may have changed, and return True. After an error, log the error
+        and return False; the next call tries again."""
         async with self._saving:
             box = self._box
             if box is None or not self.running or not (self._changed or self._background):
