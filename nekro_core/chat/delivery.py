@@ -11,8 +11,8 @@ class DeliveryState(StrEnum):
     """The state of an outgoing platform call.
 
     ``pending -> sending -> sent | rejected | unknown``, or ``pending -> dropped``. ``sending`` is
-    committed before the call. So a message whose row is ``sending`` at a start may have arrived:
-    the row becomes ``unknown`` and is never repeated blindly.
+    committed before the call. So if a row is ``sending`` when the bot starts, its message may have
+    arrived. The row becomes ``unknown``, and the message is not sent again automatically.
     """
 
     PENDING = "pending"
@@ -24,8 +24,8 @@ class DeliveryState(StrEnum):
 
     @property
     def left(self) -> bool:
-        """Whether the message arrived, may have arrived or may still arrive, so that it must not be
-        sent again."""
+        """Whether the message arrived, may have arrived or may still arrive. Then it must not be
+        sent again automatically."""
         return self not in (DeliveryState.REJECTED, DeliveryState.DROPPED)
 
     @property
@@ -41,16 +41,13 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The outgoing segments of one platform call, already split for the platform.
-
-    ``delivery_id`` is ours and unique. ``run_id`` names the run that sent it. It is empty if no run
-    did (a command's answer, a notice to people).
+    """The outgoing message of one platform call, already split for the platform.
 
     Attributes:
-        delivery_id: Our own unique id.
-        chat_key: The chat it goes to.
-        segments: What is sent in this one call.
-        run_id: The run that sent it; empty if none did.
+        delivery_id: A unique id, which the outbox makes.
+        chat_key: The chat to send it to.
+        segments: The content of the message.
+        run_id: The run that sent it; empty if no run did (a command's answer, a notice to people).
     """
 
     delivery_id: str
@@ -61,15 +58,13 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What the platform answered.
-
-    ``message_id`` is the platform's id of a sent message, if it gave one. ``reason`` is for a
-    person to read: why the message was rejected or dropped, or why its state is not known.
+    """The result of one platform call.
 
     Attributes:
-        state: The state of the delivery now.
-        message_id: The platform's id of the sent message; empty if it gave none.
-        reason: Why it was rejected or dropped, or why its state is not known, in words.
+        state: The state of the delivery after the call.
+        message_id: The platform's id of the sent message; empty if the platform gave none.
+        reason: A text for people: why the message was rejected or dropped, or why its state is
+            unknown.
     """
 
     state: DeliveryState

@@ -1,14 +1,14 @@
 """The name of a chat.
 
-Grammar of the text form, which logs, tables and tools' arguments use::
+This is the grammar of its text form, which is used in logs, database tables and tool arguments::
 
     chat_key  = instance "-" kind "_" native [ "#" thread ]
     instance  = 1*( ALPHA / DIGIT / "_" / "." )
     kind      = "group" / "private" / "channel"
     native    = 1*visible        ; "%", "#", white space and controls as %XX of their UTF-8 bytes
-    thread    = 1*visible        ; the same
+    thread    = 1*visible        ; escaped in the same way
 
-The text form is canonical: equal keys have equal texts, so it may be a unique column.
+The text form is canonical: each key has only one text. So it can be a unique database column.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 from nekro_core.system.errors import NekroError
 
 MAX_KEY_LENGTH = 255
-"""Longest text form in characters: what a unique VARCHAR can hold on every database we know."""
+"""Longest text form in characters. All common databases allow a unique VARCHAR of this length."""
 
 _INSTANCE = re.compile(r"[A-Za-z0-9_.]+\Z")
 _ESCAPE_THESE = re.compile(r"[%#\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -31,12 +31,12 @@ _MAX_FILE_NAME = 120
 
 
 class ChatKeyError(NekroError, ValueError):
-    """A text is not a chat key, or a part is not allowed in one. The message says what was
-    expected."""
+    """A text is not a chat key, or the grammar does not allow a part of a key. The message says
+    what was expected."""
 
 
 class ChatKind(StrEnum):
-    """What sort of place a chat is."""
+    """The kinds of chats."""
 
     GROUP = "group"
     PRIVATE = "private"
@@ -45,13 +45,13 @@ class ChatKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ChatKey:
-    """The name of a chat, in which messages arrive and are answered.
+    """The name of a chat.
 
     Args:
-        instance: The account's name in keys (``onebot_v11``, ``onebot_v11.20002``, ``web``):
-            letters, digits, ``_`` and ``.``.
-        kind: What sort of place it is.
-        native_id: The platform's own id, unescaped; not empty.
+        instance: The part that stands for the bot's account (``onebot_v11``, ``onebot_v11.20002``,
+            ``web``): letters, digits, ``_`` and ``.``.
+        kind: The kind of the chat.
+        native_id: The platform's id of the chat, unescaped; not empty.
         thread: A thread in the chat, unescaped and not empty; None for the chat itself.
 
     Raises:
@@ -82,7 +82,7 @@ class ChatKey:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the text form. Only the canonical spelling is taken, so one chat has one key.
+        """Parse the text form. Only the canonical spelling is accepted, so a chat has only one key.
 
         Args:
             text: The text form, for example ``onebot_v11-group_30003``.
@@ -91,7 +91,7 @@ class ChatKey:
             The key whose `str` is this text.
 
         Raises:
-            ChatKeyError: The text is no chat key, or not in canonical form.
+            ChatKeyError: The text is not a chat key, or not in canonical form.
         """
         instance, dash, rest = text.partition("-")
         kind_text, underscore, native = rest.partition("_")
@@ -114,10 +114,12 @@ class ChatKey:
 
     @property
     def file_name(self) -> str:
-        """A name for this chat's folder: portable characters only, at most 120, no two alike."""
+        """A name for this chat's folder. It has at most 120 characters, all portable. Two chats
+        never have the same name."""
         name = quote(str(self), safe=_FILE_NAME_SAFE)
-        # A case-insensitive file system takes "A" and "a" for one name, and refuses long names. A
-        # name that contains our mark "~" could equal another chat's name.
+        # A name gets a digest after "~" if it has capital letters, which some file systems do not
+        # distinguish from small ones, or if it is too long. A name that already has "~" gets a
+        # digest too, because otherwise it could equal a name with a digest.
         if len(name) <= _MAX_FILE_NAME and name == name.lower() and "~" not in name:
             return name
         digest = hashlib.sha256(str(self).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Cleans untrusted HTML, so that the standard library's parser can read it. Pure."""
+"""Cleans untrusted HTML, so that the standard library can parse it in linear time. No I/O."""
 
 import re
 
@@ -7,12 +7,12 @@ _LONE = re.compile(r"<(?=[^<>]*(?:<|\Z))")
 
 
 def sound_html(html: str) -> str:
-    """Return the HTML without comments and declarations, and with every tag closed before the next.
+    """Return the HTML without comments and declarations, and without tags that are not closed.
 
-    `html.parser` searches anew for the end of each unclosed tag: 20,000 characters of ``<a`` took
-    8 s, and a megabyte would take hours. This function takes linear time. A ``<`` that begins no
-    closed tag becomes text; so does a tag with a ``<`` in an attribute. A comment that is not
-    closed ends the text, as in browsers.
+    For each tag without ``>``, `html.parser` searches the rest of the text for the end: 20,000
+    characters of ``<a`` took 8 s, and a megabyte would take hours. This function takes linear time.
+    A ``<`` without a ``>`` before the next ``<`` or the end becomes ``&lt;``. This also happens to
+    a tag with a ``<`` in an attribute. A comment that is not closed ends the text, as in browsers.
 
     Args:
         html: Any text.
@@ -29,5 +29,5 @@ def sound_html(html: str) -> str:
         at = end + 3
     else:
         kept.append(html[at:])
-    # Piece by piece, so that the texts before and after a comment do not form a tag.
+    # Each piece is cleaned alone. Otherwise the texts before and after a comment could form a tag.
     return "".join(_LONE.sub("&lt;", _DECLARATION.sub(" ", piece)) for piece in kept)

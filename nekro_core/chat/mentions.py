@@ -1,6 +1,7 @@
-"""Mentions inside a text, as existing plugins and models write them: ``[@id:10001;nickname:Lin@]``.
+"""Finds mentions in a text of a plugin or a model. The standard spelling is
+``[@id:10001;nickname:Lin@]``.
 
-Models write it in many ways. Every spelling that can only be a mention is accepted.
+Models also write many other spellings. A spelling is accepted if it cannot mean anything else.
 """
 
 import re
@@ -21,7 +22,7 @@ _MARKUP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AtMention:
-    """One mention; ``user_id`` is the platform's, or ``all``."""
+    """One mention. ``user_id`` is the platform's id of the person, or ``all``."""
 
     user_id: str
     name: str = ""
@@ -34,7 +35,8 @@ class AtMention:
 
 
 def split_at_markup(text: str) -> Iterator[str | AtMention]:
-    """Yield a text's mentions and the pieces between them, in order, without empty pieces."""
+    """Yield the mentions in a text and the texts between them, in order. Empty texts are
+    skipped."""
     end = 0
     for found in _MARKUP.finditer(text):
         if found.start() > end:
@@ -49,15 +51,15 @@ def split_at_markup(text: str) -> Iterator[str | AtMention]:
 
 
 def normalize_at_markup(text: str) -> str:
-    """Return the text with every mention in the standard spelling."""
+    """Return the text with all mentions in the standard spelling."""
     return "".join(
         piece if isinstance(piece, str) else piece.markup for piece in split_at_markup(text)
     )
 
 
 def text_segments(text: str) -> tuple[Segment, ...]:
-    """Split a text into segments of text and mentions. A mention of everybody becomes the text
-    ``@all`` and notifies no one, because an untrusted person may have written it."""
+    """Split a text into text segments and mentions. A mention of everybody becomes the plain text
+    ``@all``, which notifies nobody, because an untrusted person may have caused it."""
     segments: list[Segment] = []
     for piece in split_at_markup(text):
         if isinstance(piece, str):

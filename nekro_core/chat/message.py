@@ -1,4 +1,4 @@
-"""A message that arrived."""
+"""A message that the bot received."""
 
 from enum import StrEnum
 
@@ -9,8 +9,8 @@ from nekro_core.chat.segments import Notice, Segments, plain_text
 
 
 class Role(StrEnum):
-    """The role of a person in this chat, as the platform reports it. It gives permissions in this
-    chat only, and only if the operator allows it (``NEKRO_COMMAND__ROLES``)."""
+    """The role of a person in a chat, as the platform reports it. It can give permissions in this
+    chat only, and only if the operator has allowed this (``NEKRO_COMMAND__ROLES``)."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -18,12 +18,11 @@ class Role(StrEnum):
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """Who wrote a message. ``user_id`` is the platform's; ``name`` is what the chat shows, never
-    trusted.
+    """The person who wrote a message.
 
     Attributes:
         user_id: The platform's id of the person.
-        name: The name that the chat shows; never trusted.
+        name: The name that the chat shows. The person can choose it, so it is not trusted.
         role: The person's role in the chat, as the platform reports it.
     """
 
@@ -33,13 +32,14 @@ class Sender(msgspec.Struct, frozen=True):
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """One inbound message or notice, as the adapter read it.
+    """One inbound message or notice that an adapter received.
 
     Attributes:
-        chat_key: The chat that it was written in.
-        message_id: The platform's id; empty for a notice, which has none: the inbox makes one.
-        sender: Who wrote it.
-        segments: Its content, in order.
+        chat_key: The chat of the message.
+        message_id: The platform's id of the message. A notice has none: the adapter passes an empty
+            text, and the inbox makes an id.
+        sender: The person who wrote it.
+        segments: The content, in order.
         time: The platform's time, in seconds since 1970.
         account: The platform's id of our own account that received it.
         to_bot: Whether the platform shows that the bot is addressed: a private chat, a mention, a
@@ -62,12 +62,12 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The message as plain text; see `plain_text`."""
+        """The content as plain text; see `plain_text`."""
         return plain_text(self.segments)
 
     @property
     def notice(self) -> Notice | None:
-        """The notice, if this is one and not a message of a person; else None."""
+        """The notice, if this is a notice and not a message of a person; else None."""
         match self.segments:
             case (Notice() as notice,):
                 return notice

@@ -1,4 +1,4 @@
-"""The records of a conversation, which the store keeps in the order of arrival."""
+"""The records of a chat's history, which are stored in the order of arrival."""
 
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ from nekro_core.chat.message import ChatMessage, Sender
 from nekro_core.chat.segments import Notice, Segments
 
 CONVERSATION_RESET = "new_beginning"
-"""The kind of the framework's notice that begins a chat's conversation anew."""
+"""The kind of the framework's notice at which a chat's conversation starts again from nothing."""
 
 
 class Author(StrEnum):
@@ -24,25 +24,23 @@ class Author(StrEnum):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a chat's history.
 
-    ``seq`` grows with each arrival in any chat of a store and is never reused, so it is also an
-    event id. ``message_id`` is the platform's, or empty. In the bot's own records ``run_id`` names
-    the run that sent the message, and ``state`` is its delivery state. The agent answers a
-    framework's record with ``to_bot``.
+    ``seq`` is never reused, so it can also be an event id. If a record of the framework has
+    ``to_bot``, the agent answers it.
 
     Attributes:
-        seq: Its number, unique in the store; a later arrival has a greater one.
-        chat_key: The chat it belongs to.
+        seq: A number that is unique in the store, for all chats. Later records have larger numbers.
+        chat_key: The chat of the record.
         author: Who wrote it: a person, the bot or the framework.
-        segments: Its content.
+        segments: The content.
         time: Seconds since 1970.
-        message_id: The platform's id; empty if there is none.
-        sender: Who wrote it, if a person did.
+        message_id: The platform's id of the message; empty if there is none.
+        sender: The person who wrote it, if a person did.
         to_bot: Whether the bot was addressed.
         from_history: Whether it was fetched after the bot had been away.
         answered_elsewhere: Whether a blocking matcher of NoneBot took it.
         recalled: Whether it was recalled on the platform.
-        run_id: The run that sent it, in the bot's own records.
-        state: The delivery state, in the bot's own records.
+        run_id: In the bot's own records: the run that sent the message.
+        state: In the bot's own records: the delivery state of the message.
     """
 
     seq: int
@@ -61,7 +59,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def begins_anew(self) -> bool:
-        """Whether what came before it in the chat is forgotten."""
+        """Whether the conversation starts again here, so that the agent does not see earlier
+        records of the chat."""
         match self.segments:
             case (Notice(kind=kind), *_):
                 return self.author is Author.SYSTEM and kind == CONVERSATION_RESET
@@ -71,7 +70,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         """Get the message of this record.
 
         Args:
-            account: The platform's id of our own account in the chat.
+            account: The platform's id of the bot's account in the chat.
 
         Returns:
             The message as it was stored.
@@ -96,11 +95,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         run_id: The run's id.
         chat_key: The chat that it ran for.
         code: The Python that ran.
-        output: What it printed.
-        stop: Why it ended.
-        error: The error it failed with; empty if it did not fail.
-        started: When it began, in seconds since 1970.
-        seconds: How long it took.
+        output: The output of the code.
+        stop: The reason why the run ended.
+        error: The error; empty if the run did not fail.
+        started: The start time, in seconds since 1970.
+        seconds: The duration in seconds.
     """
 
     run_id: str

@@ -1,4 +1,4 @@
-"""Removes a person from stored values, when they ask to be forgotten. Pure."""
+"""Removes a person from stored values, if the person asks to be forgotten. No I/O."""
 
 import json
 import re
@@ -23,19 +23,21 @@ from nekro_core.chat.segments import (
 ERASED = "[erased]"
 """Replaces an id in a text."""
 SHORTEST = 5
-"""Characters. A shorter id may be an ordinary word or number, so it is not replaced in texts."""
+"""Shortest id, in characters, that is replaced in texts. A shorter id can be an ordinary word or
+number."""
 
 
 @dataclass(frozen=True)
 class RedactionTarget:
-    """The person to forget: every spelling of their id, and the ids of their messages."""
+    """The person to forget: all spellings of the person's id, and the ids of the person's
+    messages."""
 
     ids: frozenset[str]
     message_ids: frozenset[str] = frozenset()
 
     @cached_property
     def _written(self) -> frozenset[str]:
-        """The ids as a text may contain them, also escaped as in JSON."""
+        """The ids as they can appear in a text: unchanged, and escaped as in JSON."""
         in_json = (
             json.dumps(each, ensure_ascii=plain)[1:-1]
             for each in self.ids
@@ -44,7 +46,7 @@ class RedactionTarget:
         return self.ids.union(in_json)
 
     def text(self, text: str) -> str:
-        """Return the text with `ERASED` for each id that is a separate word."""
+        """Return the text with `ERASED` in place of each id that is a separate word."""
         long = sorted((each for each in self._written if len(each) >= SHORTEST), key=len)[::-1]
         if not any(each in text for each in long):
             return text
@@ -52,13 +54,14 @@ class RedactionTarget:
         return re.sub(rf"(?<![0-9A-Za-z])(?:{either})(?![0-9A-Za-z])", ERASED, text)
 
     def segments(self, segments: Segments) -> Segments:
-        """Return the segments without the person. Mentions of them lose id and name, and quotes of
-        them lose the text. Their messages in a forwarded bundle are left out."""
+        """Return the segments without the person. Mentions of the person lose id and name. Replies
+        to messages of the person lose the quoted text. The person's messages in a forwarded bundle
+        are removed."""
         return tuple(map(self._segment, segments))
 
     def value(self, value: Any) -> Any:
-        """Redact a plugin's stored JSON. Entries under the person's id and entries about them are
-        left out, and ids in texts are replaced."""
+        """Redact a value from a plugin's stored JSON. Entries whose key is the person's id are
+        removed, and objects about the person (`is_about`). Ids in texts are replaced."""
         match value:
             case dict():
                 return {
@@ -74,7 +77,7 @@ class RedactionTarget:
         return value
 
     def stored(self, text: str) -> str:
-        """Redact a plugin's stored text, as JSON if it is JSON."""
+        """Redact a plugin's stored text. If the text is JSON, its values are redacted."""
         if not any(each in text for each in self._written):
             return text
         try:
@@ -125,6 +128,6 @@ class RedactionTarget:
 
 
 def id_spellings(user_id: str, places: Collection[str]) -> frozenset[str]:
-    """Return how an id is stored: alone, and after each of ``places``, the names of adapters and
-    accounts."""
+    """Return the spellings of an id in the store: the id alone, and ``PLACE:ID`` for each of
+    ``places``, which are names of adapters and accounts."""
     return frozenset({user_id, *(f"{place}:{user_id}" for place in places)})

@@ -1,7 +1,7 @@
-"""The pieces of a message, which are the same for every platform.
+"""The segments of a message. They are the same for all platforms.
 
-They are stored and sent as JSON with a ``type`` tag, so a field may be added with a default but
-never renamed: old rows must stay readable.
+Segments are stored and sent as JSON with a ``type`` tag. A new field needs a default, and no field
+may be renamed, because old database rows must stay readable.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,18 +13,16 @@ import msgspec
 class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One picture, voice, video or file.
 
-    Inbound, ``path`` is our own copy (absolute, on the host), or empty with a ``problem`` that says
-    why there is none. Outbound, ``path`` is the file to send. ``name`` is what people see and is
-    never used as a path. ``size`` is in bytes; ``seconds`` is the length of a sound, if known.
-
     Attributes:
-        path: The file on the host, absolute; empty if there is no copy.
-        url: Where it came from, or where an outgoing one can be fetched; may be empty.
-        name: What people see; never used as a path.
-        mime: Its media type, for example ``image/png``.
-        size: Bytes; 0 if not known.
-        sha256: The hash of its bytes in hex; empty if not known.
-        problem: Why there is no copy; empty if there is one.
+        path: The absolute path on the host: of the bot's copy of a received medium, or of the file
+            to send. Empty if there is no copy.
+        url: The address from which a received medium came, or from which an outgoing one can be
+            fetched; may be empty.
+        name: The name that people see. It is never used as a path.
+        mime: The media type, for example ``image/png``.
+        size: The size in bytes; 0 if not known.
+        sha256: The hash of the bytes in hex; empty if not known.
+        problem: Why the bot has no copy of a received medium; empty if it has one.
         seconds: The length of a sound; 0 if not known.
     """
 
@@ -39,20 +37,20 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
-    """Plain text; platform markup in it has no effect.
+    """Plain text. Markup of a platform in this text has no effect.
 
     Attributes:
-        text: The words.
+        text: The text.
     """
 
     text: str
 
 
 class Mention(msgspec.Struct, frozen=True, tag="mention"):
-    """A mention of a person. ``user_id`` is the platform's; `EVERYONE` means all of the chat.
+    """A mention of a person, or of everybody in the chat.
 
     Attributes:
-        user_id: The platform's id of the person, or `EVERYONE`.
+        user_id: The platform's id of the person; `EVERYONE` for everybody.
         name: The name that is shown; empty if not known.
     """
 
@@ -61,15 +59,15 @@ class Mention(msgspec.Struct, frozen=True, tag="mention"):
 
 
 EVERYONE = "all"
-"""`Mention.user_id` of a mention of everybody."""
+"""The `Mention.user_id` that means everybody in the chat."""
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply"):
-    """Marks the message as a reply to another one, whose ``text`` and ``sender_id`` may be known.
+    """Marks the message as a reply to another message.
 
     Attributes:
         message_id: The platform's id of the other message.
-        sender_id: Who wrote the other message; empty if not known.
+        sender_id: The platform's id of the person who wrote the other message; empty if not known.
         text: The text of the other message; empty if not known.
     """
 
@@ -89,8 +87,7 @@ class Image(msgspec.Struct, frozen=True, tag="image"):
 
 
 class Voice(msgspec.Struct, frozen=True, tag="voice"):
-    """A voice message. Most platforms accept it only as a message by itself. ``text`` is its
-    transcript, if known.
+    """A voice message. Most platforms accept it only if the message has no other segment.
 
     Attributes:
         media: The sound.
@@ -125,10 +122,10 @@ class ForwardedMessage(msgspec.Struct, frozen=True):
     """One message inside a forwarded bundle.
 
     Attributes:
-        sender_id: The platform's id of who wrote it.
+        sender_id: The platform's id of the person who wrote it.
         sender_name: The name that is shown.
-        segments: Its content.
-        time: When it was written, in seconds since 1970; 0 if not known.
+        segments: The content.
+        time: The time of writing, in seconds since 1970; 0 if not known.
     """
 
     sender_id: str
@@ -138,7 +135,7 @@ class ForwardedMessage(msgspec.Struct, frozen=True):
 
 
 class Forward(msgspec.Struct, frozen=True, tag="forward"):
-    """Messages from elsewhere, shown as a bundle.
+    """Several messages, usually from another chat, that are shown as one bundle.
 
     Attributes:
         messages: The messages, oldest first.
@@ -148,15 +145,13 @@ class Forward(msgspec.Struct, frozen=True, tag="forward"):
 
 
 class Notice(msgspec.Struct, frozen=True, tag="notice"):
-    """An event that is not a message: ``poke``, ``join``, ``leave``, ``recall``, ...
-
-    ``actor_id`` did it to ``target_id``; ``detail`` is the platform's own word for it.
+    """An event in a chat that is not a message.
 
     Attributes:
         kind: What happened: ``poke``, ``join``, ``leave``, ``recall``, ...
-        actor_id: The platform's id of who did it; may be empty.
-        target_id: The platform's id of whom it was done to; may be empty.
-        detail: The platform's own word for it; may be empty.
+        actor_id: The platform's id of the person who acted; may be empty.
+        target_id: The platform's id of the person to whom it happened; may be empty.
+        detail: The platform's word for the event; may be empty.
     """
 
     kind: str
@@ -166,10 +161,11 @@ class Notice(msgspec.Struct, frozen=True, tag="notice"):
 
 
 class Unknown(msgspec.Struct, frozen=True, tag="unknown"):
-    """A piece of a kind that no other segment describes. It is stored so that nothing is lost.
+    """A part of a message that no other segment can describe. It is stored, so that the history has
+    all parts of the message.
 
     Attributes:
-        kind: The platform's name for it.
+        kind: The platform's name for this part.
         summary: A description in words; may be empty.
     """
 
@@ -191,35 +187,35 @@ def encode_segments(segments: Sequence[Segment]) -> str:
         segments: The segments, in their order.
 
     Returns:
-        A JSON array of objects with a ``type`` each.
+        A JSON array of objects. Each has a ``type``.
     """
     return _encoder.encode(segments).decode()
 
 
 def decode_segments(text: str | bytes) -> Segments:
-    """Read segments from their JSON text.
+    """Decode segments from their JSON text.
 
     Args:
-        text: What `encode_segments` made.
+        text: A result of `encode_segments`.
 
     Returns:
         The segments, in their order.
 
     Raises:
-        msgspec.ValidationError: The JSON is no array of segments.
-        msgspec.DecodeError: The text is no JSON.
+        msgspec.ValidationError: The JSON is not an array of segments.
+        msgspec.DecodeError: The text is not JSON.
     """
     return _decoder.decode(text)
 
 
 def every_segment(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Iterate over segments and those inside forwarded bundles.
+    """Iterate over segments, and over the segments inside forwarded bundles.
 
     Args:
-        segments: The segments to go through.
+        segments: The segments.
 
     Yields:
-        Each segment, in order. Those inside a bundle come before the bundle.
+        Each segment, in order. The segments inside a bundle come before the bundle.
     """
     for segment in segments:
         if isinstance(segment, Forward):
@@ -229,7 +225,7 @@ def every_segment(segments: Iterable[Segment]) -> Iterator[Segment]:
 
 
 def plain_text(segments: Iterable[Segment]) -> str:
-    """Make plain text of segments: text and names, with a word in brackets for each medium.
+    """Convert segments to plain text: texts and names, and a word in brackets for each medium.
 
     Args:
         segments: The segments, in their order.

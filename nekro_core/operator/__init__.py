@@ -1,1 +1,1 @@
-"""Says what an operator may see and do."""
+"""The interfaces for what an operator may see and do."""

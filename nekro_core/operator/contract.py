@@ -1,8 +1,8 @@
 """Defines what an operator's page may show and do.
 
-An adapter with such a page gets an `OperatorHost` beside its `Host`; see
-`nekro_core.api.adapter.OperatorPageFactory`. Each part is a separate interface. If a page needs new
-data or a new action, add another one.
+An adapter with such a page gets an `OperatorHost` in addition to its `Host`; see
+`nekro_core.api.adapter.OperatorPageFactory`. Each attribute of `OperatorHost` has a separate
+interface here. If a page needs new data or a new action, add another interface.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -19,13 +19,13 @@ from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 
 class ToolService(Protocol):
-    """The bot's tools for programs that the operator lets in."""
+    """The bot's tools, for programs that the operator allows to call them."""
 
     async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
         """List the tools that a chat has now.
 
         Args:
-            chat_key: The chat; None for the tools that need none.
+            chat_key: The chat; None for the tools that need no chat.
 
         Returns:
             The tools.
@@ -34,15 +34,15 @@ class ToolService(Protocol):
     async def call(
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolAnswer:
-        """Call a tool. Cancelling this ends the running call.
+        """Call a tool. If this is cancelled, the tool's handler is cancelled too.
 
         Args:
-            chat_key: The chat; None for a tool that needs none.
+            chat_key: The chat; None for a tool that needs no chat.
             name: The tool's name.
-            arguments: Its arguments by name.
+            arguments: The arguments by name.
 
         Returns:
-            What it gave. What goes wrong with it is an answer too.
+            The answer of the tool. If the tool fails, the answer has the error.
         """
 
 
@@ -63,9 +63,9 @@ class OutboxActions(Protocol):
         Args:
             states: The states to list.
             chat_key: One chat; None for all.
-            before: A delivery id: only what was asked for earlier than that one. Empty for the
-                newest.
-            limit: How many at most.
+            before: A delivery id: list only messages that were requested before that one. Empty
+                for the newest.
+            limit: The largest number of messages.
 
         Returns:
             The messages, newest first.
@@ -73,34 +73,34 @@ class OutboxActions(Protocol):
 
     async def resend(self, delivery_id: str) -> DeliveryRow:
         """Send a message again that is ``unknown``, ``rejected`` or ``dropped``. People may see an
-        unknown one twice.
+        ``unknown`` message twice.
 
         Args:
             delivery_id: The delivery's id.
 
         Returns:
-            The delivery as it is then.
+            The delivery with its new state.
 
         Raises:
-            CannotDo: It is in another state, or there is none of that id.
+            CannotDo: The delivery is in another state, or there is no delivery of this id.
         """
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
-        """Let go of a message that waits, is ``unknown`` or was ``rejected``.
+        """Drop a message that is ``pending``, ``unknown`` or ``rejected``. It is not sent (again).
 
         Args:
             delivery_id: The delivery's id.
 
         Returns:
-            The delivery as it is then.
+            The delivery with its new state.
 
         Raises:
-            CannotDo: It is in another state, or there is none of that id.
+            CannotDo: The delivery is in another state, or there is no delivery of this id.
         """
 
 
 class TurnLog(Protocol):
-    """What an operator sees of what the bot did (`nekro_core.store.turn_log.TurnLogRepository`)."""
+    """The log of the bot's turns (`nekro_core.store.turn_log.TurnLogRepository`)."""
 
     async def newest(
         self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
@@ -109,28 +109,28 @@ class TurnLog(Protocol):
 
         Args:
             chat_key: One chat; None for all.
-            before: A turn id: only turns older than that one. 0 for the newest.
-            limit: How many, at most 500.
+            before: A turn id: list only turns before that one. 0 for the newest.
+            limit: The largest number of turns, at most 500.
 
         Returns:
             The turns, newest first.
         """
 
     async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
-        """Get a turn with all that was done in it.
+        """Get a turn with its model replies and runs.
 
         Args:
             turn_id: The turn's id.
 
         Returns:
-            The turn, its model replies and its runs, in order; None where there is no such turn.
+            The turn, its model replies and its runs, in order; None if there is no such turn.
         """
 
     async def spent(self, *, since: float) -> Usage:
-        """Add up what all chats used.
+        """Add up the turns, model replies, tokens and cost of all chats.
 
         Args:
-            since: From when on, in seconds since 1970.
+            since: Only turns after this time count. In seconds since 1970.
 
         Returns:
             The sums.
@@ -139,16 +139,16 @@ class TurnLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginShown:
-    """One plugin, for the operator to look at.
+    """One plugin in the list that an operator sees.
 
     Attributes:
-        item: Where it was found.
+        item: The place where the plugin was found.
         state: ``loaded``, ``disabled`` or ``broken``.
-        key: ``author.module_name``; empty where not known.
-        version: The plugin's own version.
-        description: What its author says of it.
+        key: ``author.module_name``; empty if not known.
+        version: The plugin's version.
+        description: The description that the plugin's author wrote.
         tools: The names of its tools.
-        problems: What is wrong with it, in whole sentences.
+        problems: The problems of the plugin, each as a whole sentence.
     """
 
     item: str
@@ -162,12 +162,12 @@ class PluginShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginsShown:
-    """All plugins.
+    """The list of plugins that an operator sees.
 
     Attributes:
-        plugins: Each of them.
-        at_next_start: What a start of the bot will change: packages that run in another version
-            than is installed by now.
+        plugins: All plugins.
+        at_next_start: What the next start of the bot will change: packages that were updated after
+            the bot loaded an earlier version.
     """
 
     plugins: Sequence[PluginShown]
@@ -178,7 +178,7 @@ class PluginList(Protocol):
     """The plugins of the bot (`nekro_core.app.operator_host.PluginOverview`)."""
 
     def shown(self) -> PluginsShown:
-        """Show the plugins as they are now.
+        """List the plugins with their present state.
 
         Returns:
             All plugins.
@@ -186,18 +186,19 @@ class PluginList(Protocol):
 
 
 class ActivityFeed(Protocol):
-    """What happens in the chats as it happens (`nekro_core.delivery.activity.Broadcast`)."""
+    """A live stream of the events in the chats (`nekro_core.delivery.activity.Broadcast`)."""
 
     def watch(
         self, chat_key: ChatKey | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
-        """Follow one chat, or all. A follower too slow for its queue is ended.
+        """Follow the events of one chat, or of all. If the caller reads so slowly that its queue is
+        full, the iteration ends.
 
         Args:
             chat_key: The chat; None for all.
 
         Returns:
-            A context whose value iterates over what happens.
+            A context whose value iterates over the events.
         """
 
 
@@ -205,13 +206,13 @@ class TurnControl(Protocol):
     """The turns that run now (`nekro_core.agent.session.sessions.Sessions`)."""
 
     def working(self, chat_key: ChatKey) -> bool:
-        """Tell whether a turn of the chat runs now.
+        """Return whether a turn of the chat runs now.
 
         Args:
             chat_key: The chat.
 
         Returns:
-            True while one runs.
+            True if a turn runs now.
         """
 
     async def stop(self, chat_key: ChatKey) -> bool:
@@ -221,72 +222,72 @@ class TurnControl(Protocol):
             chat_key: The chat.
 
         Returns:
-            False where none runs.
+            Whether a turn was running.
         """
 
 
 class ChatList(Protocol):
-    """The chats that are known (`nekro_core.store.people.ChatRepository`)."""
+    """The chats in the store (`nekro_core.store.people.ChatRepository`)."""
 
     async def of_instance(self, instance: str) -> list[ChatKey]:
         """List the chats of one account.
 
         Args:
-            instance: The instance part of chat keys.
+            instance: The instance part of the chat keys.
 
         Returns:
-            Their keys, newest activity first.
+            The chat keys. The chat with the newest activity is first.
         """
 
 
 class RunLog(Protocol):
-    """The code behind answers (`nekro_core.store.runs.RunRepository`)."""
+    """The code that the bot executed for its answers (`nekro_core.store.runs.RunRepository`)."""
 
     async def beside(self, run_id: str) -> list[RunRecord]:
-        """Get a run and the others of its turn.
+        """Get a run and the other runs of its turn.
 
         Args:
             run_id: The id of a run.
 
         Returns:
-            Every run of the turn that this one belongs to, in order; empty where there is none of
-            that id.
+            All runs of the same turn, in order; empty if there is no run of this id.
         """
 
 
 class KeptMedia(Protocol):
-    """The media that chats received and got (`nekro_core.delivery.media.store.MediaStore`)."""
+    """The stored media of chats: those that people sent and those that the bot sent
+    (`nekro_core.delivery.media.store.MediaStore`)."""
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
-        """Read a medium of a chat.
+        """Read the bytes of a medium.
 
         Args:
             chat_key: The chat.
             path: The `Media.path` of the medium.
 
         Returns:
-            Its bytes; None where it is another chat's, no medium, or deleted.
+            The bytes; None if the path is not a medium of this chat, or if it was deleted.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorHost:
-    """The bot, as an operator's page sees it.
+    """All that an operator's page can use of the bot.
 
     Attributes:
-        tools: The bot's tools, for programs that the operator lets in.
-        outbox: The messages that go out.
-        turns: What the bot did.
-        runs: The code behind answers.
-        plugins: The plugins.
-        activity: What happens in the chats.
+        tools: The bot's tools, for programs that the operator allows to call them.
+        outbox: The outgoing messages.
+        turns: The log of the bot's turns.
+        runs: The code that the bot executed for its answers.
+        plugins: The list of plugins.
+        activity: The events in the chats.
         sessions: The turns that run now.
-        chats: The chats that are known.
-        media: Media of the chats.
-        pages: The plugins' pages, to be mounted at ``/plugins`` behind a login: they do not check
-            one themselves.
-        webhooks: Their webhooks, to be mounted at ``/api/webhook`` before any login: each has its
-            own secret.
+        chats: The chats in the store.
+        media: The stored media of chats.
+        pages: The pages of plugins. The adapter mounts them at ``/plugins`` behind a login, because
+            they do not check a login themselves.
+        webhooks: The webhooks of plugins. The adapter mounts them at ``/api/webhook`` without a
+            login, because each webhook checks its own secret.
     """
 
     tools: ToolService

@@ -1,4 +1,4 @@
-"""Chooses the backend that makes boxes. Each backend must pass its self-check first."""
+"""Chooses the backend that makes boxes: the first one that passes its self-check."""
 
 import time
 from collections.abc import Callable
@@ -20,10 +20,11 @@ def make_backends(
     clock: Clock = time.monotonic,
     owner: str = "",
 ) -> tuple[Backend, ...]:
-    """Make the backends that the settings allow, best first and not checked. Close each of them.
+    """Make the backends that the settings allow, the best one first. No self-check runs here. The
+    caller closes each backend.
 
-    ``owner`` is the identity of the data folder that the caller holds, or empty. The docker backend
-    removes containers that an earlier holder of this folder left on the engine. Raises
+    ``owner`` is the identity of the data folder that the caller has locked, or empty. The docker
+    backend removes containers that an earlier process with this identity left on the engine. Raises
     `BackendUnavailable` if a backend cannot be made with these settings.
     """
     return tuple(
@@ -32,7 +33,7 @@ def make_backends(
 
 
 def backend_names(wanted: BackendName) -> tuple[BackendName, ...]:
-    """The backends that a setting means, best first."""
+    """Return the backends that the setting ``backend`` allows, the best one first."""
     if wanted is BackendName.AUTO:
         return (BackendName.JAIL, BackendName.DOCKER)
     return (wanted,)
@@ -44,15 +45,15 @@ async def open_backend(
     clock: Clock = time.monotonic,
     owner: str = "",
 ) -> Backend:
-    """Open the first backend that passes its own self-check. Its tasks run in ``tasks``.
+    """Open the first backend that passes its self-check. The backend's tasks run in ``tasks``.
 
-    The caller closes it before ``tasks`` ends. ``owner`` is as in `make_backends`. Raises
-    `BackendUnavailable` with every failed check and its remedy.
+    The caller closes the backend before ``tasks`` ends. ``owner`` is as in `make_backends`. If no
+    backend passes, raises `BackendUnavailable` with every failed check and its remedy.
     """
     failures: list[str] = []
     for name in backend_names(settings.backend):
         if name is BackendName.DOCKER:
-            # Importing its package takes a quarter of a second, so a thread does it.
+            # The import takes a quarter of a second. In a thread it does not block the event loop.
             await anyio.to_thread.run_sync(import_module, "nekro_core.sandbox.docker.backend")
         try:
             backend = _make(name, settings, tasks, clock, owner)
@@ -80,7 +81,7 @@ def _make(
 ) -> Backend:
     if name is BackendName.JAIL:
         return JailBackend(settings, tasks, clock)
-    # A start without the docker backend does not import its package.
+    # Imported here, so that a bot without the docker backend does not spend time on this import.
     from nekro_core.sandbox.docker.backend import DockerBackend  # noqa: PLC0415
 
     return DockerBackend(settings, tasks, clock, owner)

@@ -1,8 +1,9 @@
-"""The contract between a caller that wants code run and a backend that isolates it.
+"""The contract between callers that want code executed and backends that isolate this code.
 
-A *backend* makes *boxes*. A box keeps files and executes *runs*, one at a time. A run receives
-whole top-level statements as they become known, calls functions of the host, and ends with a
-`RunResult`. This file knows nothing of chats. No value from a box is ever unpickled.
+A *backend* makes *boxes*. A box stores files and executes *runs*, one at a time. A run receives its
+code in pieces, each of whole top-level statements. The code can call functions of the host. A run
+ends with a `RunResult`. The *guest* is the code inside a box; the *host* is the bot's process. The
+host never unpickles a value from a box.
 
 Errors::
 
@@ -36,15 +37,15 @@ from nekro_core.system.errors import NekroError
 
 
 class SandboxError(NekroError):
-    """The root of the errors of this room."""
+    """The base class of all errors of this package."""
 
 
 class BackendUnavailable(SandboxError):
-    """The backend cannot work here; the message says why and what to do."""
+    """The backend cannot make boxes on this machine. The message says why and what to do."""
 
 
 class BoxesFull(BackendUnavailable):
-    """All boxes together use too much memory (`memory_limit`), and no room was free in time."""
+    """All boxes together use too much memory (`memory_limit`), and none became free in time."""
 
 
 class ImageUnavailable(SandboxError):
@@ -61,11 +62,11 @@ class ImageUnavailable(SandboxError):
 
 
 class BoxLost(SandboxError):
-    """The box has ended. None of it can be used again."""
+    """The box has ended: its processes and files cannot be used any more."""
 
 
 class BoxFileError(SandboxError):
-    """A file operation failed inside the box, because of what the caller asked for.
+    """A file operation that the caller requested failed inside the box.
 
     ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input,
     limit``. ``limit`` means that the box has no process or memory left for the operation.
@@ -82,25 +83,27 @@ class BoxConnectionError(SandboxError, ConnectionRefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """Bounds of one run. Waiting for source or for the host's tools counts against none of them."""
+    """Limits of one run."""
 
     seconds: float = 60.0
-    """Wall time in which the guest's code runs."""
+    """Wall time in which the guest's code runs. The time in which it waits for more source or for
+    the answer to a call does not count."""
     output_bytes: int = 256 * 1024
-    """Bound of stdout and stderr together. The rest is dropped and the result is marked."""
+    """Limit of stdout and stderr together. Output beyond it is dropped, and
+    `RunResult.output_truncated` is set."""
     calls: int = 1000
-    """Tool calls. One call more ends the run."""
+    """Allowed number of tool calls. The next call ends the run."""
     value_bytes: int = 16 * 1024 * 1024
-    """Bound of one argument list, and of one result."""
+    """Limit of the arguments of one call together, and of one result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestFunction:
-    """A host function as the guest sees it.
+    """A function of the host that the guest can call.
 
-    ``names`` are the names it is bound to, plain or dotted (``send_image``, ``chat.send_image``).
-    Its calls are reported under the first. ``help()`` shows ``signature`` and ``doc``. The host
-    validates arguments itself.
+    ``names`` are its names in the guest's globals, plain or dotted (``send_image``,
+    ``chat.send_image``). `GuestCall.name` is always the first of them. ``help()`` shows
+    ``signature`` and ``doc``. The host validates the arguments of a call, the guest does not.
     """
 
     names: tuple[str, ...]
@@ -110,8 +113,8 @@ class GuestFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestCall:
-    """A guest's call of a host function. Arguments are plain data: None, bool, int, float, str,
-    bytes, list and dict with text keys."""
+    """The guest called a host function. Arguments are plain data: None, bool, int, float, str,
+    bytes, list, and dict with text keys."""
 
     name: str
     args: tuple[Any, ...]
@@ -120,12 +123,13 @@ class GuestCall:
 
 @dataclass(frozen=True, slots=True)
 class CallReturn:
-    """Answer to a call: the guest's expression has this value. The value may be anything that
-    pickles. An object whose class the guest cannot import arrives as a plain view of its data.
+    """Answer to a call: the call returns this value to the guest. The value may be any object that
+    can be pickled. If the guest cannot import the object's class, it gets a plain object with the
+    same data.
 
-    ``shown`` says whether the value is printed if it is the reply's last expression. With
-    ``checkpoint`` it is never printed, and the output before the call is excluded from
-    `RunResult.fresh_output`."""
+    ``shown`` says whether the value is printed if the call is the last expression of the code.
+    With ``checkpoint`` the value is never printed, and `RunResult.fresh_output` starts after this
+    call."""
 
     value: Any
     shown: bool = True
@@ -134,8 +138,8 @@ class CallReturn:
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """Answer to a call: the guest sees a ``ToolError`` with this message. ``checkpoint`` is as in
-    `CallReturn`."""
+    """Answer to a call: the call raises a ``ToolError`` with this message in the guest.
+    ``checkpoint`` is as in `CallReturn`."""
 
     message: str
     checkpoint: bool = False
@@ -143,9 +147,9 @@ class CallFailure:
 
 @dataclass(frozen=True, slots=True)
 class EndRun:
-    """Answer to a call: the run is over, even if its code tries to go on. In a run that keeps its
-    globals, the call raises an exception. If this ends the code in time, the next run continues
-    with these globals."""
+    """Answer to a call: the run ends, even if its code tries to continue. In a run that keeps its
+    globals, the call raises an exception in the guest. If this exception ends the code in time, the
+    globals survive for the next run."""
 
 
 Answer = CallReturn | CallFailure | EndRun
@@ -173,48 +177,51 @@ class RunResult:
     """The outcome of a run.
 
     ``output`` is stdout and stderr interleaved, decoded with replacement. It ends with the value of
-    the reply's last expression, as in a notebook. ``error`` is one sentence, or the traceback of
-    the guest's own lines, numbered as in the whole reply. ``statements`` counts the statements that
-    ran to their end. ``seconds`` is the guest's own time.
+    the code's last expression, as in a notebook. ``error`` is one sentence, or a traceback that
+    contains only the guest's lines, with the line numbers of the whole reply. ``statements`` counts
+    the statements that ran to their end. ``seconds`` is the time that counts for
+    `RunLimits.seconds`.
     """
 
     stop: StopReason
     output: str = ""
     output_truncated: bool = False
     fresh_output: str = ""
-    """The output after the last call that was answered with a checkpoint, or all output."""
+    """The output after the last call that was answered with ``checkpoint``. Without such a call it
+    is all output."""
     error: str = ""
     statements: int = 0
     calls: int = 0
     seconds: float = 0.0
     globals_kept: bool = False
-    """Whether the next run that keeps globals finds the globals of this one."""
+    """Whether the next run that keeps globals continues with the globals of this run."""
 
 
 class Run(Protocol):
-    """One execution of one reply's code, fed as it arrives."""
+    """One execution of the code of one reply. The caller may feed the code in pieces."""
 
     async def feed(self, source: str, line: int) -> None:
         """Send whole top-level statements. ``line`` is the number of their first line in the reply.
 
-        Returns when they are sent, which is before they have run. Does nothing after the end of the
-        run, so a caller need not race with the end.
+        Returns when the statements are sent, before they are executed. After the end of the run
+        this call does nothing and raises no error.
         """
 
     async def finish(self) -> RunResult:
-        """Say that no more source comes, and wait for the end. May be awaited again."""
+        """Declare that the source is complete, and wait for the end of the run. May be awaited
+        again."""
 
     async def wait(self) -> RunResult:
-        """Wait for the end without saying that the source is complete."""
+        """Wait for the end of the run, and do not declare that the source is complete."""
 
     async def cancel(self) -> RunResult:
-        """End the run now, usually within 0.1 s. No part of it continues."""
+        """End the run and all its processes now. This usually takes less than 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSpec:
-    """What kind of box to make. ``template`` names an image, which says what is installed in the
-    box (`Backend.images`)."""
+    """What kind of box to make. ``template`` is the name of an image (`Backend.images`). The image
+    decides what is installed in the box."""
 
     template: str = "python"
     memory_bytes: int = 512 * 1024 * 1024
@@ -227,16 +234,18 @@ class Box(Protocol):
 
     box_id: str
     bounded_by: str
-    """What enforces its limits on memory and processes, in words: the kernel, or a watchdog."""
+    """A text for operators: whether the kernel or a watchdog enforces the box's limits on memory
+    and processes."""
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used."""
+        """Whether the box can be used."""
 
     @property
     def idle_bytes(self) -> int:
-        """The memory of its processes and files when it was last measured while idle; an estimate
-        before the first measurement. A page that several boxes map counts proportionally."""
+        """The memory of the box's processes and files, in bytes, at the last measurement while the
+        box was idle. Before the first measurement it is an estimate. A memory page that N boxes map
+        counts 1/N for each of them."""
 
     async def start_run(
         self,
@@ -246,14 +255,16 @@ class Box(Protocol):
         *,
         keep_globals: bool = False,
     ) -> Run:
-        """Start a run in a forked child with clean globals. A second run waits for the first.
+        """Start a run in a forked child with clean globals. A second run waits until the first run
+        has ended.
 
-        With ``keep_globals`` the run continues in the interpreter of the last such run of this box,
-        like a notebook's next cell. Between runs this interpreter is suspended. `drop_globals` ends
-        it. Its globals are lost if the run had to be killed. They are kept after ``FINISHED``,
-        ``ERROR`` and, in most cases, ``ENDED_BY_CALL`` (`RunResult.globals_kept`). When a run is
-        over, all processes that it started are killed. Those that commands started live on. Raises
-        `BoxesFull` and `BoxLost`.
+        With ``keep_globals`` the run continues in the interpreter of the last run with
+        ``keep_globals`` in this box, like the next cell of a notebook. Between runs this
+        interpreter is suspended. `drop_globals` ends the interpreter. The globals are lost if the
+        run had to be killed. They are kept after ``FINISHED``, ``ERROR`` and, in most cases,
+        ``ENDED_BY_CALL`` (`RunResult.globals_kept`). At the end of a run, all processes that it
+        started are killed. Processes that commands started continue. Raises `BoxesFull` and
+        `BoxLost`.
         """
 
     def drop_globals(self) -> None:
@@ -272,49 +283,51 @@ class Box(Protocol):
     ) -> CommandResult:
         """Run a command: a text through ``/bin/sh -c``, or a sequence of program and arguments.
 
-        Any number of commands may run at once, also during a run and from the handler of one of its
-        calls. ``environment`` is added to the box's own. ``working_dir`` is entered by ``chdir``,
-        not by the shell. The call returns when the command's own process has ended and its output
-        until then is read. A process that it left in the background (``server &``) does not delay
-        the return. That process lives on through later commands and runs, and ends with the box;
-        its later output is dropped. After ``timeout_s``, or when the caller is cancelled, the
-        command and its descendants are killed, daemons too. A timeout gives ``exit_code`` 124 and
-        ``timed_out``.
+        Any number of commands may run at the same time, also during a run and from the handler of
+        one of the run's calls. ``environment`` is added to the environment of the box.
+        ``working_dir`` is entered by ``chdir``, not by the shell. The call returns when the
+        command's process has ended and its output until then is read. A process that the command
+        left in the background (``server &``) does not delay the return. This process continues
+        during later commands and runs, and ends with the box. Its later output is dropped. After
+        ``timeout_s``, or when the caller is cancelled, the command and all its descendants are
+        killed, also daemons. After a timeout ``exit_code`` is 124 and ``timed_out`` is set.
 
-        At most ``output_bytes`` are kept of stdout, and as many of stderr. Of a longer stream, half
-        of these bytes come from its beginning and half from its end. If ``spill_to`` is given, a
-        stream with more is written in full (up to 16 MiB) to the file ``spill_to`` plus ``.stdout``
-        or ``.stderr``. Its folder is made.
+        The result has at most ``output_bytes`` of stdout and as many of stderr. If a stream is
+        longer, half of these bytes are its beginning and half its end. If ``spill_to`` is given,
+        such a stream is also written in full (up to 16 MiB) to the file ``spill_to`` plus
+        ``.stdout`` or ``.stderr``. Missing folders are made.
 
-        Raises `BoxFileError` if the command did not start: ``not_found`` and ``invalid_input`` for
-        the working folder or the program of a sequence, ``permission_denied``, ``too_large``,
-        ``limit``. Raises `BoxesFull` and `BoxLost`.
+        Raises `BoxFileError` if the command did not start: ``not_found`` and ``invalid_input`` are
+        about the working folder, or about the program if the command is a sequence; other codes
+        are ``permission_denied``, ``too_large`` and ``limit``. Raises `BoxesFull` and `BoxLost`.
         """
 
     def set_environment(self, variables: Mapping[str, str]) -> None:
-        """Set the variables that later runs and commands get besides the box's own.
+        """Set variables that later runs and commands get in addition to the box's environment.
 
-        They replace those of an earlier call. Running code keeps its environment.
+        They replace the variables of an earlier call. Code that runs now keeps its environment.
         """
 
     async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
-        """The status of the file at ``path``, or None if there is none. ``follow`` says whether to
-        follow a link at its end.
+        """The status of the file at ``path``, or None if there is no such file. ``follow`` says
+        whether to follow the link if ``path`` itself is one.
 
         Raises `BoxFileError` for a path outside the box's own folders, and `BoxLost`.
         """
 
     async def read_file(self, path: str, *, limit: int) -> bytes:
-        """The bytes of a regular file, resolved inside the box.
+        """The bytes of a regular file. The path is resolved inside the box.
 
         Raises `BoxFileError` (``too_large`` above ``limit`` bytes) and `BoxLost`.
         """
 
     async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FileChunk:
-        """Read at most ``limit`` bytes of a regular file from ``offset`` on, and its whole size.
+        """Read at most ``limit`` bytes of a regular file, starting at ``offset``, and the file's
+        size.
 
-        No other part of the file is read. An offset beyond the end gives no bytes and no error. A
-        file that is not regular is an error at once. Raises `BoxFileError` and `BoxLost`.
+        No other part of the file is read. An offset beyond the end gives no bytes and no error. For
+        a FIFO, socket or device the call raises at once and does not wait for data. Raises
+        `BoxFileError` and `BoxLost`.
         """
 
     async def write_file(
@@ -322,8 +335,8 @@ class Box(Protocol):
     ) -> int:
         """Replace a file in one step, or append to it in one write. Returns its new size.
 
-        Parents are made. Concurrent appends lose nothing. Nothing can be appended below
-        ``/app/uploads``. Raises `BoxFileError` and `BoxLost`.
+        Missing parent folders are made. Concurrent appends lose no data. Files below
+        ``/app/uploads`` can be replaced, but not appended to. Raises `BoxFileError` and `BoxLost`.
         """
 
     async def glob(
@@ -331,77 +344,84 @@ class Box(Protocol):
     ) -> GlobResult:
         """The files and folders that match, relative to ``working_dir`` and sorted.
 
-        ``*`` and ``?`` and ``[...]`` stay within one name, ``**`` is any number of folders. Hidden
-        names match only if the pattern names the dot. Folders behind links are entered only if the
-        beginning of the pattern names them. An absolute pattern gives absolute paths. No match is
-        not an error. At most ``limit`` paths are returned. Raises `BoxFileError` (``not_found`` for
-        the working folder, ``invalid_input`` for an invalid pattern, ``permission_denied`` outside
-        the box's own folders) and `BoxLost`.
+        ``*`` and ``?`` and ``[...]`` match within one name, ``**`` matches any number of folders.
+        Hidden names match only if the pattern has the dot. A link to a folder is followed only in
+        the part of the pattern before the first wildcard. An absolute pattern gives absolute paths.
+        If nothing matches, the result is empty. At most ``limit`` paths are returned. Raises
+        `BoxFileError` (``not_found`` for the working folder, ``invalid_input`` for an invalid
+        pattern, ``permission_denied`` outside the box's own folders) and `BoxLost`.
         """
 
     def pack(self, path: str, *, recursive: bool = True) -> AsyncGenerator[bytes]:
         """Pack a file, or a folder with everything below it, as pieces for `unpack` of any box.
 
-        Pieces are made as they are read, so the archive is never in memory as a whole. Use
-        `contextlib.aclosing` to close it early. It contains regular files and folders with mode and
-        time, and links that stay inside the packed folder. Everything else is left out and listed
-        in `UnpackResult.skipped`. The pieces come from inside a box, so only `unpack` may read
-        them. At the first piece it raises `BoxFileError` (``is_a_directory`` for a folder without
-        ``recursive``), and `BoxLost`.
+        Each piece is made when the caller asks for it, so the archive is never in memory as a
+        whole. Use `contextlib.aclosing` to close the generator early. The archive contains regular
+        files and folders with mode and time, and links that stay inside the packed folder.
+        Everything else is left out and listed in `UnpackResult.skipped`. The pieces come from
+        inside a box and are not trusted, so only `unpack` may read them. The request for the first
+        piece can raise `BoxFileError` (``is_a_directory`` for a folder without ``recursive``). Each
+        request can raise `BoxLost`.
         """
 
     async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> UnpackResult:
-        """Unpack the pieces of `pack` under the final name ``path``. Parents are made.
+        """Unpack the pieces of `pack`, so that the file or folder has the path ``path``. Missing
+        parent folders are made.
 
-        If a file is unpacked and ``path`` is a folder, the file goes into it under its own name. A
-        folder's files go into an existing folder, where each replaces the file of its name.
-        Everything is received beside the target and then renamed, so a failure on the way leaves
-        nothing behind. Owners and set-id bits are dropped. Raises `BoxFileError` (``too_large`` for
-        more than the box's disk or 100,000 entries, ``is_a_directory`` for a file in a folder's
-        place, ``invalid_input`` for pieces that are not such an archive), any error of ``pieces``,
-        and `BoxLost`.
+        If a file is unpacked and ``path`` is a folder, the file gets its old name in this folder.
+        If a folder is unpacked and ``path`` is a folder, its files go into ``path`` and replace
+        files of the same names. Everything is first received beside the target and then renamed. If
+        receiving fails, the received files are removed. Owners and set-id bits are dropped. Raises
+        `BoxFileError` (``too_large`` for more than the box's disk or 100,000 entries,
+        ``is_a_directory`` for a file in the place of a folder, ``invalid_input`` for pieces that
+        are not such an archive), any error of ``pieces``, and `BoxLost`.
         """
 
     async def connect(self, port: int, *, timeout_s: float = 10.0) -> anyio.abc.ByteStream:
         """Connect to ``127.0.0.1:port`` inside the box. The connection ends with the box.
 
-        The interface is the same for a connection that is passed to the host and for one that is
-        relayed over the box's channel. A relayed one has a bounded window, so it does not delay the
-        tool calls on that channel. Raises `BoxConnectionError` and `BoxLost`.
+        Some backends pass the socket itself to the host. Others relay the bytes over the channel
+        that also carries the tool calls. A relayed connection has a bounded window, so it does not
+        delay the tool calls. For callers there is no difference. Raises `BoxConnectionError` and
+        `BoxLost`.
         """
 
     async def listen(self, port: int) -> Listener:
-        """Have the host answer the box's ``127.0.0.1:port``. The listener ends with the box.
+        """Accept in the host the connections that code in the box opens to ``127.0.0.1:port``. The
+        listener ends with the box.
 
-        Through it, code in the box reaches only what the host does with these connections. Raises
-        `BoxConnectionError` and `BoxLost`.
+        The host decides what happens with each connection. Raises `BoxConnectionError` and
+        `BoxLost`.
         """
 
     async def export_files(self) -> bytes:
         """``/home/user`` as an uncompressed tar archive, for `import_files` after a restart."""
 
     async def export_changes(self, since: str = "") -> FileChanges:
-        """What changed under ``/home/user`` since the state that an earlier answer named.
+        """Return what changed under ``/home/user`` since the state ``since``, which is the
+        `FileChanges.state` of an earlier result.
 
-        The answer holds everything if ``since`` is empty or is not the last state that was named.
-        So a caller that could not store an answer passes the state it knew before. It then gets
-        everything. Raises `BoxFileError`, `BoxLost`.
+        If ``since`` is empty or is not the state of the last result, the result has all files. So a
+        caller that could not store a result passes the same ``since`` again and gets all files.
+        Raises `BoxFileError`, `BoxLost`.
         """
 
     async def note_files(self) -> str:
-        """Name the present state without sending files: the caller has these files already."""
+        """Return a name for the present state, for `export_changes`. Sends no files: the caller
+        has them already."""
 
     async def import_files(self, archive: bytes) -> None:
-        """Restore the regular files and folders of such an archive, and links that lead into
-        ``/home/user`` or to the image's own programs."""
+        """Restore an archive of `export_files`: its regular files, its folders, and links that lead
+        into ``/home/user`` or to the image's programs."""
 
     async def destroy(self) -> None:
-        """End every process and free every file. May be called twice."""
+        """End all processes of the box and delete all its files. May be called twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One finding of a self-check: what was tried, whether it held, what was seen, the remedy."""
+    """One result of a self-check: what was checked, whether it passed, what was seen, and what to
+    do if it failed."""
 
     name: str
     ok: bool
@@ -411,7 +431,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfCheck:
-    """Whether a backend may be used on this machine. All checks must pass."""
+    """The result of a self-check. A backend may be used only if all checks passed."""
 
     backend: str
     checks: tuple[Check, ...] = field(default=())
@@ -423,12 +443,12 @@ class SelfCheck:
 
 
 class Backend(Protocol):
-    """Makes boxes. Its owner opens and closes it; closing destroys its boxes."""
+    """Makes boxes. Closing a backend destroys all its boxes."""
 
     name: str
 
     async def self_check(self) -> SelfCheck:
-        """Start a box and read from inside what confines it. A failed check raises no error."""
+        """Start a box and check from inside how it is confined. A failed check raises no error."""
 
     async def images(self) -> tuple[str, ...]:
         """The possible values of `BoxSpec.template`, sorted. Some are prepared at their first use.
@@ -443,7 +463,7 @@ class Backend(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """Whether boxes that are not in use should end, to make room (`memory_limit`)."""
+        """Whether callers should end idle boxes to free memory (`memory_limit`)."""
 
     async def aclose(self) -> None:
         """Destroy every box of this backend."""

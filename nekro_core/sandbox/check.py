@@ -1,7 +1,7 @@
-"""Reads from inside a box what confines it. The check is the same for every backend.
+"""The self-check of a backend: a run inside a box checks how the box is confined.
 
-The probe is an ordinary run. It inspects its process, tries what must fail, and reports through a
-tool call.
+The check is the same for every backend. The run inspects its own process, tries operations that
+must fail, and reports the results through a tool call.
 """
 
 from collections.abc import Callable, Iterator
@@ -90,7 +90,7 @@ report({
 
 _EXPECTED_ENVIRONMENT = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX", "PWD"}
-    # Set by images with packages.
+    # Images with packages set these two.
     | {"PYTHONPATH", "OPENBLAS_NUM_THREADS"}
 )
 
@@ -121,10 +121,10 @@ async def check_box(
     own_user_namespace: bool = True,
     environment: frozenset[str] = frozenset(),
 ) -> tuple[Check, ...]:
-    """Run the probe in ``box`` and judge its report.
+    """Run the probe in ``box``, and return one `Check` for each property that it must have.
 
-    ``own_user_namespace`` says whether the backend gives each box its own. ``environment`` names
-    the variables that an image of the operator's sets.
+    ``own_user_namespace`` says whether the backend gives each box a separate user namespace.
+    ``environment`` are the names of the variables that an image of the operator sets.
     """
     reports: list[Any] = []
 
@@ -189,6 +189,6 @@ def _judge(
     yield check("disk bounded", read.home_bytes, lambda: 0 < read.home_bytes <= spec.disk_bytes)
     strange = set(read.environment) - environment
     yield check("clean environment", sorted(strange), lambda: not strange)
-    # 0, 1, 2, the run's own channel, and the descriptor that lists the folder.
+    # 0, 1, 2, the run's channel, and the descriptor through which the probe lists them.
     yield check("clean descriptors", read.descriptors, lambda: len(read.descriptors) <= 5)
     yield check("own processes only", read.processes, lambda: len(read.processes) <= 3)

@@ -1,4 +1,4 @@
-"""Decides which HTTP headers a proxy passes on, and which are for one connection only."""
+"""Decides which HTTP headers a proxy forwards. The others are for one connection only."""
 
 from collections.abc import Iterable
 
@@ -18,14 +18,16 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-"""RFC 9110, 7.6.1, with the old ones that it mentions. The names in ``Connection`` are added."""
+"""Headers for one connection only: those of RFC 9110, 7.6.1, and the old ones that it mentions. A
+message can name more of them in its header ``Connection``."""
 
 _NEVER_NAMED = frozenset({b"host", b"content-length", b"cookie", b"set-cookie"})
-"""``Connection`` cannot remove these, because they frame a message or say whose it is."""
+"""Headers that are forwarded even if ``Connection`` names them. They say where a message ends and
+which host or user it belongs to."""
 
 
 def end_to_end_headers(headers: Iterable[Header]) -> list[Header]:
-    """The headers that a proxy passes on."""
+    """Return the headers that a proxy forwards."""
     given = list(headers)
     named = {
         token.strip().lower()

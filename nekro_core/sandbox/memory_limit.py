@@ -1,15 +1,15 @@
-"""The memory that all boxes of a backend may use together, and what happens at the limit.
+"""Limits the memory that all boxes of a backend use together.
 
-Each box has its own limit. But many boxes together can use up the machine's memory although each
-keeps to its limit. Reserving the full limit of each box would waste memory: a box that may use
-900 MB usually uses 20. So the memory that the boxes really use is measured, and the sum is limited:
+Each box has a limit of its own, but many boxes below their limits can together use up the machine's
+memory. Reserving the full limit of each box would waste memory: a box that may use 900 MB usually
+uses 20. So the real memory use of the boxes is measured, and the sum is limited:
 
-- When the sum is above `_CROWDED` of the limit, new work waits. If no memory becomes free in time,
-  it fails with an error. Meanwhile the code that keeps the boxes ends idle ones, the one
-  unused longest first (`MemoryLimit.crowded`).
-- When the sum is above the limit itself, the work of one box is ended: of the box at work that uses
-  most, and only if it uses more than its share. All boxes at work have equal shares of the limit,
-  so the work of a box that keeps to its share is never ended here.
+- When the sum is above the share `_CROWDED` of the limit, new runs, commands and boxes wait. If no
+  memory becomes free in time, they fail with `BoxesFull`. Meanwhile the callers of the backend
+  read `Backend.crowded` and end idle boxes, the one unused longest first.
+- When the sum is above the limit, the work of one box is ended. All boxes that work have equal
+  shares of the limit. The work of the box that uses most is ended, but only if this box uses more
+  than its share.
 """
 
 import logging
@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 LOOK_S = 0.1
 _CROWDED = 0.8
 _LEAST = 64 * 1024 * 1024
-"""The smallest share of a box at work. If one more box at work would make the shares smaller than
-this, it has to wait."""
+"""Bytes: the smallest share of a box that works. Work in one more box waits if it would make the
+shares smaller."""
 _MIB = 1024 * 1024
 
 
@@ -40,7 +40,7 @@ def half_of_machine(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 def meminfo_bytes(field: str, meminfo: Path) -> int:
-    """A field of ``/proc/meminfo`` in bytes, or 0 if the kernel does not report it; see proc(5)."""
+    """A field of ``/proc/meminfo`` in bytes, or 0 if the kernel does not report this field."""
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         return int(lines[field].split()[0]) * 1024
@@ -52,23 +52,24 @@ class MeasuredBox(Protocol):
     """The part of a box that `MemoryLimit` needs."""
 
     used_bytes: int
-    """The memory of its processes, files and sockets when it was last measured."""
+    """The memory of the box's processes, files and sockets at the last measurement."""
 
     @property
     def busy(self) -> bool:
-        """Whether code of the guest may run in it."""
+        """Whether a run or a command may be active in the box."""
 
     def end_work(self, because: str) -> None:
-        """End its run and its commands, because they use too much memory."""
+        """End the box's run and commands, which use too much memory. ``because`` is the reason that
+        their callers get."""
 
 
 class MemoryLimit:
-    """Limits the memory of ``boxes``. The code that measures them calls `look` each time after."""
+    """Limits the memory of ``boxes`` together. `look` is called after each measurement."""
 
     def __init__(
         self, limit: int, wait_s: float, boxes: Callable[[], Collection[MeasuredBox]]
     ) -> None:
-        """``limit`` in bytes; ``wait_s`` is how long new work waits for room."""
+        """``limit`` is in bytes. ``wait_s`` is the longest time that new work waits for memory."""
         self.limit = limit
         self._wait_s = wait_s
         self._boxes = boxes
@@ -81,7 +82,7 @@ class MemoryLimit:
 
     @property
     def crowded(self) -> bool:
-        """Whether there is no memory for more work, so that idle boxes should be ended."""
+        """Whether there is too little memory for more work. Then idle boxes should be ended."""
         boxes = self._boxes()
         if (len(boxes) + 1) * _LEAST > self.limit:
             working = sum(box.busy for box in boxes)
@@ -90,17 +91,18 @@ class MemoryLimit:
         return self.used > self.limit * _CROWDED
 
     def describe(self) -> str:
-        """In words, for an operator."""
+        """A text about this limit, for an operator."""
         return f"all boxes together at most {self.limit // _MIB} MB"
 
     async def admit(self, box: MeasuredBox | None = None) -> None:
-        """Wait until there is room for one more box, or for work in ``box``; first come, first
-        served. A box at work has its room already. Raises `BoxesFull`."""
+        """Wait until there is memory for one more box, or for work in ``box``. Callers are served
+        in the order of their calls. If ``box`` works already, there is no wait. Raises
+        `BoxesFull`."""
         if (box is not None and box.busy) or not (self._turn.locked() or self.crowded):
             return
         with anyio.move_on_after(self._wait_s):
             async with self._turn:
-                while self.crowded:  # noqa: ASYNC110 - use is measured, no event tells
+                while self.crowded:  # noqa: ASYNC110 - memory is measured, there is no event
                     await anyio.sleep(LOOK_S)
                 return
         raise BoxesFull(
@@ -109,13 +111,15 @@ class MemoryLimit:
         )
 
     async def watch(self) -> None:
-        """Call `look` regularly, until cancelled. For boxes that report their use themselves."""
+        """Call `look` regularly, until cancelled. This is for backends whose boxes report their
+        memory themselves."""
         while True:
             self.look()
             await anyio.sleep(LOOK_S)
 
     def look(self) -> None:
-        """If all boxes together are over the limit, end the work of the box that uses most."""
+        """If all boxes together are over the limit, end the work of the box that uses most, if
+        this box uses more than its share."""
         used = self.used
         if used <= self.limit:
             return
@@ -124,11 +128,11 @@ class MemoryLimit:
             return
         greediest = max(working, key=lambda box: box.used_bytes)
         if greediest.used_bytes <= self.limit / len(working):
-            return  # idle boxes use the rest, and they are ended soon
+            return  # idle boxes use too much, and they will be ended soon
         because = (
             f"all sandboxes together used more than {self.limit // _MIB} MB; "
             f"this one used the most, {greediest.used_bytes // _MIB} MB, and was stopped"
         )
         _log.warning("%s", because)
         greediest.end_work(because)
-        greediest.used_bytes = 0  # until it is measured again
+        greediest.used_bytes = 0  # the next measurement sets it again

@@ -15,7 +15,8 @@ from nekro_core.sandbox.memory_limit import meminfo_bytes
 _log = logging.getLogger(__name__)
 
 _MEMORY_FOR_ONE = 512 * 1024 * 1024
-"""Free memory for each ready box: far more than one needs, so other programs are not hurt."""
+"""A machine needs this much free memory for each ready box. A box needs far less; the rest stays
+free for other programs."""
 _MOST = 4
 
 _PAUSE_AFTER_TAKING_S = 0.2
@@ -24,14 +25,15 @@ _LONGEST_PAUSE_S = 60.0
 
 
 def suggested_pool_size(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """The number of ready boxes, one to four, that suits the free memory of this machine."""
+    """The number of boxes to keep ready, one to four, by the free memory of this machine."""
     return max(1, min(_MOST, meminfo_bytes("MemAvailable", meminfo) // _MEMORY_FOR_ONE))
 
 
 class BoxPool:
-    """Keeps ``size`` ready boxes of one kind. An async context manager; leaving it ends them.
+    """Keeps ``size`` boxes of one kind ready. An async context manager: leaving it ends the ready
+    boxes.
 
-    A box is given to one caller only. The caller destroys it; closing the backend does too.
+    Each box is given to one caller only. This caller destroys the box, or closing the backend does.
     """
 
     def __init__(self, backend: Backend, spec: BoxSpec, size: int) -> None:
@@ -45,7 +47,7 @@ class BoxPool:
 
     @property
     def ready(self) -> int:
-        """How many living boxes are ready."""
+        """The number of boxes that are ready and alive."""
         return sum(box.alive for box in self._ready)
 
     @property
@@ -54,7 +56,7 @@ class BoxPool:
         return sum(box.idle_bytes for box in self._ready if box.alive)
 
     async def settled(self) -> None:
-        """Wait until the first box is ready, or could not be made."""
+        """Wait until the first box is ready, or until the first attempt to make a box failed."""
         await self._tried.wait()
 
     async def take(self) -> Box:
@@ -94,7 +96,7 @@ class BoxPool:
             if len(self._ready) >= self._size:
                 self._tried.set()
                 await self._wanted.wait()
-                # Making a box keeps a processor busy: first let the taken box start its work.
+                # Making a box keeps a processor busy. The caller's box starts its work first.
                 await anyio.sleep(_PAUSE_AFTER_TAKING_S)
                 continue
             try:

@@ -9,23 +9,24 @@ import anyio.abc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutput:
-    """What a command printed on one stream: all of it, or its beginning and its end."""
+    """The output of a command on one stream: all of it, or its beginning and its end."""
 
     head: bytes = b""
     tail: bytes = b""
     size: int = 0
-    """Bytes printed in all until the command ended."""
+    """Number of bytes that were printed until the command ended."""
     path: str = ""
-    """The file in the box that has the full text, if some is left out here."""
+    """The file in the box with the full output, if a part is left out here."""
 
     @property
     def truncated(self) -> bool:
-        """Whether something is left out between ``head`` and ``tail``."""
+        """Whether output is left out between ``head`` and ``tail``."""
         return self.size > len(self.head) + len(self.tail)
 
     @property
     def text(self) -> str:
-        """Decoded with replacement. A line in the middle says how much is left out."""
+        """The output as text, decoded with replacement. If output is left out, a line in the middle
+        says how much."""
         if not self.truncated:
             return (self.head + self.tail).decode("utf-8", "replace")
         left_out = self.size - len(self.head) - len(self.tail)
@@ -61,18 +62,18 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """What is known of a file without reading it. ``modified`` is in seconds since 1970."""
+    """The metadata of a file. ``modified`` is in seconds since 1970."""
 
     kind: FileKind
     size: int
     mode: int
-    """Its permission bits."""
+    """The file's permission bits."""
     modified: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChunk:
-    """Some bytes of a file, and the size of the whole."""
+    """Some bytes of a file, and the size of the whole file."""
 
     data: bytes
     size: int
@@ -80,7 +81,7 @@ class FileChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobResult:
-    """The paths that match a pattern, sorted. ``truncated`` if there are more."""
+    """The paths that match a pattern, sorted. ``truncated`` says that more paths match."""
 
     paths: tuple[str, ...]
     truncated: bool = False
@@ -96,24 +97,24 @@ class SkippedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpackResult:
-    """What was put into a box."""
+    """What `Box.unpack` wrote into a box."""
 
     path: str
-    """The final path, from the root of the box."""
+    """The absolute path of the unpacked file or folder in the box."""
     bytes: int
     """Bytes of the regular files together."""
     files: int
     """Number of regular files."""
     skipped: tuple[SkippedPath, ...] = ()
-    """At most the first thousand."""
+    """The paths that were not copied, at most the first thousand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChanges:
     """The difference between a box's home folder and an earlier state. ``archive`` is for
-    `Box.import_files`. It holds everything if ``whole``, else the new and changed files; it is
-    empty if ``entries`` is 0. ``removed`` are paths that were deleted. ``state`` names the present
-    state of the folder."""
+    `Box.import_files`: all files if ``whole`` is true, else the new and changed ones. ``archive``
+    is empty if ``entries`` is 0. ``removed`` are paths that were deleted. ``state`` is the name of
+    the folder's present state."""
 
     state: str
     whole: bool
@@ -123,10 +124,11 @@ class FileChanges:
 
 
 class Listener(Protocol):
-    """Accepts connections that code in a box opens. It ends with the box."""
+    """Accepts connections that code in a box opens. The listener ends with the box."""
 
     async def accept(self) -> anyio.abc.ByteStream:
-        """The next one. Raises `anyio.ClosedResourceError` once the listener or box is closed."""
+        """Wait for the next connection. Raises `anyio.ClosedResourceError` after the listener was
+        closed or the box ended."""
 
     async def aclose(self) -> None:
         """Stop listening. Accepted connections stay open. May be called twice."""

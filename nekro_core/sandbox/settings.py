@@ -1,4 +1,4 @@
-"""Settings of this room: ``NEKRO_SANDBOX__...``."""
+"""Settings of the sandbox: ``NEKRO_SANDBOX__...``."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -12,10 +12,10 @@ _MIB = 1024 * 1024
 
 
 class BackendName(StrEnum):
-    """Names what makes the boxes."""
+    """The names of the backends."""
 
     AUTO = "auto"
-    """The first backend that passes its own self-check."""
+    """The first backend that passes its self-check."""
     JAIL = "jail"
     DOCKER = "docker"
 
@@ -27,70 +27,78 @@ class SandboxSettings(BaseModel):
 
     backend: BackendName = BackendName.AUTO
     default_image: str = "python"
-    """The image of a box that is created by its first use."""
+    """The image of a box, if its creator names no image."""
     images: dict[str, str] = {}
-    """More names for images. Each requested name maps to the backend's image that is used for it.
-    Nothing checks that a mapping such as ``{"python:3.12": "python"}`` is true."""
+    """More names for images: each key is such a name, its value is the backend's image. A mapping
+    such as ``{"python:3.12": "python"}`` is not checked: the image can have another version."""
     boxes_per_chat: int = Field(default=16, ge=1, le=256)
     """Named boxes that one chat may have, running or sleeping."""
     command_seconds: float = Field(default=110.0, gt=0)
-    """Longest time that a call of the tool ``shell`` may ask for. In chats, the time limit of tools
+    """Largest timeout that a call of the tool ``shell`` may set. In chats, the time limit of tools
     (``NEKRO_PLUGIN__TOOL_S``) also ends a command."""
     egress: tuple[str, ...] = ()
     """The addresses that boxes may reach: ``example.org`` or ``*.example.org``, with ``:port`` or
     on ports 80 and 443. ``*`` means every public name. Empty: boxes have no network at all."""
     egress_private: tuple[str, ...] = ()
-    """The same, but also at addresses that are not public: the operator's own servers."""
+    """More addresses that boxes may reach. These names may also resolve to private addresses: they
+    are for the operator's own servers."""
     egress_mb: int = Field(default=1024, ge=1)
-    """MB that the boxes of one chat may send and receive in an hour, both ways together."""
+    """MB that the boxes of one chat may send and receive in an hour, both directions together."""
     pip: bool | None = None
     """Whether the jail's boxes have pip; unset: only if ``egress`` or ``egress_private`` is set."""
     pip_index: str = ""
-    """The index that pip uses in boxes; unset: pip's own. Its address must be allowed."""
+    """The package index that pip uses in boxes; unset: pip's default. ``egress`` or
+    ``egress_private`` must allow its address."""
     pool_size: int | None = Field(default=None, ge=0, le=64)
-    """Boxes that are ready before a chat needs them; unset: as many as memory allows, one to four.
+    """Boxes that are made before a chat needs them; unset: one to four, depending on free memory.
     Each costs about 9 MB."""
     idle_memory_mb: int = Field(default=256, ge=0)
-    """Memory in MB that all boxes not used by a turn may have together: the boxes of all chats (4
-    to 6 MB each, and their files) and the ready boxes of the pool. Above it, the box unused longest
-    ends. Its files are saved, and the next code of its chat waits for a new box."""
+    """Memory in MB that all idle boxes may have together: the boxes of all chats (4 to 6 MB each,
+    and their files) and the ready boxes of the pool. Above this limit, the box unused longest is
+    ended. Its files are saved, and the next code of its chat waits for a new box."""
     memory_mb: int = Field(default=512, ge=64)
-    """Limit of a box's whole process tree."""
+    """Limit of all processes of a box together."""
     disk_mb: int = Field(default=256, ge=8)
-    """Limit of ``/home/user``, a tmpfs in memory; ``/tmp`` has a quarter of it in addition."""
+    """Limit of ``/home/user``, which is a tmpfs in memory. ``/tmp`` may have a quarter of this size
+    in addition."""
     total_memory_mb: int | None = Field(default=None, ge=128)
-    """Limit of all boxes together, with their files; unset: half of the machine's memory."""
+    """Limit of the memory of all boxes together, including their files; unset: half of the
+    machine's memory."""
     total_stored_mb: int | None = Field(default=None, ge=1)
     """Limit of the stored files of all chats' boxes; unset: half of the disk that holds them."""
     total_wait_seconds: float = Field(default=30.0, ge=0)
-    """How long new work waits for room among all boxes before it is refused."""
+    """Longest wait of new work while all boxes together use too much memory. After this time the
+    work is refused."""
     uploads_mb: int = Field(default=1024, ge=1)
     """Limit of the files that people sent, in all running boxes together. Each box has its own
-    copies, usually in memory. The jail uses at most a quarter of the free space of its runtime
-    folder's file system."""
+    copies, usually in memory. In the jail, the limit is also at most a quarter of the free space of
+    the file system that has the runtime folder."""
     processes: int = Field(default=64, ge=8)
     run_seconds: float = Field(default=60.0, gt=0)
-    """Limit of a run's own time. Waiting for the model and for tools does not count."""
+    """Limit of a run's time. The time in which it waits for the model or for tools does not
+    count."""
     output_kb: int = Field(default=256, ge=1)
     calls: int = Field(default=1000, ge=1)
-    """Tool calls of one run."""
+    """Limit of the tool calls of one run."""
     value_mb: int = Field(default=16, ge=1)
-    """Limit of one call's arguments, and of one result."""
+    """Limit of the arguments of one call together, and of one result."""
     processors: float = Field(default=1.0, gt=0)
-    """Processors that a box may keep busy at once. Only the docker backend uses it. The jail's
-    boxes have half the share of other processes."""
+    """Processors that a box may keep busy at once. Only the docker backend uses this setting. The
+    jail's boxes get half the processor time that other processes get."""
     docker_host: str = ""
-    """Address of the docker backend's engine; unset: as ``DOCKER_HOST`` and related ones say."""
+    """Address of the Docker engine; unset: from ``DOCKER_HOST`` and related variables."""
     rest_seconds: float = Field(default=60.0, ge=0)
-    """After so many idle seconds, a box of the jail that was used restarts its interpreter: 4 MB
-    instead of 6. The code of the next run then starts after 9 ms instead of 3. 0: never."""
+    """After so many idle seconds, a used box of the jail restarts its interpreter. The box then
+    needs 4 MB instead of 6, and the code of its next run starts after 9 ms instead of 3. 0: no
+    restart."""
     uid_start: int | None = None
-    """First user id for boxes, if the host is root; unset: the highest ids that fit."""
+    """First user id for boxes, if the bot runs as root; unset: the highest ids that fit."""
     uid_count: int = Field(default=50_000, ge=1)
     interpreter: Path | None = None
-    """The Python that boxes run; unset: the system's. Any user must be able to read its folder."""
+    """The Python of the boxes; unset: the system's. Any user must be able to read its folder."""
     runtime_dir: Path | None = None
-    """Folder for the files that boxes need while the bot runs. It must allow execution."""
+    """Folder for the files that boxes need while the bot runs. Its file system must allow
+    execution."""
 
     @field_validator("egress")
     @classmethod
@@ -111,17 +119,17 @@ class SandboxSettings(BaseModel):
 
     @property
     def egress_rules(self) -> EgressRules:
-        """The addresses that every box may reach by these settings."""
+        """The addresses that these settings allow every box to reach."""
         return EgressRules.parse(self.egress, self.egress_private)
 
     @property
     def total_memory_bytes(self) -> int:
-        """Memory limit of all boxes together; 0 for a share of the machine."""
+        """Memory limit of all boxes together; 0 means half of the machine's memory."""
         return (self.total_memory_mb or 0) * _MIB
 
     @property
     def total_stored_bytes(self) -> int:
-        """Limit of all boxes' stored files; 0 for a share of the disk."""
+        """Limit of the stored files of all boxes; 0 means half of the disk."""
         return (self.total_stored_mb or 0) * _MIB
 
     @property
@@ -131,7 +139,7 @@ class SandboxSettings(BaseModel):
 
     @property
     def spec(self) -> BoxSpec:
-        """The box that these settings describe."""
+        """The kind of box that these settings describe."""
         return BoxSpec(
             template=self.images.get(self.default_image, self.default_image),
             memory_bytes=self.memory_mb * _MIB,
@@ -141,7 +149,7 @@ class SandboxSettings(BaseModel):
 
     @property
     def limits(self) -> RunLimits:
-        """The bounds of one run that these settings describe."""
+        """The limits of one run that these settings describe."""
         return RunLimits(
             seconds=self.run_seconds,
             output_bytes=self.output_kb * 1024,

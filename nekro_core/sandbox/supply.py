@@ -1,4 +1,5 @@
-"""Gives boxes to callers, also before the backend is ready, and says why there are none."""
+"""Gives boxes to callers. While there is no backend yet, callers wait; if no backend works, they
+get the reason."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -15,14 +16,16 @@ from nekro_core.sandbox.pool import BoxPool, suggested_pool_size
 from nekro_core.sandbox.settings import SandboxSettings
 
 _LONGEST_PAUSE_S = 600.0
-"""One try keeps a processor busy for a second."""
+"""Longest pause between two attempts to open a backend: an attempt keeps a processor busy for a
+second."""
 
 
 def installation_id(folder: Path) -> str:
-    """An identity that no other data folder has; made at the first call.
+    """Return the identity of a data folder, which is different for each folder. The first call
+    makes it.
 
-    Only the process that holds the folder may pass it on, since boxes of its former holder are
-    removed.
+    Only the process that has locked the folder may pass this identity to a backend, because the
+    backend removes boxes that earlier processes with this identity made.
     """
     path = folder / "owner_of_boxes"
     try:
@@ -33,11 +36,12 @@ def installation_id(folder: Path) -> str:
 
 
 class BoxSupply:
-    """A pool on the first backend that passes its self-check, opened in the background.
+    """Opens the first backend that passes its self-check, and a pool of its boxes, in the
+    background.
 
-    The check starts a real box, which takes longer than the rest of the start. Callers wait for it.
-    While no backend passes, each request is refused with the reason. The check is repeated after
-    ``first_pause_s``, then less and less often.
+    The self-check starts a real box. This takes longer than the rest of the bot's start, so only
+    callers that need a box wait for it. While no backend passes, each request is refused with the
+    reason. The check is repeated after ``first_pause_s``, then with longer and longer pauses.
     """
 
     def __init__(self, settings: SandboxSettings, first_pause_s: float) -> None:
@@ -59,8 +63,8 @@ class BoxSupply:
         owner: str = "",
         first_pause_s: float = 5.0,
     ) -> AsyncIterator["BoxSupply"]:
-        """Open a supply; leaving the context destroys its boxes. ``report`` is called with the
-        reason why there are no boxes, once for each reason.
+        """Open a supply; leaving the context destroys its boxes. If there are no boxes, ``report``
+        is called with the reason, and again each time the reason changes.
 
         ``owner`` is as in `open_backend`.
         """
@@ -72,12 +76,12 @@ class BoxSupply:
             yield supply
         finally:
             tasks.cancel_scope.cancel()
-            # An error of the body must not be wrapped in an exception group.
+            # Without arguments: an error of the body is then not wrapped in an exception group.
             await tasks.__aexit__(None, None, None)
 
     @property
     def unavailable(self) -> str:
-        """Why there are no boxes; empty if there are, or if this is not known yet."""
+        """Why there are no boxes; empty if there are boxes or if the first check still runs."""
         return self._failure if self._pool is None and self._decided.is_set() else ""
 
     @property
@@ -87,18 +91,19 @@ class BoxSupply:
 
     @property
     def ready(self) -> int:
-        """How many boxes wait to be taken."""
+        """The number of boxes that are ready to be taken."""
         return self._pool.ready if self._pool is not None else 0
 
     async def settled(self) -> None:
-        """Wait until a box is ready, or until it is known that there is none."""
+        """Wait until a box is ready, or until the first attempt to open a backend or to make a box
+        has failed."""
         await self._decided.wait()
         if self._pool is not None:
             await self._pool.settled()
 
     async def take(self, image: str = "") -> Box:
-        """Take a box that no other caller has. Boxes of other images than the default one are not
-        kept ready. Raises `BackendUnavailable` and `ImageUnavailable`."""
+        """Take a box for this caller alone. Only boxes of the default image are kept ready, so
+        other images take longer. Raises `BackendUnavailable` and `ImageUnavailable`."""
         await self._decided.wait()
         if self._pool is None or self._backend is None:
             raise BackendUnavailable(self._failure)
@@ -113,7 +118,7 @@ class BoxSupply:
 
     @property
     def crowded(self) -> bool:
-        """Whether boxes that are not in use should end, to make room for others."""
+        """Whether idle boxes should be ended to free memory."""
         return self._backend is not None and self._backend.crowded
 
     async def images(self) -> tuple[str, ...]:
@@ -148,8 +153,8 @@ class BoxSupply:
         report: Callable[[str], None],
         owner: str,
     ) -> Backend:
-        """Try until a backend passes. A machine may be too busy or too full for a moment, and an
-        engine may start later. Then the bot must still get boxes."""
+        """Try until a backend passes its self-check. A first attempt can fail because the machine
+        is busy for a moment, or because the Docker engine starts later than the bot."""
         pause_s = self._pause_s
         while True:
             try:

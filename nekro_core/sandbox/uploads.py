@@ -11,14 +11,14 @@ UPLOADS = "/app/uploads"
 
 
 class Uploads(Protocol):
-    """Puts files where a guest can read and never write them."""
+    """Writes files to a place where the guest can read them and cannot change them."""
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace the file at ``path`` below ``/app/uploads``. Raises `BoxFileError`."""
 
 
 def upload_parts(path: str) -> tuple[str, ...]:
-    """The names on the path from ``/app/uploads`` to ``path``. Raises `BoxFileError`."""
+    """Split ``path`` into its names below ``/app/uploads``. Raises `BoxFileError`."""
     parts = PurePosixPath(path).relative_to(UPLOADS).parts
     if (
         not parts
@@ -31,8 +31,8 @@ def upload_parts(path: str) -> tuple[str, ...]:
 
 
 class UploadQuota:
-    """The limit in bytes of the uploads of all boxes of a backend. Uploads are copies that live as
-    long as their box. They are usually in memory: in ``/run``, or in a container's tmpfs."""
+    """The limit in bytes of the uploads of all boxes of a backend. An upload is a copy that is
+    deleted with its box. It usually needs memory: in ``/run``, or in a container's tmpfs."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -40,7 +40,7 @@ class UploadQuota:
 
 
 class BoxUploads:
-    """Counts the uploads of one box, against its own ``limit`` and the shared ``room``."""
+    """Counts the bytes of one box's uploads. ``limit`` is for this box, ``room`` for all boxes."""
 
     def __init__(self, limit: int, room: UploadQuota) -> None:
         self._limit = limit
@@ -51,8 +51,8 @@ class BoxUploads:
 
     @contextmanager
     def growing(self, parts: tuple[str, ...], size: int) -> Iterator[None]:
-        """Reserve room for a file, which may replace one of the same name. The room is released if
-        the body fails. Raises `BoxFileError` if there is none."""
+        """Reserve ``size`` bytes for a file, which may replace one of the same name. If the body
+        fails, the bytes are free again. Raises `BoxFileError` if a limit is reached."""
         before = self._sizes.get(parts, 0)
         more = size - before
         if self._used + more > self._limit:
@@ -73,7 +73,7 @@ class BoxUploads:
             raise
 
     def free(self) -> None:
-        """Release all room, after the end of the box. May be called again."""
+        """Release all bytes of this box, after its end. May be called twice."""
         self._take(-self._used)
         self._sizes.clear()
         self._freed = True

@@ -1,4 +1,4 @@
-"""The sentences that people read, with one table for each language."""
+"""The sentences of the bot that people read, with one table for each language."""
 
 from nekro_core.chat.catalogue.catalogue import (
     LANGUAGES,

@@ -1,4 +1,4 @@
-"""Sentences by key and language, from a folder of TOML files."""
+"""Finds sentences by key and language. They are read from a folder of TOML files."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -9,14 +9,14 @@ from typing import Any, Self
 from nekro_core.chat.catalogue.languages import I18nDict, SupportedLang
 
 LANGUAGES = ("en", "zh", "ja")
-"""The languages of a catalogue. The first one is used in place of all other languages."""
+"""The languages of a catalogue. The first one is used for people with any other language."""
 
 
 class Catalogue:
     """Sentences that people read, in each of `LANGUAGES`.
 
     Args:
-        sentences: For each language the sentences by key. ``{name}`` is a placeholder.
+        sentences: The sentences by key, for each language. ``{name}`` is a placeholder.
     """
 
     def __init__(self, sentences: Mapping[str, Mapping[str, str]]) -> None:
@@ -27,8 +27,8 @@ class Catalogue:
         """Read a catalogue.
 
         Args:
-            folder: The folder with a file for each language (``en.toml``); None for the core's own
-                sentences. An adapter passes ``files(__package__) / "texts"``.
+            folder: The folder with a file for each language (``en.toml``). An adapter passes
+                ``files(__package__) / "texts"``. None means the core's own sentences.
 
         Returns:
             The catalogue.
@@ -46,19 +46,19 @@ class Catalogue:
         )
 
     def say(self, key: str, language: str = "", **values: object) -> str:
-        """Get a sentence with its placeholders filled.
+        """Get a sentence, with values in place of its placeholders.
 
         Args:
             key: Table and name, for example ``turn.stopped``.
-            language: A BCP 47 tag, of which the first part counts.
-            values: The placeholders' values. They are data and never read as templates.
+            language: A BCP 47 tag. Only its first part is used.
+            values: The values of the placeholders. A ``{name}`` in a value is not a placeholder.
 
         Returns:
             The sentence.
 
         Raises:
-            KeyError: There is no such sentence, or a placeholder has no value: a fault in the
-                program.
+            KeyError: There is no such sentence, or a placeholder has no value. This is a bug in the
+                calling code.
         """
         tag = language.replace("_", "-").partition("-")[0].lower()
         table = self._sentences.get(tag) or self._sentences[LANGUAGES[0]]
@@ -71,7 +71,7 @@ class Catalogue:
             key: Table and name.
 
         Returns:
-            The sentence by the tags of `SupportedLang`.
+            The sentence in each language. The keys are the tags of `SupportedLang`.
 
         Raises:
             KeyError: There is no such sentence.
@@ -88,14 +88,15 @@ class Catalogue:
             The sentences by key, with their placeholders.
 
         Raises:
-            KeyError: It is none of `LANGUAGES`.
+            KeyError: ``language`` is not one of `LANGUAGES`.
         """
         return self._sentences[language]
 
 
 def language_of(texts: Iterable[str]) -> str:
-    """Return ``ja`` if one of the texts has kana, else ``zh`` if one has Chinese characters, else
-    ``en``. Chinese and Japanese share characters, so several texts are better than one."""
+    """Guess the language of some texts. Return ``ja`` if one of them has kana, else ``zh`` if one
+    has Chinese characters, else ``en``. A short Japanese text may have no kana, so several texts
+    are better than one."""
     found = ""
     for text in texts:
         if any("\u3041" <= character <= "\u30ff" for character in text):
@@ -106,14 +107,15 @@ def language_of(texts: Iterable[str]) -> str:
 
 
 def preferred(accept_language: str) -> str:
-    """Choose the language that a browser wants.
+    """Choose the language that a browser prefers.
 
     Args:
         accept_language: An ``Accept-Language`` header (RFC 9110, section 12.5.4); empty if the
             request has none.
 
     Returns:
-        The best of `LANGUAGES`; the first one if the header names none of them.
+        The language of `LANGUAGES` that the header prefers most. If the header has none of them,
+        the first of `LANGUAGES`.
     """
     choices: list[tuple[float, int, str]] = []
     for position, entry in enumerate(accept_language.split(",")[:32]):

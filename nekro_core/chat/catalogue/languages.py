@@ -1,9 +1,9 @@
-"""Texts that a plugin gives in several languages."""
+"""Texts in several languages, which a plugin defines."""
 
 from enum import StrEnum
 
 I18nDict = dict[str, str]
-"""A text by BCP 47 tag."""
+"""The same text in several languages. The keys are BCP 47 tags."""
 
 
 class SupportedLang(StrEnum):
@@ -14,7 +14,7 @@ class SupportedLang(StrEnum):
     JA_JP = "ja-JP"
 
 
-def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: N803 - as plugins write it
+def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: N803 - plugins' names
     """Build a text in several languages.
 
     Args:
@@ -30,11 +30,11 @@ def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: 
 
 
 def get_text(text: I18nDict | str | None, default: str, lang: str = SupportedLang.EN_US) -> str:
-    """Get the text in a language, else in English, else ``default``.
+    """Get the text in a language. If there is none, get it in English, or else ``default``.
 
     Args:
-        text: Texts by BCP 47 tag; a plain text is returned as it is.
-        default: What is returned if there is neither.
+        text: Texts by BCP 47 tag. A plain text is returned unchanged.
+        default: The result if the text exists neither in ``lang`` nor in English.
         lang: A BCP 47 tag.
 
     Returns:

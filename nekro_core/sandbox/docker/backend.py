@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """An engine that answers, and the objects made for it."""
+    """A connected engine and the objects that use it."""
 
     engine: DockerEngine
     images: ImageResolver
@@ -33,11 +33,12 @@ class _Prepared:
 
 
 class DockerBackend:
-    """A `Backend` on the engine that ``DOCKER_HOST`` or the settings name.
+    """A `Backend` that uses the engine of ``DOCKER_HOST`` or of the settings.
 
-    The task that ends containers promptly runs in ``tasks``, which must outlive it. ``owner`` is
-    the identity of the data folder that the caller holds, or empty. Containers with this identity
-    that were made in another place, or before the machine restarted, are removed at the start.
+    Its background tasks run in ``tasks``; close the backend before ``tasks`` ends. ``owner`` is the
+    identity of the data folder that the caller has locked, or empty. At the start, containers with
+    this identity are removed if they were made on another machine, in another PID namespace, or
+    before this machine restarted (`orphans`).
     """
 
     name = "docker"
@@ -128,7 +129,7 @@ class DockerBackend:
                 engine = await DockerEngine.connect(self._settings.docker_host)
                 try:
                     if left := await remove_orphans(engine, self._owner):
-                        _log.info("%d containers of a bot that is gone were removed", left)
+                        _log.info("%d containers of a bot that has ended were removed", left)
                     labels = box_labels(self._owner)
                     launcher = ContainerLauncher(
                         engine,

@@ -1,8 +1,9 @@
-"""Sends the supervisor's code into a container through its attached stream.
+"""Sends the supervisor's code into a container through the container's standard input.
 
-Nothing is mounted and no file is written, so this works with an engine on another machine and on a
-read-only root. The command line holds a few lines that read pieces from standard input, each after
-its length. The first piece is a program that reads the others.
+No folder is mounted and no file is written. So this works with an engine on another machine, and
+with a read-only root file system. The container's command is `BOOT`, a few lines of Python that
+read pieces from standard input: the length of each, then its bytes. The first piece is a program,
+which reads the other pieces.
 """
 
 import json
@@ -29,12 +30,12 @@ _INSIDE = Path(__file__).parent / "inside"
 
 
 def command(python: str) -> list[str]:
-    """The command that a container runs."""
+    """The command of a container: ``python`` executes `BOOT`."""
     return [python, "-I", "-S", "-c", BOOT]
 
 
 def pieces(*parts: bytes) -> bytes:
-    """Join parts in the format that ``receive`` reads."""
+    """Join parts in the format that ``receive`` in `BOOT` reads."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
@@ -44,7 +45,7 @@ def program(name: str) -> bytes:
 
 
 def compile_guest() -> bytes:
-    """The input of the first container of an image."""
+    """The input of a container that compiles the supervisor with the Python of an image."""
     folder = Path(guest.__file__).parent
     sources = {
         path.stem: path.read_text() for path in folder.glob("*.py") if path.stem != "__init__"
@@ -53,10 +54,11 @@ def compile_guest() -> bytes:
 
 
 def begin(fd_socket: str) -> bytes:
-    """The first input of a box's container. It connects to its descriptor socket, if it has one."""
+    """The first input of a box's container. ``fd_socket`` is the path of the descriptor socket to
+    connect to, or empty."""
     return pieces(program("load_guest"), fd_socket.encode())
 
 
 def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:
-    """The rest of the input. After it, the container speaks the supervisor's protocol."""
+    """The rest of the boot input. After it, the supervisor runs, and both sides send its frames."""
     return pieces(call_filter, json.dumps(limits).encode(), modules)

@@ -1,4 +1,5 @@
-"""Makes images for boxes: from a registry's image, from a folder, or from this machine's files."""
+"""Makes images for boxes from an image of a registry, from a folder, or from this machine's
+files."""
 
 import io
 import os
@@ -30,7 +31,7 @@ _SYSTEM_PYTHON = "/usr/bin/python3"
 async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -> GuestImage:
     """Make the image ``name`` from ``base``, which is pulled if the engine does not have it.
 
-    Raises `BackendUnavailable`, `ImageUnavailable` for a base whose Python cannot be used.
+    Raises `BackendUnavailable`, and `ImageUnavailable` if the Python of ``base`` cannot be used.
     """
     report(f"building on {base}")
     context = io.BytesIO()
@@ -50,7 +51,7 @@ async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -
             decode=True,
         )
         error = ""
-        for line in said:  # to its end, which closes the connection
+        for line in said:  # also after an error: reading to the end closes the connection
             error = error or str(line.get("error", ""))
             if text := str(line.get("stream", "")).strip():
                 report(text)
@@ -62,13 +63,15 @@ async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -
 
 
 async def import_folder(engine: DockerEngine, name: str, root: Path, report: Report) -> GuestImage:
-    """Make the image ``name`` from a root file system. Raises as `build_on`."""
+    """Make the image ``name`` from the root file system in ``root``. Raises the same errors as
+    `build_on`."""
     report(f"packing {root}")
     return await _import(engine, name, lambda target: root_files.pack_folder(root, target))
 
 
 async def import_debian(engine: DockerEngine, name: str, report: Report) -> GuestImage:
-    """Make the image ``name`` from a Debian that ``debootstrap`` installs. Raises as `build_on`."""
+    """Make the image ``name`` from a Debian that ``debootstrap`` installs into a temporary folder.
+    Raises the same errors as `build_on`."""
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise BackendUnavailable("debootstrap is not installed, or this user is not root")
     with tempfile.TemporaryDirectory(prefix="nekro-image-") as folder:
@@ -79,7 +82,8 @@ async def import_debian(engine: DockerEngine, name: str, report: Report) -> Gues
 
 
 async def import_this_machine(engine: DockerEngine, name: str, report: Report) -> GuestImage:
-    """Make the image ``name`` from Python and programs of this machine. Raises as `build_on`."""
+    """Make the image ``name`` from the Python and other programs of this machine. Raises the same
+    errors as `build_on`."""
     report(f"packing {_SYSTEM_PYTHON} of this machine and what it needs")
     return await _import(
         engine, name, lambda target: root_files.pack_this_machine(_SYSTEM_PYTHON, target)
@@ -87,9 +91,9 @@ async def import_this_machine(engine: DockerEngine, name: str, report: Report) -
 
 
 async def make_default(engine: DockerEngine, report: Report) -> GuestImage:
-    """Make the default image of boxes, in the best way that works here.
+    """Make the default image of boxes. Tries three ways, the best first.
 
-    Raises `BackendUnavailable` with the reason against each way.
+    If all fail, raises `BackendUnavailable` with the reasons.
     """
     reasons = []
     for make in (_from_registry, import_debian, import_this_machine):
@@ -123,7 +127,8 @@ async def _import(engine: DockerEngine, name: str, pack: Callable[[BinaryIO], No
 
 
 async def _tried(engine: DockerEngine, name: str) -> GuestImage:
-    """Try the new image. The default one gets its version as a second name."""
+    """Check the Python of the new image. The default image also gets a name with its Python
+    version."""
     image = await ImageResolver(engine, {}, {}).choose(name)
     if name == DEFAULT:
         version = ".".join(map(str, image.version[:2]))
@@ -132,7 +137,7 @@ async def _tried(engine: DockerEngine, name: str) -> GuestImage:
 
 
 def _this_release() -> str:
-    """The name of this machine's Debian release; ``stable`` on another system."""
+    """The name of this machine's Debian release, or ``stable`` if this machine has no Debian."""
     try:
         lines = Path("/etc/os-release").read_text().splitlines()
     except OSError:

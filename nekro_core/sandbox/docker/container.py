@@ -1,6 +1,6 @@
 """The engine's configuration of a box's container.
 
-It contains everything that confines a container. Source of the names: the Engine API, "Create a
+It contains all settings that confine the container. Source of the names: the Engine API, "Create a
 container".
 """
 
@@ -22,12 +22,12 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own
     "PYTHONDONTWRITEBYTECODE": "1",
-    # Each arena of glibc reserves 64 MB of address space.
+    # glibc reserves 64 MB of address space for each malloc arena.
     "MALLOC_ARENA_MAX": "2",
 }
 
-# A fresh /proc and /sys show the whole kernel. These are the paths that an engine hides by default,
-# and more.
+# The /proc and /sys of a container describe the whole machine. An engine hides some of these paths
+# by default; this list has more.
 _MASKED = (
     *(f"/proc/{name}" for name in ("irq", "bus", "fs", "acpi", "scsi", "asound", "driver")),
     *(f"/proc/{name}" for name in ("sysvipc", "kcore", "keys", "key-users", "timer_list")),
@@ -35,7 +35,7 @@ _MASKED = (
     *(f"/proc/{name}" for name in ("kmsg", "kpagecount", "kpageflags", "kpagecgroup")),
     *(f"/proc/{name}" for name in ("vmallocinfo", "slabinfo", "modules", "interrupts", "iomem")),
     *(f"/proc/{name}" for name in ("ioports", "config.gz", "sysrq-trigger")),
-    # Which machine this is: its boot id and name, how it was started, the names of its disks.
+    # These identify the machine: its boot id, its name, its boot options, the names of its disks.
     *(f"/proc/{name}" for name in ("sys", "cmdline", "partitions", "diskstats", "swaps")),
     *(f"/proc/{name}" for name in ("mdstat", "consoles")),
     *(f"/sys/fs/{name}" for name in ("btrfs", "ext4", "f2fs", "xfs", "bcachefs", "fuse")),
@@ -45,21 +45,21 @@ _MASKED = (
 _READ_ONLY = ("/proc/sys",)
 
 _SPARE_PROCESSES = 8
-"""Processes beyond the limit of the box's user, for the writer of uploads: another user."""
+"""Processes that are added to the limit, for the programs that write uploads."""
 _SPARE_BYTES = 48 * _MIB
-"""Bytes beyond the limits of runs and files: for the supervisor and the writer of uploads."""
+"""Bytes that are added to the limit, for the supervisor and the programs that write uploads."""
 _FILES = 50_000
 _OPEN_FILES = 4096
-"""Limit of the supervisor. Code may have `guest_wire.OPEN_FILES`: see
-`guest_confinement.send_descriptor`. An engine without root may be unable to give more than 4096,
-the kernel's own default."""
+"""Limit of open files of the supervisor. Runs and commands have the lower limit
+`guest_wire.OPEN_FILES`; `guest_confinement.send_descriptor` gives the reason. A rootless engine may
+be unable to set more than 4096, the kernel's default."""
 _GUEST_NICE = 10
-"""Within the container, so that the supervisor gets time to end processes that fork without end.
-Between containers, the engine divides the processors."""
+"""Nice value of the guest's processes, so that the supervisor gets time to end processes that fork
+without end. The share of the container itself is set by the engine."""
 
 
 def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, object]:
-    """The limits that the supervisor sets for itself, and what it prepares."""
+    """The settings for the supervisor: the limits that it sets for the guest, and the packages."""
     limits: dict[str, object] = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
@@ -81,7 +81,7 @@ def container_config(
     processors: float,
     socket_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """The engine's configuration of a container. ``socket_folder`` holds its descriptor socket."""
+    """The engine's configuration of a container. ``socket_folder`` has the descriptor socket."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {
@@ -95,8 +95,8 @@ def container_config(
         "Labels": dict(labels),
         "Tty": False,
         "OpenStdin": True,
-        # The end of the host's connection ends the supervisor's input, which ends the supervisor
-        # and so the container. A bot that is killed takes its boxes with it.
+        # When the host's connection ends, the supervisor's input ends. Then the supervisor ends,
+        # and with it the container. So the boxes of a killed bot end too.
         "StdinOnce": True,
         **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         "NetworkDisabled": True,
@@ -111,23 +111,23 @@ def _host_config(
 ) -> dict[str, Any]:
     quarter = max(spec.disk_bytes // 4, _MIB)
     files = spec.disk_bytes * 2 + quarter * 2
-    memory = spec.memory_bytes + files + _SPARE_BYTES  # files in a tmpfs count as the box's memory
+    memory = spec.memory_bytes + files + _SPARE_BYTES  # files in a tmpfs count as memory
     return {
         "AutoRemove": True,
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        # The engine's own filter of system calls stays; the supervisor adds ours to it.
+        # The engine's own seccomp filter stays active; the supervisor adds ours to it.
         "SecurityOpt": ["no-new-privileges"],
-        "IpcMode": "none",  # private too, and without a /dev/shm that only its size bounds
-        # Else /proc/self/cgroup names the parent groups, which show the session of the engine.
+        "IpcMode": "none",  # no /dev/shm of the engine: it does not limit the number of files
+        # Without this, /proc/self/cgroup shows the engine's groups on the host.
         "CgroupnsMode": "private",
         "PidsLimit": spec.processes + _SPARE_PROCESSES,
         "Memory": memory,
         "MemorySwap": memory,
         "NanoCpus": int(processors * 1e9),
         "OomScoreAdj": 500,
-        # By default the engine copies a guest's whole output to its disk, outside every quota.
+        # By default the engine writes all output of the guest to its disk, without a limit.
         "LogConfig": {"Type": "none", "Config": {}},
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
@@ -140,7 +140,7 @@ def _host_config(
 
 
 def _mounts(image: GuestImage, socket_folder: Path | None) -> Iterator[dict[str, Any]]:
-    # Otherwise the image's own volumes become folders on the engine's disk, without a quota.
+    # Without these mounts, each volume of the image is a folder on the engine's disk with no limit.
     for path in image.volumes:
         yield {
             "Type": "tmpfs",
@@ -169,6 +169,6 @@ def _folders(image: GuestImage, spec: BoxSpec, users: BoxUserIds, quarter: int) 
         "/app/uploads": folder(spec.disk_bytes, "0755", users.uploads),
     }
     if not image.has_shared:
-        # The link /app/shared cannot be made in a read-only root, but in this folder it can.
+        # The supervisor makes the link /app/shared here, because the root is read-only.
         folders["/app"] = folder(64 * 1024, "0755", users.code, files=16)
     return folders

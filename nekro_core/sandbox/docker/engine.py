@@ -1,4 +1,5 @@
-"""Calls one engine through the `docker` package, in threads, each call with a time limit."""
+"""Calls a Docker engine through the `docker` package. Calls run in threads, and each has a time
+limit."""
 
 import os
 import socket
@@ -21,17 +22,18 @@ _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
 _ANSWER_S = 30
-"""Longest wait for the beginning of an answer, or for its next part."""
+"""Longest wait for the beginning of an answer, and for each next part of it."""
 _BUILD_S = 1800
-"""The same for fetching and building: one step may be silent for a long time."""
+"""The same for pulling and building images, where one step may give no output for long."""
 _AT_ONCE = 8
 _ANY_VERSION = "1.44"
-"""Interface version to ask for the engine's own version; that request is the same in all."""
+"""API version of the first request, which asks for the engine's own API version. This request is
+the same in all versions."""
 _POOL = 32
 
 
 class DockerApiError(BackendUnavailable):
-    """The engine answered with a refusal. ``status`` is the HTTP status of the answer."""
+    """The engine answered with an error. ``status`` is the HTTP status of the answer."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -40,22 +42,23 @@ class DockerApiError(BackendUnavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerEngineInfo:
-    """An engine's information about itself."""
+    """What an engine reports about itself and its machine."""
 
     version: str
     machine: str
-    """Its processor, named as by `os.uname`."""
+    """The processor architecture of the engine's machine, for example ``x86_64``."""
     system: str
     remapped: bool
     """Whether the engine maps user ids (rootless, ``userns-remap``)."""
     memory: int
-    """Memory of its machine in bytes."""
+    """Memory of the engine's machine in bytes."""
     unbounded: tuple[str, ...]
-    """The limits that it cannot enforce on its machine."""
+    """The limits that the engine cannot enforce on its machine."""
 
 
 class DockerEngine:
-    """An open connection. Calls raise `BackendUnavailable`, or `DockerApiError` for a refusal."""
+    """An open connection to an engine. Calls raise `BackendUnavailable`, and its subclass
+    `DockerApiError` if the engine answers with an error."""
 
     def __init__(self, client: APIClient, facts: DockerEngineInfo) -> None:
         self.client = client
@@ -64,7 +67,8 @@ class DockerEngine:
 
     @classmethod
     async def connect(cls, host: str = "", *, build: bool = False) -> "DockerEngine":
-        """Connect to the engine at ``host``, or as ``DOCKER_HOST`` and its related variables say.
+        """Connect to the engine at ``host``, or else to that of ``DOCKER_HOST`` and related
+        variables.
 
         ``build`` is for calls that may take half an hour. Raises `BackendUnavailable`.
         """
@@ -76,8 +80,8 @@ class DockerEngine:
     async def ask(
         self, call: Callable[_Args, _Result], *args: _Args.args, **kwargs: _Args.kwargs
     ) -> _Result:
-        """Make a blocking call in a thread. A cancelled caller also waits for its end: what the
-        engine was told to make must be known, so that it can be removed."""
+        """Make a blocking call in a thread. A cancelled caller still waits for the end of the
+        call, so that it can remove what the engine has made."""
 
         def made() -> _Result:
             return _translated(call)(*args, **kwargs)
@@ -90,7 +94,7 @@ class DockerEngine:
 
 
 def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
-    """Wrap a call so that it raises this room's errors."""
+    """Wrap a call so that it raises `DockerApiError` or `BackendUnavailable`."""
 
     def translated(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         try:
@@ -109,7 +113,7 @@ def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def _innermost(error: BaseException) -> str:
-    """The message of the root cause of an error that three packages wrapped."""
+    """The message of the first error in the chain of causes. Three packages wrap this error."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__
@@ -140,13 +144,14 @@ def _connect(host: str, timeout_s: int) -> tuple[APIClient, DockerEngineInfo]:
 
 def _open(version: str, settings: dict[str, Any]) -> APIClient:
     client = APIClient(version=version, **settings)
-    # Otherwise requests would use REQUESTS_CA_BUNDLE instead of the authority in DOCKER_CERT_PATH.
+    # If this is true, requests uses REQUESTS_CA_BUNDLE and not the CA in DOCKER_CERT_PATH.
     client.trust_env = False
     return client
 
 
 def _knock(address: str) -> None:
-    """Try a Unix socket and raise its error: the client would leave its socket open."""
+    """Connect once to a Unix socket, and raise the error if that fails. Without this check, the
+    client would not close its socket after such an error."""
     scheme, _, path = address.partition("://")
     if scheme.endswith("unix") and hasattr(socket, "AF_UNIX"):
         with socket.socket(socket.AF_UNIX) as probe:

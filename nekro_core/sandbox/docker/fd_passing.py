@@ -1,10 +1,10 @@
-"""The sockets through which boxes pass descriptors, if the engine runs on this machine.
+"""The sockets through which boxes pass descriptors to the host, if the engine runs on this machine.
 
-An engine's stream cannot carry descriptors. So each box gets a folder, mounted read-only, with one
-listening socket. The supervisor connects before untrusted code runs in the box, and then the folder
-is empty. Only a try shows whether engine and bot see the same folders: the bot may run in a
-container, or the engine in a virtual machine. If it does not work, connections are relayed over the
-channel.
+An engine's stream cannot carry descriptors. So each box gets a separate folder with one listening
+socket, mounted read-only. The supervisor connects before untrusted code runs in the box, and then
+the socket is removed from the folder. The bot may run in a container, or the engine in a virtual
+machine. Then they do not see the same folders, and the socket does not work. The first box shows
+whether it works. If not, connections are relayed over the channel.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class DescriptorSockets:
-    """A folder of this process, with a folder in it for each box that is being made or lives."""
+    """A folder of this process. It has a folder for each box that starts or runs."""
 
     def __init__(self, folder: LockedTempFolder) -> None:
         self._folder = folder
@@ -35,11 +35,11 @@ class DescriptorSockets:
         """Make the folder. Raises `OSError`."""
         parents = (parent for parent in temp_parents() if os.access(parent, os.W_OK | os.X_OK))
         folder = LockedTempFolder(wanted or next(parents, temp_parents()[-1]), "nekro-descriptors-")
-        folder.path.chmod(0o711)  # cannot be listed: a box's folder is found only by its name
+        folder.path.chmod(0o711)  # other users cannot list it
         return cls(folder)
 
     def make(self, box_id: str) -> "DescriptorSocket":
-        """Listen for the supervisor of a box. Raises `OSError`."""
+        """Make a socket that listens for the supervisor of a box. Raises `OSError`."""
         return DescriptorSocket(self._folder.path / box_id)
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class DescriptorSockets:
 
 
 class DescriptorSocket:
-    """A socket that listens for one supervisor."""
+    """A listening socket for the connection of one supervisor."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,13 +56,14 @@ class DescriptorSocket:
         folder.chmod(0o711)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            # Through the folder's descriptor: the path of a socket has at most 107 bytes.
+            # A short path through the folder's descriptor, because the path of a socket may have
+            # at most 107 bytes.
             place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
             try:
                 self._listener.bind(f"/proc/self/fd/{place}/descriptors")
             finally:
                 os.close(place)
-            (folder / "descriptors").chmod(0o666)  # the box's user has another id
+            (folder / "descriptors").chmod(0o666)  # the box has another user id than this process
             self._listener.listen(1)
             self._listener.setblocking(False)
         except BaseException:
@@ -70,10 +71,10 @@ class DescriptorSocket:
             raise
 
     async def accept(self, user: int | None) -> socket.socket:
-        """Accept the supervisor's connection, of the user id ``user`` if given. Closes the
-        listener.
+        """Accept the supervisor's connection and close the listener.
 
-        Raises `BackendUnavailable` for another user.
+        If ``user`` is given and the other process has another user id, raises
+        `BackendUnavailable`.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -83,16 +84,16 @@ class DescriptorSocket:
         found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         if user is not None and _CREDENTIALS.unpack(found)[1] != user:
             sock.close()
-            raise BackendUnavailable("another process than the supervisor connected to its box")
+            raise BackendUnavailable("a process that is not the supervisor connected to the socket")
         return sock
 
     def close(self) -> None:
-        """Stop listening. The folder stays mounted, empty, as long as the box lives."""
+        """Stop listening and remove the socket. The empty folder stays mounted in the box."""
         self._listener.close()
         (self.folder / "descriptors").unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Delete the folder, after the end of the box."""
+        """Delete the folder. The box has ended before."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

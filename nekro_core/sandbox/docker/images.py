@@ -1,9 +1,9 @@
 """Finds the image that a name means, and the Python in it.
 
-A box may be made from ``python`` (the default, made by ``nekro sandbox image``), from other images
-made that way, and from images that the operator named in ``NEKRO_SANDBOX__IMAGES``. Other images of
-the engine are refused: the name comes from a model, and an image may hold secrets. Images are never
-pulled on request.
+A box may be made from images that ``nekro sandbox image`` made (``python`` is the default), and
+from images that the operator named in ``NEKRO_SANDBOX__IMAGES``. Other images of the engine are
+refused: the requested name can come from a language model, and an image may have secrets in its
+files. A request for a box never pulls an image.
 """
 
 import json
@@ -31,13 +31,13 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestImage:
-    """An image whose Python has been tried."""
+    """An image whose Python has been checked."""
 
     image_id: str
     python: str
     version: tuple[int, int, int]
     modules: bytes
-    """The supervisor, compiled by that Python and only for it. The host never decodes it."""
+    """The supervisor's modules, compiled by and for this Python. The host never decodes them."""
     path: str
     environment: tuple[str, ...]
     """The names of the variables that the image sets."""
@@ -47,7 +47,7 @@ class GuestImage:
 
 
 class ImageResolver:
-    """The images of one engine. What is found out about an image is cached under its id."""
+    """The images of one engine. Each `GuestImage` is cached by the image's id."""
 
     def __init__(
         self, engine: DockerEngine, named: Mapping[str, str], labels: Mapping[str, str]
@@ -75,7 +75,7 @@ class ImageResolver:
         try:
             described = await self._engine.ask(self._engine.client.inspect_image, reference)
         except DockerApiError as error:
-            if error.status != _NOT_FOUND and error.status // 100 != 4:  # 400: not a name at all
+            if error.status != _NOT_FOUND and error.status // 100 != 4:  # 400: invalid name
                 raise
             reason = f"make it with: nekro sandbox image {name}" if name == DEFAULT else ""
             raise ImageUnavailable(name, await self._others(name), reason) from error
@@ -121,7 +121,8 @@ class ImageResolver:
         )
 
     def _ask_inside(self, image_id: str) -> bytes:
-        """Run the image's Python once, in a confined container without a memory limit."""
+        """Run the image's Python once in a confined container, and return what it prints. The
+        container has no memory limit."""
         client = self._engine.client
         made = client.create_container_from_config(  # type: ignore[no-untyped-call]
             {
@@ -160,16 +161,17 @@ class ImageResolver:
 
 
 def _is_whole(answer: bytes | bytearray) -> bool:
-    """Whether all modules that `inside/compile_guest` announced are there. Raises ValueError."""
+    """Whether the answer has as many bytes of modules as its first line says. Raises ValueError."""
     line, ended, modules = answer.partition(b"\n")
     return bool(ended) and len(modules) >= json.loads(line)["size"]
 
 
 def read_answer(sock: Any, is_whole: Callable[[bytearray], bool]) -> bytes:
-    """Read what a program in a container prints, at most 8 MB. Blocks, within the socket's timeout.
+    """Read what a program in a container prints, at most about 8 MB. Blocks, at most for the
+    socket's timeout at each read.
 
-    The program waits until the host closes. If it ended before, output that the engine has not
-    passed on within two seconds would be lost, which happens on a busy machine.
+    The program waits until the host closes its input. If it ended earlier, the engine would drop
+    output that it has not sent within two seconds. This happens on a busy machine.
     """
     printed = bytearray()
 

@@ -1,4 +1,4 @@
-"""Makes a box on an engine: its container, stream, descriptor socket and supervisor."""
+"""Makes boxes on an engine: the container, its stream, its descriptor socket and the supervisor."""
 
 import logging
 import secrets
@@ -31,13 +31,13 @@ _log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 30.0
 _OUTSIDE_BYTES = 4 * 1024 * 1024
-"""Memory of an engine for one more container: 3.4 MB for its shim and 0.4 in its daemons (mean of
-ten, Docker 20.10). The supervisor needs 7.5 MB, because it has no compiled files: 11 MB
-together."""
+"""Memory that an engine needs for one more container: 3.4 MB for its shim and 0.4 in its daemons
+(mean of ten, Docker 20.10). The supervisor needs 7.5 MB more, because it imports its modules from
+memory: 11 MB together."""
 
 
 class ContainerLauncher:
-    """Makes boxes on one engine, and keeps a list of the living ones."""
+    """Makes boxes on one engine. ``boxes`` are the boxes that have not ended."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class ContainerLauncher:
         self._doors_work = False
 
     async def launch(self, image: GuestImage, spec: BoxSpec) -> BoxConnection:
-        """Make a box and wait until its supervisor answers. Raises `BackendUnavailable`."""
+        """Make a box and wait until its supervisor is ready. Raises `BackendUnavailable`."""
         await self.total.admit()
         try:
             box = await self._launch(image, spec, self._doors)
         except BackendUnavailable as error:
             if self._doors is None or self._doors_work:
                 raise
-            _log.info("connections of boxes are relayed, the engine sees other folders: %s", error)
+            _log.info("descriptor sockets do not work, connections are relayed: %s", error)
             self.close()
             return await self._launch(image, spec, None)
         self._doors_work = True
@@ -105,7 +105,7 @@ class ContainerLauncher:
                 way.remove()
 
         try:
-            # A container that the engine began to make must be known, so that it can be removed.
+            # Not cancelled: the id of a new container must be known, so that it can be removed.
             with anyio.CancelScope(shield=True):
                 box, stream = await self._start(image, spec, users, box_id, way, held, free)
         except BaseException:
@@ -171,15 +171,15 @@ class ContainerLauncher:
         image: GuestImage,
         users: BoxUserIds,
     ) -> None:
-        """Send the supervisor, and accept its connection to the descriptor socket. No code of the
-        AI runs in the box yet."""
+        """Send the supervisor's code, and accept its connection to the descriptor socket. No
+        untrusted code runs in the box yet."""
         stream.send(boot.begin(fd_passing.ADDRESS if way is not None else ""))
         if way is not None:
             fd_socket = await _arrival(
                 way, box, None if self._engine.facts.remapped else users.code
             )
             if fd_socket is None:
-                return  # the box was lost, which its caller sees
+                return  # the box was lost; the caller checks `box.alive`
             box.receive_descriptors(fd_socket)
         box.attach(stream.channel)
         limits = box_limits(box.spec, image, self._engine.facts.machine)
@@ -189,7 +189,7 @@ class ContainerLauncher:
 async def _arrival(
     way: DescriptorSocket, box: BoxConnection, user: int | None
 ) -> socket.socket | None:
-    """Wait for the supervisor's connection; None if the box is lost before."""
+    """Wait for the supervisor's connection. Returns None if the box is lost before."""
     arrived: socket.socket | None = None
     async with anyio.create_task_group() as race:
 
@@ -207,9 +207,7 @@ def _open_doors(wanted: Path | None) -> DescriptorSockets | None:
     try:
         return DescriptorSockets.open(wanted)
     except OSError as error:
-        _log.info(
-            "connections of boxes are relayed, there is no folder for descriptor sockets: %s", error
-        )
+        _log.info("no folder for descriptor sockets, connections of boxes are relayed: %s", error)
         return None
 
 

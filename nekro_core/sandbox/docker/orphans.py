@@ -1,11 +1,11 @@
-"""Finds the containers of bots that have ended by their labels, and removes them.
+"""Finds and removes the containers of bots that have ended.
 
-A box's container ends by itself when the connection of its bot ends. Two kinds remain: containers
-that were made and never started, and containers of an engine or a machine that died as well. Labels
-say which process made a container, and in which place (boot of a machine, namespace of process
-ids). In the same place, the process can be checked. For another place, only the owner decides: the
-process that holds a data folder passes the folder's identity, so no other process has living boxes
-with it.
+Usually a box's container ends when the connection of its bot ends. Two kinds of containers remain:
+those that were made and never started, and those whose engine or machine crashed too. Labels of a
+container say which process made it and in which place: the machine's boot id and the PID namespace.
+In the place of this bot, the process can be checked. In another place it cannot, so the label with
+the owner decides. The owner is the identity of a data folder. Only one process at a time can lock
+this folder, so containers of other processes with the same owner are orphans.
 """
 
 import os
@@ -35,7 +35,7 @@ def box_labels(owner: str) -> dict[str, str]:
 
 
 def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
-    """Whether the process that made this has ended. In doubt, the answer is no."""
+    """Whether the process that made this container has ended. False if that is not certain."""
     if labels.get(_PLACE) == _this_place():
         pid, _, start = labels.get(_PROCESS, "").partition(".")
         return pid.isdigit() and _start_of(int(pid)) != start
@@ -62,7 +62,7 @@ async def remove_container(engine: DockerEngine, container: str) -> None:
             except DockerApiError as error:
                 if error.status == _NOT_FOUND:
                     return
-                if error.status != _CONFLICT:  # the engine is removing it by itself
+                if error.status != _CONFLICT:  # conflict: the engine already removes it
                     raise
             else:
                 return
@@ -73,14 +73,14 @@ def _this_place() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:  # not Linux: this way does not find its processes either
+    except OSError:  # Not Linux. `_start_of` cannot check processes there either.
         return f"{platform.node()}/{os.getpid()}"
 
 
 def _start_of(pid: int) -> str:
     """The start time of a process, in the kernel's ticks; empty if there is no such process."""
     try:
-        # The name may hold spaces and brackets; the numbers start after the last bracket.
+        # The process name may have spaces and brackets. The numbers start after the last ")".
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
         return ""

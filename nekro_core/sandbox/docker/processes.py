@@ -30,11 +30,12 @@ class StartedContainer:
 
 
 def start(client: APIClient, config: dict[str, Any], name: str) -> StartedContainer:
-    """Make a container, attach to it, start it. Blocks. A failure removes the container."""
+    """Make a container, attach to it and start it. Blocks. After a failure the container is
+    removed."""
     made = client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
     container: str = made["Id"]
     try:
-        # Attach first, so that its first output is not lost.
+        # Attach before the start, so that no output is lost.
         sock = plain_socket(client.attach_socket(container, params=_ALL_STREAMS))
         try:
             client.start(container)
@@ -48,14 +49,15 @@ def start(client: APIClient, config: dict[str, Any], name: str) -> StartedContai
 
 
 class ContainerReaper:
-    """Ends containers promptly for callers that cannot wait: callbacks of the event loop."""
+    """Ends containers in a task, for callers that cannot wait because they are callbacks of the
+    event loop."""
 
     def __init__(self) -> None:
         self._wanted: deque[ContainerProcesses] = deque()
         self._called = asyncio.Event()
 
     def end(self, processes: "ContainerProcesses") -> None:
-        """End these processes soon."""
+        """Have `serve` end this container. Returns at once."""
         self._wanted.append(processes)
         self._called.set()
 
@@ -69,7 +71,8 @@ class ContainerReaper:
 
 
 class ContainerProcesses:
-    """The processes of a container; see `BoxProcesses`. ``free`` is called once, at their end."""
+    """The processes of a container; see `BoxProcesses`. ``free`` is called once, when they have
+    ended."""
 
     def __init__(
         self, engine: DockerEngine, container: str, ender: ContainerReaper, free: Callable[[], None]
@@ -82,18 +85,18 @@ class ContainerProcesses:
         self._freed = False
 
     def kill(self) -> None:
-        """See `BoxProcesses.kill`. A supervisor that still reads its input ends by itself, because
-        the channel was closed before."""
+        """See `BoxProcesses.kill`. The caller has closed the channel before. So a supervisor that
+        still reads its input ends by itself."""
         self._ender.end(self)
 
     async def gone(self) -> None:
-        """Wait until nothing is left; see `BoxProcesses.gone`."""
+        """Remove the container and wait for its end; see `BoxProcesses.gone`."""
         async with self._ending:
             if self._freed:
                 return
             try:
                 await remove_container(self._engine, self._container)
             except BackendUnavailable as error:
-                _log.warning("a container may be left until the next start: %s", error)
+                _log.warning("a container may remain until the next start of the bot: %s", error)
             self._freed = True
             self._free()

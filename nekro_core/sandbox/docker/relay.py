@@ -1,8 +1,9 @@
 """Makes a plain socket for asyncio from any kind of connection that the `docker` package returns.
 
-For an engine on this machine or over plain TCP, this is the connection's own socket. TLS (and SSH,
-which the package speaks if Paramiko is installed) has its own state besides the socket. There a
-thread carries the bytes between the connection and a socket pair.
+For an engine on this machine or over plain TCP, this is the connection's own socket. A connection
+over TLS, or over SSH (which the package supports if Paramiko is installed), encrypts its data, so
+its bare socket cannot be used. For such a connection a thread copies the bytes between it and a
+socket pair.
 """
 
 import contextlib
@@ -15,38 +16,41 @@ from typing import Any, Protocol, cast
 
 _PIECE = 65536
 _WINDOW = 4 * _PIECE
-"""Bytes that may wait for one side. With so many, no more is read from the other side."""
+"""Bytes that may wait to be sent to one side. While so many wait, none are read from the other
+side."""
 _LAST_WORDS_S = 1.0
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, TimeoutError)
-"""The errors of a connection that would have to wait. Paramiko raises the last one."""
+"""The errors that a non-blocking call raises instead of waiting. Paramiko raises the last one."""
 _TRY_AGAIN_MS = 20
-"""Pause before the next attempt to send: no descriptor shows when an SSH channel can take more."""
+"""Pause before the next attempt to send: `select.poll` does not show when an SSH channel can send
+more."""
 
 
 class RawConnection(Protocol):
-    """The methods used of a connection that is more than a socket."""
+    """The methods that are used of a TLS or SSH connection."""
 
     def fileno(self) -> int:
-        """The descriptor to poll."""
+        """The descriptor for `select.poll`."""
 
     def setblocking(self, flag: bool, /) -> None:
-        """Set whether calls may wait."""
+        """Set whether calls block."""
 
     def recv(self, size: int, /) -> bytes:
         """Read the bytes that are available."""
 
     def send(self, data: Any, /) -> int:
-        """Write as many bytes as fit."""
+        """Send as many bytes as possible now, and return how many."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
 def plain_socket(given: Any) -> socket.socket:
-    """A connected socket for the same stream. ``given`` is closed, at once or when the socket ends.
+    """Return a connected socket for the stream of ``given``, and close ``given`` at once or at the
+    end of the stream.
 
     ``given`` is what `docker.APIClient.attach_socket` returns: a raw stream over a socket, or the
-    connection object itself. Nothing may have been received yet.
+    connection object itself. The caller must not have read from it.
     """
     inner = socket_of(given)
     if type(inner) is not socket.socket:
@@ -56,18 +60,20 @@ def plain_socket(given: Any) -> socket.socket:
     plain.setblocking(False)
     if plain.family != socket.AF_UNIX:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A machine that disappears sends nothing: without this its boxes would seem to live on.
+        # If the engine's machine crashes, no packet says so. Keepalive then ends the connection.
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return plain
 
 
 def socket_of(given: Any) -> Any:
-    """The connection inside what the `docker` package returns; it blocks, with a time limit."""
+    """Return the connection inside an object of the `docker` package. Its calls block, with a time
+    limit."""
     return getattr(given, "_sock", given)
 
 
 def close_given(given: Any) -> None:
-    """Close it together with the response that it came from, which also holds the connection."""
+    """Close ``given`` by closing its HTTP response, because the response also has a reference to
+    the connection."""
     getattr(given, "_response", given).close()
 
 
@@ -84,7 +90,7 @@ def _relayed(far: RawConnection, given: Any) -> socket.socket:
 
 
 def _carry(far: RawConnection, near: socket.socket, given: Any) -> None:
-    """Carry all bytes in both directions until either side ends."""
+    """Copy bytes in both directions until one side ends."""
     inward, outward = bytearray(), bytearray()
     ready = select.poll()
     with contextlib.ExitStack() as stack:
@@ -99,7 +105,7 @@ def _carry(far: RawConnection, near: socket.socket, given: Any) -> None:
                 _write(far, outward)
                 ready.register(far.fileno(), _wanted(inward, outward))
                 ready.register(near.fileno(), _wanted(outward, inward))
-                # Bytes that are already decrypted do not make a descriptor readable.
+                # The connection may have decrypted bytes that `poll` does not report.
                 decrypted = getattr(far, "pending", int)() and len(inward) < _WINDOW
                 ready.poll(0 if decrypted else _TRY_AGAIN_MS if outward else None)
         except (EOFError, OSError):

@@ -1,4 +1,4 @@
-"""What the operator can do when an engine cannot be used."""
+"""Tells the operator what to do if an engine cannot be used."""
 
 _REMEDIES = {
     ("permission denied", "errno 13"): (
@@ -31,7 +31,7 @@ _REMEDIES = {
 
 
 def find_remedy(complaint: str) -> str:
-    """The remedy for a message of an engine; empty if none is known."""
+    """Return what to do about an error message of an engine; empty for an unknown message."""
     lowered = complaint.lower()
     for signs, text in _REMEDIES.items():
         if any(sign in lowered for sign in signs):

@@ -1,8 +1,8 @@
 """Packs a root file system for boxes as a tar archive, from a folder or from this machine's files.
 
-Both get the few folders that a box also needs. The second is for machines that cannot reach a
-registry. It packs the system's own Python with its standard library, a shell and the usual small
-programs, each with the libraries that the dynamic linker names. It takes seconds.
+Both archives also get the few folders that a box needs. `pack_this_machine` is for machines that
+cannot reach a registry. It packs the system's Python with its standard library, a shell and the
+usual small programs, each with the libraries that the dynamic linker lists. This takes seconds.
 """
 
 import io
@@ -30,9 +30,9 @@ _TOP_LEVEL = ("bin", "sbin", "lib", "lib32", "lib64")
 _LEFT_OUT = re.compile(
     r".*/lib/python[^/]*/(site-packages|dist-packages|test|idlelib|turtledemo|ensurepip|config-.*)"
 )
-"""Folders of a standard library that no box needs; a quarter of its size."""
+"""Folders of a standard library that boxes do not need. They are a quarter of its size."""
 _KEPT_EMPTY = ("dev", "proc", "sys", "run", "tmp")
-"""Folders that are packed empty: what a running system has in them does not belong in an image."""
+"""Folders that are packed without their files, which belong to the running system."""
 
 _USERS = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n"
 _GROUPS = "root:x:0:\nuser:x:1000:\n"
@@ -43,7 +43,7 @@ def pack_folder(root: Path, target: BinaryIO) -> None:
     """Write the root file system below ``root`` as an archive. Raises `BackendUnavailable`."""
     if not any((root / place / "python3").exists() for place in ("usr/bin", "usr/local/bin")):
         raise BackendUnavailable(
-            f"{root} holds no root file system with a Python: there is no usr/bin/python3 in it"
+            f"{root} is not a root file system with a Python: it has no usr/bin/python3"
         )
     with tarfile.open(mode="w|", fileobj=target, format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(root.iterdir()):
@@ -53,12 +53,12 @@ def pack_folder(root: Path, target: BinaryIO) -> None:
 
 
 def pack_this_machine(interpreter: str, target: BinaryIO) -> None:
-    """Write an archive of ``interpreter`` and small programs of this machine with their libraries.
+    """Write an archive of ``interpreter``, small programs of this machine and their libraries.
 
-    Blocks for some seconds. Raises `BackendUnavailable` if the linker's ``ldd`` is missing.
+    Blocks for some seconds. Raises `BackendUnavailable` if the program ``ldd`` is missing.
     """
     if shutil.which("ldd") is None:
-        raise BackendUnavailable("there is no ldd to tell which libraries Python needs")
+        raise BackendUnavailable("the program ldd is missing, which lists the libraries of Python")
     found = [
         path for name in _PROGRAMS.split() if (path := shutil.which(name, path="/usr/bin:/bin"))
     ]
@@ -97,13 +97,13 @@ def _libraries(binaries: list[str]) -> set[str]:
         [shutil.which("ldd") or "ldd", *binaries], capture_output=True, check=False, timeout=120
     )
     found = {match.decode() for match in _LIBRARY.findall(done.stdout)}
-    # This library is loaded by name when a thread ends, so no program's header lists it.
+    # glibc loads this library by its name when a thread ends, so ldd does not list it.
     beside = {str(Path(path).parent / "libgcc_s.so.1") for path in found}
     return found | {path for path in beside if Path(path).exists()}
 
 
 def _add_with_targets(archive: tarfile.TarFile, path: str, seen: set[str]) -> None:
-    """Add a file. For a link, add each step to its target as well."""
+    """Add a file. If it is a link, also add its target, and so on for up to eight links."""
     for _ in range(8):
         inside = _inside(path)
         if inside in seen:
@@ -117,8 +117,8 @@ def _add_with_targets(archive: tarfile.TarFile, path: str, seen: set[str]) -> No
 
 
 def _add_folders(archive: tarfile.TarFile, inside: str, seen: set[str]) -> None:
-    """Add the folders above a name. An engine makes missing ones with rights of its choice. One
-    without root makes them readable for its own user only."""
+    """Add the parent folders of a file. An engine would make missing folders with permissions of
+    its choice: a rootless engine makes them readable for its own user only."""
     for parent in reversed(PurePath(inside).parents[:-1]):
         if str(parent) not in seen:
             seen.add(str(parent))
@@ -132,7 +132,7 @@ def _add_folder(archive: tarfile.TarFile, name: str) -> None:
 
 
 def _inside(path: str) -> str:
-    """The name in the archive. If the folder is a link (``/lib``), the link's target is used."""
+    """The name of a file in the archive. Links in its folder's path (``/lib``) are resolved."""
     folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name).lstrip("/")  # noqa: PTH118 - a tar's name
 
@@ -148,7 +148,7 @@ def _carried(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _add_own_places(archive: tarfile.TarFile) -> None:
-    there = set(archive.getnames())  # an engine refuses a name that appears twice
+    there = set(archive.getnames())  # an engine refuses an archive with a name twice
     for name in (*_KEPT_EMPTY, "home", "home/user", "app", "app/uploads"):
         if name not in there:
             there.add(name)

@@ -1,8 +1,8 @@
-"""Splits the attached stream of a container into its two outputs, which arrive in blocks.
+"""Splits the attached stream of a container into stdout and stderr.
 
-A container without a terminal sends blocks: a head of ``stream, 0, 0, 0, length`` (8 bytes, network
-order), then ``length`` bytes. The input of a container has no such heads. Source: the Engine API,
-"Attach to a container", stream format.
+The engine sends the output of a container without a terminal in blocks. Each block has a head of 8
+bytes, ``stream, 0, 0, 0, length`` (network byte order), and then ``length`` bytes. The input of a
+container has no such heads. Source: the Engine API, "Attach to a container", stream format.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ _COMPLAINT_BYTES = 2000
 
 
 class StreamDemultiplexer:
-    """Passes each stream's bytes to ``take``, however the blocks were split on the way."""
+    """Calls ``take`` with the number of a stream and its bytes. Received data may contain parts of
+    blocks."""
 
     def __init__(self, take: Callable[[int, memoryview], None]) -> None:
         self._take = take
@@ -49,7 +50,8 @@ class StreamDemultiplexer:
 
 
 class AttachedStream(asyncio.BufferedProtocol):
-    """Connects the engine's stream to a `Channel`. Stdout goes to the channel, stderr is stored."""
+    """Connects the engine's stream to a `Channel`. Stdout goes to the channel. The end of stderr is
+    stored, as the reason if the supervisor ends."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -59,7 +61,7 @@ class AttachedStream(asyncio.BufferedProtocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def send(self, data: bytes) -> None:
-        """Send bytes that come before the channel's own frames."""
+        """Send bytes before the first frame of the channel."""
         if self._transport is not None:
             self._transport.write(data)
 

@@ -1,11 +1,10 @@
-"""Writes files that a box's code can read and never write, on any engine.
+"""Writes files that a box's code can read but not change. This works with every engine.
 
-A box's code and its supervisor share a user id, so permission bits cannot separate them. A
-read-only mount needs a folder on the engine's own machine, which a bot on another machine does not
-have. So ``/app/uploads`` is a tmpfs that belongs to a second user id of the box. For each file, the
-engine starts a short process of that user in the container (``exec``) and sends it the bytes. This
-process has no capabilities either. That costs about 0.1 s per file and works the same on this
-machine and on others.
+The supervisor has the same user id as the box's code. If it wrote these files, the code could
+change them. A read-only mount would need a folder on the engine's machine, and the bot may run on
+another machine. So ``/app/uploads`` is a tmpfs that belongs to a second user id of the box. The
+engine starts a short process of this user in the container for each file (``exec``) and sends it
+the bytes. This process has no capabilities. A file takes about 0.1 s.
 """
 
 import contextlib
@@ -57,7 +56,7 @@ class ContainerUploads:
         try:
             number = int(json.loads(answer)["error"])
         except ValueError as error:
-            raise BoxFileError("limit", f"the box has no room for who writes {path}") from error
+            raise BoxFileError("limit", f"the box has no process left to write {path}") from error
         if number:
             raise BoxFileError(
                 _CODES.get(number, "invalid_input"), f"{path}: {os.strerror(number)}"
@@ -71,7 +70,7 @@ class ContainerUploads:
         given: Any = client.exec_start(made["Id"], socket=True)
         sock = socket_of(given)
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it said why
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer has why
                 sock.sendall(data)
             return read_answer(sock, lambda printed: printed.endswith(b"\n"))
         finally:

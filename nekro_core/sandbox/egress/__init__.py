@@ -1,19 +1,18 @@
 """Network access for boxes: only to the names that the operator allows, and only through the host.
 
-A box has no network. If rules allow it something, the host listens at ``127.0.0.1:3128`` in the
-box. There an HTTP proxy checks the name, resolves it itself, refuses addresses that are not public,
-and connects to the address that it checked. ::
+A box has no network. If a box has rules, an HTTP proxy in the host accepts connections from the box
+at the box's ``127.0.0.1:3128``. The proxy checks the requested name, resolves it, refuses addresses
+that are not public, and connects to an address that it has checked. ::
 
-    rules.py      what may be reached, and how a destination is written
+    rules.py      EgressRules: which destinations are allowed
     dial.py       resolves a name, checks the addresses, connects to one of them
     proxy.py      the proxy of one box, which serves each of its connections
     plain_http.py forwards a request without encryption
     relay.py      relays bytes in both directions
-    limits.py     EgressLimits, and the traffic that each owner may use
-    environment.py  the variables that tell programs in a box where the proxy is
-    overrides.py  rules of single owners and boxes, in a file that is watched
-    egress.py     Egress: opens, closes and changes the proxies of all boxes while they run; also
-                  serves boxes without an owner
+    limits.py     EgressLimits, and TrafficBudget: the traffic that each owner may use
+    environment.py  the variables that tell programs in a box the proxy's address
+    overrides.py  rules of single owners and boxes, in a file that may change
+    egress.py     Egress: opens, closes and changes the proxies of all boxes while the boxes run
 """
 
 from nekro_core.sandbox.egress.egress import Allow, Egress

@@ -1,4 +1,5 @@
-"""Resolves a name, checks the addresses, and connects to one of those checked addresses."""
+"""Resolves a name, checks its addresses, and connects to one of them. The name is resolved only
+once, so the connection goes to a checked address."""
 
 import ipaddress
 import socket
@@ -21,7 +22,8 @@ _MOST_ADDRESSES = 8
 
 
 class DestinationUnreachable(NekroError):
-    """An allowed destination does not answer. The message is for the client in the box."""
+    """An allowed destination does not answer. The proxy sends the message to the client in the
+    box."""
 
 
 async def resolve_by_system(name: str) -> Sequence[str]:
@@ -36,7 +38,8 @@ async def connect_by_system(address: Address, port: int) -> ByteStream:
 
 
 class Dialer:
-    """Connects to what a rule allows. ``connect_s`` bounds the whole attempt, with resolving."""
+    """Connects to allowed destinations. ``connect_s`` limits the whole attempt, including
+    resolving."""
 
     def __init__(
         self,
@@ -52,7 +55,8 @@ class Dialer:
     async def dial(self, destination: Destination, rule: EgressRule) -> ByteStream:
         """Connect to the destination. Raises `EgressDenied` and `DestinationUnreachable`.
 
-        If one of several addresses is not public, all are refused: such an answer is an attack.
+        If ``rule`` allows only public addresses and one of several addresses is not public, all are
+        refused, because such an answer of a DNS server is an attack.
         """
         try:
             with anyio.fail_after(self._connect_s):
@@ -61,7 +65,7 @@ class Dialer:
                     for address in addresses:
                         if not is_public(address) or is_of_this_machine(address):
                             raise EgressDenied(
-                                f"{destination.host} is at an address inside, not out"
+                                f"{destination.host} has an address that is not public"
                             )
                 return await self._first(addresses, destination.port)
         except TimeoutError:

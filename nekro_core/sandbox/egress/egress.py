@@ -1,4 +1,4 @@
-"""Opens and closes the boxes' network access while they run."""
+"""Opens and closes the network access of boxes while the boxes run."""
 
 import logging
 import time
@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 _REST_S = 1.0
 
 Allow = Callable[[str, str], EgressRules]
-"""Returns a box's rules by its owner and its name. It is called for each connection, so the rules
-may change; call `Egress.refresh` after a change."""
+"""Returns the rules of a box, from its owner and its name. It is called for each connection, so
+changed rules apply to new connections at once. Call `Egress.refresh` after a change."""
 
 
 class EgressBox(Protocol):
@@ -85,8 +85,8 @@ class Egress:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator["Egress"]:
-        """Serve proxies until the context is left. ``environment`` are the variables of a box with
-        a proxy (by default `box_environment`)."""
+        """Serve proxies until the context ends. ``environment`` are the variables that a box with a
+        proxy gets (default: `box_environment`)."""
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         try:
@@ -95,19 +95,19 @@ class Egress:
             )
         finally:
             tasks.cancel_scope.cancel()
-            # The task group must not wrap an error of the body.
+            # Without arguments: an error of the body is then not wrapped in an exception group.
             await tasks.__aexit__(None, None, None)
 
     async def attach(self, owner: str, name: str, box: EgressBox) -> None:
-        """Register a running box. If it has rules, its proxy is open when this returns. Raises
-        `SandboxError` if the proxy cannot be opened."""
+        """Register a running box, and open its proxy if it has rules. Raises `SandboxError` if the
+        proxy cannot be opened."""
         self._forget_dead()
         attached = self._boxes[owner, name] = _Attached(box)
         await self._adjust(owner, name, attached)
 
     async def refresh(self) -> None:
         """Apply changed rules: open and close proxies, and end connections that are no longer
-        allowed. A box in which no proxy can be opened is only logged."""
+        allowed. If a proxy cannot be opened, this is logged and no error is raised."""
         self._forget_dead()
         for attached in self._boxes.values():
             if attached.gate is not None:
@@ -117,7 +117,8 @@ class Egress:
                 tasks.start_soon(self._try_to_adjust, owner, name, attached)
 
     def follow(self, changed: Callable[[], bool], every_s: float = 1.0) -> None:
-        """Call ``changed`` every ``every_s`` seconds, and `refresh` when it returns true."""
+        """Start a task that calls ``changed`` every ``every_s`` seconds, and `refresh` if it
+        returned true."""
 
         async def watch() -> None:
             while True:
@@ -131,10 +132,10 @@ class Egress:
         try:
             await self._adjust(owner, name, attached)
         except SandboxError as error:
-            _log.warning("box %r of %r gets no way out: %s", name, owner, error)
+            _log.warning("box %r of %r gets no network access: %s", name, owner, error)
 
     async def _adjust(self, owner: str, name: str, attached: _Attached) -> None:
-        # One lock per box, so that a slow box delays only itself.
+        # Each box has a lock, so that a slow box does not delay others.
         async with attached.changing:
             wanted = bool(self._allow(owner, name))
             if wanted and attached.listener is None:
@@ -148,7 +149,7 @@ class Egress:
                 await listener.aclose()
 
     def _gate(self, owner: str, name: str) -> "EgressProxy":
-        # Imported here because most bots allow no egress, and would start later for it.
+        # Imported here, because most bots allow no egress and should not spend time on this import.
         from nekro_core.sandbox.egress.proxy import EgressProxy  # noqa: PLC0415
 
         return EgressProxy(
@@ -167,8 +168,8 @@ class Egress:
                 except (anyio.ClosedResourceError, SandboxError):
                     break
                 except OSError as error:
-                    # The process has no descriptor left; some become free soon.
-                    _log.warning("a connection out of a box is not taken: %s", error)
+                    # This process has no free descriptor. Others will be closed soon.
+                    _log.warning("a connection from a box waits to be accepted: %s", error)
                     await anyio.sleep(_REST_S)
                     continue
                 connections.start_soon(gate.serve, stream)
@@ -189,25 +190,26 @@ class Egress:
 
 
 NO_OWNER = ""
-"""The owner of boxes that belong to no chat."""
+"""The owner name for boxes that belong to no chat."""
 
 
 class EgressBoxSource(Protocol):
     """Provides boxes."""
 
     async def take(self, image: str = "") -> Box:
-        """Return a new box, which the caller owns."""
+        """Return a new box, which the caller must destroy."""
 
 
 class DefaultEgressSource:
-    """Provides boxes with the rules of `NO_OWNER`."""
+    """Provides boxes of another source, and gives them the network access of `NO_OWNER`."""
 
     def __init__(self, source: EgressBoxSource, egress: Egress) -> None:
         self._source = source
         self._egress = egress
 
     async def take(self, image: str = "") -> Box:
-        """Return a new box. Raises what the source raises, and `SandboxError`."""
+        """Return a new box. Raises the errors of the source, and `SandboxError` if the proxy cannot
+        be opened."""
         box = await self._source.take(image)
         try:
             await self._egress.attach(NO_OWNER, box.box_id, box)

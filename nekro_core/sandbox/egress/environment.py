@@ -1,19 +1,20 @@
-"""The environment variables that tell programs in a box where the proxy is."""
+"""The environment variables that tell programs in a box the address of the proxy."""
 
 from urllib.parse import urlsplit
 
 EGRESS_PORT = 3128
-"""Port of the proxy in the box. It is Squid's, the usual port of a proxy."""
+"""Port of the proxy in the box: Squid's default port, which is usual for proxies."""
 
 _PIP = {
-    # Into the box's home folder: only that is stored, and nothing else is writable.
+    # pip installs into the home folder, because other folders of Python are not writable and only
+    # the home folder is stored.
     "PIP_USER": "1",
     "PIP_BREAK_SYSTEM_PACKAGES": "1",
-    # What is stored while the box sleeps counts against its disk.
+    # pip's cache and compiled modules would take space in the home folder.
     "PIP_NO_CACHE_DIR": "1",
     "PIP_NO_COMPILE": "1",
     "PIP_NO_INPUT": "1",
-    # A refused address stays refused, and five attempts make a chat wait for ten seconds.
+    # More attempts are useless if the proxy refuses an address; pip's default of five takes 10 s.
     "PIP_RETRIES": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_ROOT_USER_ACTION": "ignore",
@@ -21,20 +22,20 @@ _PIP = {
 
 
 def box_environment(pip_index: str = "") -> dict[str, str]:
-    """Return the variables of a box with network access. ``pip_index`` is the index that pip uses
-    instead of its default; rules must allow it too."""
+    """Return the variables of a box with network access. ``pip_index`` is the package index that
+    pip uses instead of its default. The box's rules must allow its address."""
     address = f"http://127.0.0.1:{EGRESS_PORT}"
-    # A box's own servers need no proxy.
+    # Servers inside the box are reached without the proxy.
     inner = "localhost,127.0.0.1,::1"
-    # Some programs look for one spelling, some for the other.
+    # Some programs read the names in lower case, others in upper case.
     proxies = {"http_proxy": address, "https_proxy": address, "no_proxy": inner}
     variables = proxies | {name.upper(): value for name, value in proxies.items()} | _PIP
-    # pip must use the proxy even for an index at the host's loopback address.
+    # With this, pip uses the proxy even for an index at 127.0.0.1, which `no_proxy` excludes.
     variables["PIP_PROXY"] = address
     if pip_index:
         variables["PIP_INDEX_URL"] = pip_index
         parts = urlsplit(pip_index)
         if parts.scheme == "http" and parts.hostname:
-            # The operator chose it; otherwise pip refuses an index without TLS.
+            # pip refuses an index without TLS unless it is trusted. The operator chose this index.
             variables["PIP_TRUSTED_HOST"] = parts.hostname
     return variables

@@ -10,18 +10,19 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressLimits:
-    """Limits of one box. Only ``bytes_per_hour`` is for all boxes of one owner."""
+    """Limits of one box, except ``bytes_per_hour``, which is for all boxes of an owner together."""
 
     connections: int = 32
-    """Open at the same time. pip opens ten."""
+    """Connections that may be open at the same time. pip opens ten."""
     bytes_per_hour: int = 1024 * _MIB
-    """Both directions together. Installing a large scientific stack takes half of it."""
+    """Both directions together. Installing a large set of scientific packages takes half of
+    this."""
     request_s: float = 10.0
-    """Seconds for the head of a request to arrive."""
+    """Longest wait for the head of a request, in seconds."""
     idle_s: float = 120.0
-    """Seconds without a byte in either direction."""
+    """After so many seconds without a byte in either direction, a connection ends."""
     connection_s: float = 3600.0
-    """Seconds that a connection may last."""
+    """Longest time of a connection, in seconds."""
 
 
 WINDOW_S = 3600.0
@@ -41,7 +42,8 @@ class TrafficBudget:
         self._spent = 0
 
     def spend(self, size: int) -> None:
-        """Count bytes; 0 only checks. Raises `TrafficBudgetExceeded` if the budget is used up."""
+        """Add ``size`` bytes to the count. Raises `TrafficBudgetExceeded` if the budget is used up,
+        also for ``size`` 0."""
         now = self._clock()
         if now - self._begun >= WINDOW_S:
             self._begun, self._spent = now, 0

@@ -2,11 +2,11 @@
 
 ::
 
-    ["onebot_v11-group_30003"]             # an owner; in chats that is the chat's key
+    ["onebot_v11-group_30003"]             # an owner; for the box of a chat this is the chat key
     allow = ["example.org", "*.example.net:8443"]
-    private = ["index.lan:3141"]           # at addresses that are not public too
+    private = ["index.lan:3141"]           # may also have an address that is not public
 
-    ["onebot_v11-group_30003".boxes.build] # one of its boxes: this instead of the above
+    ["onebot_v11-group_30003".boxes.build] # one box of this owner: replaces the rules above
     allow = []
 """
 
@@ -40,10 +40,10 @@ _FILE = TypeAdapter(dict[str, _OwnerTable])
 
 @dataclass(frozen=True, slots=True)
 class EgressOverrides:
-    """Rules of single owners (with an empty box name) and of single boxes; ``default`` is for all
-    others.
+    """Rules for single owners and single boxes; ``default`` is for all others. The keys of
+    ``particular`` are owner and box name, with an empty name for all boxes of the owner.
 
-    Only the most specific rules apply, so an override can also allow less.
+    Only the most specific rules of a box apply, so an override can also allow less.
     """
 
     default: EgressRules
@@ -58,7 +58,7 @@ class EgressOverrides:
 
     @classmethod
     def parse(cls, text: str, default: EgressRules) -> "EgressOverrides":
-        """Read a file's text. Raises `ValueError`, which says what is wrong."""
+        """Parse the text of a file. Raises `ValueError` with the first fault."""
         try:
             tables = _FILE.validate_python(tomllib.loads(text))
         except ValidationError as error:
@@ -73,7 +73,8 @@ class EgressOverrides:
 
 
 class EgressOverridesFile:
-    """The file, read again when it changes. If it cannot be read, the last rules stay in force."""
+    """The rules in a file, which `look` reads again after a change. If the file cannot be read or
+    parsed, the last rules still apply."""
 
     def __init__(self, path: Path, default: EgressRules) -> None:
         self._file = WatchedFile(path)
@@ -82,7 +83,7 @@ class EgressOverridesFile:
         self.look()
 
     def rules(self, owner: str, name: str) -> EgressRules:
-        """Return the rules of a box as they are now."""
+        """Return the present rules of a box."""
         return self._current.rules(owner, name)
 
     def look(self) -> bool:
@@ -96,5 +97,5 @@ class EgressOverridesFile:
         except FileNotFoundError:
             self._current = self._none
         except (OSError, ValueError) as error:
-            _log.error("%s is not taken, its last rules stay: %s", self._file.path, error)
+            _log.error("%s is not valid, its last rules still apply: %s", self._file.path, error)
         return self._current != before

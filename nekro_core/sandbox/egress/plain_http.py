@@ -1,5 +1,5 @@
-"""Forwards a request without encryption. Its head is parsed and written anew, so that nothing
-passes unchecked."""
+"""Forwards a request without encryption. Its head is parsed and written again, so the server gets
+only a head that was checked."""
 
 from collections.abc import Callable
 
@@ -23,8 +23,8 @@ class HttpStream:
         self.stream = stream
 
     async def next(self) -> h11.Event:
-        """Return the next event. Raises `h11.RemoteProtocolError` when the connection ends, and
-        what a stream raises."""
+        """Return the next event. Raises `h11.RemoteProtocolError` at the end of the connection, and
+        the errors of the stream."""
         while True:
             event = self.state.next_event()
             if event is h11.NEED_DATA:
@@ -39,15 +39,15 @@ class HttpStream:
                 raise h11.RemoteProtocolError("the connection ended")
 
     async def send(self, event: h11.Event) -> None:
-        """Send an event. Raises `h11.LocalProtocolError` and what a stream raises."""
+        """Send an event. Raises `h11.LocalProtocolError`, and the errors of the stream."""
         data = self.state.send(event)
         if data:
             await self.stream.send(data)
 
 
 class PlainRequest:
-    """One request from a box to an allowed server, and its answer. Then the connection ends, so
-    that the next request is checked too."""
+    """One request from a box to an allowed server, and its answer. After the answer the connection
+    is closed, so the next request needs a new connection and is checked too."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class PlainRequest:
         idle_s: float,
         count: Callable[[int], None],
     ) -> None:
-        """``target`` is a path with its query. ``host`` is the allowed host; it replaces the
-        ``Host`` header of the request."""
+        """``target`` is the path and the query. ``host`` is the allowed host, which replaces the
+        request's ``Host`` header. ``count`` is called with the size of each piece of the bodies."""
         kept = [pair for pair in end_to_end_headers(request.headers) if pair[0] != b"host"]
         chunked = any(name == b"transfer-encoding" for name, _ in request.headers)
         if chunked:
@@ -76,8 +76,8 @@ class PlainRequest:
     async def pass_on(self, inside: HttpStream, outside: ByteStream) -> None:
         """Forward the request and the answer.
 
-        Raises what ``count`` raises, and `DestinationUnreachable` if no answer began. If the answer
-        breaks off later, the connection to the box breaks off too."""
+        Raises the errors of ``count``, and `DestinationUnreachable` if there was no head of an
+        answer. If the answer ends too early, the connection to the box ends too early as well."""
         there = HttpStream(h11.CLIENT, outside)
         idle = IdleTimeout(self._idle_s)
         failures: list[Exception] = []
@@ -88,8 +88,8 @@ class PlainRequest:
                 await there.send(self._request)
                 await self._copy(inside, there, idle)
             except (h11.ProtocolError, *GONE):
-                pass  # The server reads no more; its answer may be on the way all the same.
-            except Exception as error:  # noqa: BLE001 (raised below, where no group wraps it)
+                pass  # The server does not read the rest. It may still send an answer.
+            except Exception as error:  # noqa: BLE001 (raised below, outside the task group)
                 failures.append(error)
                 everything.cancel()
 
@@ -110,7 +110,7 @@ class PlainRequest:
                 await self._copy(there, inside, idle)
             except (h11.ProtocolError, *GONE):
                 pass
-            except Exception as error:  # noqa: BLE001 (raised below, where no group wraps it)
+            except Exception as error:  # noqa: BLE001 (raised below, outside the task group)
                 failures.append(error)
             everything.cancel()
 

@@ -1,4 +1,4 @@
-"""An HTTP proxy for one box, which applies the box's rules."""
+"""An HTTP proxy for one box. It applies the box's rules."""
 
 import logging
 import re
@@ -20,13 +20,15 @@ _log = logging.getLogger(__name__)
 
 _ABSOLUTE = re.compile(r"http://([^/?#]*)([/?][^#]*)?")
 _NAMES_LOGGED = 100
-"""Refused names of one box that are logged, each once, so that a loop does not fill the log."""
+"""Each refused name is logged once, and at most so many names for each box. So a loop in a box
+cannot fill the log."""
 
 
 class EgressProxy:
     """Serves the connections from one box.
 
-    ``described`` names the box in the log. ``allowed`` is called for each connection.
+    ``described`` is the text for the box in the log. ``allowed`` returns the rules of the box, and
+    is called for each connection.
     """
 
     def __init__(
@@ -48,14 +50,15 @@ class EgressProxy:
         self._logged: set[str] = set()
 
     def recheck(self) -> None:
-        """End the connections that the rules no longer allow. Call it when the rules changed."""
+        """End the connections that the rules no longer allow. Call this after a change of the
+        rules."""
         rules = self._allowed()
         for scope, destination in tuple(self._open.items()):
             if rules.find(destination) is None:
                 scope.cancel()
 
     async def serve(self, stream: ByteStream) -> None:
-        """Serve one connection to its end, and close it."""
+        """Serve one connection from the box until its end, and close it."""
         inside = HttpStream(h11.SERVER, stream)
         async with stream:
             try:
@@ -79,7 +82,7 @@ class EgressProxy:
             except GONE:
                 return
             except Exception:  # noqa: BLE001 (logged with its traceback)
-                # A fault of ours in one connection must not end the proxies of all boxes.
+                # A bug in one connection must not end the proxies of all boxes.
                 _log.exception("a connection of %s broke", self._described)
 
     @contextmanager
@@ -102,7 +105,8 @@ class EgressProxy:
         connects = request.method == b"CONNECT"
         destination, path = _wanted(target, connects=connects)
         with CancelScope() as scope:
-            # Registered before the rules are asked, so that no change of the rules is missed.
+            # Registered before the rules are read. So `recheck` ends the connection if the rules
+            # change after this point.
             self._open[scope] = destination
             try:
                 await self._pass(inside, request, destination, path, connects=connects)
@@ -147,7 +151,7 @@ class EgressProxy:
         return rule
 
     async def _tunnel(self, inside: HttpStream, outside: ByteStream) -> None:
-        await inside.next()  # the end of a request that has no body
+        await inside.next()  # h11's EndOfMessage: a CONNECT has no body
         await inside.send(h11.Response(status_code=200, headers=[], reason=b"Connected"))
         early, _ = inside.state.trailing_data
         if early:
@@ -165,7 +169,7 @@ class EgressProxy:
 
 
 def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
-    """Return the destination and the path of a request. Raises `EgressDenied`."""
+    """Return the destination of a request, and its path with the query. Raises `EgressDenied`."""
     if connects:
         return Destination.parse(target), ""
     found = _ABSOLUTE.fullmatch(target)
@@ -176,14 +180,14 @@ def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
 
 
 async def _respond(inside: HttpStream, status: int, sentence: str) -> None:
-    """Answer with a sentence, unless an answer has begun."""
+    """Answer with a sentence. Does nothing if an answer has begun already."""
     body = f"{sentence}\n".encode()
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    # pip and other programs show the reason phrase, never the body.
+    # The sentence is also the reason phrase, because pip and other programs do not show the body.
     reason = sentence.encode("ascii", "replace")[:200]
     try:
         with anyio.move_on_after(5):

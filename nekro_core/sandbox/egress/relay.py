@@ -8,11 +8,11 @@ from anyio.abc import ByteStream
 
 READ_BYTES = 64 * 1024
 GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
-"""What a stream raises when the other side has closed."""
+"""The errors of a stream whose connection is closed."""
 
 
 class IdleTimeout:
-    """Cancels its ``scope`` when no data moved for some seconds."""
+    """Cancels ``scope`` if `moved` is not called for some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.scope = CancelScope()
@@ -20,16 +20,18 @@ class IdleTimeout:
         self.moved()
 
     def moved(self) -> None:
-        """Start the wait anew: data moved."""
+        """Restart the timeout, because data was received or sent."""
         self.scope.deadline = anyio.current_time() + self._seconds
 
 
 async def relay(
     inside: ByteStream, outside: ByteStream, *, idle_s: float, count: Callable[[int], None]
 ) -> None:
-    """Relay bytes until both sides have ended, either breaks, or none moves for ``idle_s``.
+    """Relay bytes until both streams have ended, one of them fails, or no byte is relayed for
+    ``idle_s`` seconds.
 
-    ``count`` gets the size of each piece before it is sent. What it raises ends the relay.
+    ``count`` is called with the size of each piece before the piece is sent. An error of ``count``
+    ends the relay and is raised here.
     """
     idle = IdleTimeout(idle_s)
     failures: list[Exception] = []
@@ -46,7 +48,7 @@ async def relay(
                 count(len(data))
                 await target.send(data)
                 idle.moved()
-        except Exception as error:  # noqa: BLE001 (raised below, where no group wraps it)
+        except Exception as error:  # noqa: BLE001 (raised below, outside the task group)
             if not isinstance(error, GONE):
                 failures.append(error)
             everything.cancel()

@@ -1,4 +1,4 @@
-"""What a box may reach, and how a destination is written: one name has one spelling."""
+"""Which destinations a box may reach. Each destination has only one spelling."""
 
 import ipaddress
 import re
@@ -20,12 +20,14 @@ _LONGEST_NAME = 253
 
 
 class EgressDenied(NekroError):
-    """A box may not reach this. The message is for the client in the box."""
+    """A box may not reach this destination. The proxy sends the message to the client in the
+    box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A host and a port as a client in a box wrote them. ``address`` is set if the host is one."""
+    """A host and a port that a client in a box requested. If the host is an IP address, ``address``
+    is set too."""
 
     host: str
     port: int
@@ -36,11 +38,11 @@ class Destination:
 
     @classmethod
     def parse(cls, authority: str, default_port: int | None = None) -> Self:
-        """Read ``host:port``. Raises `EgressDenied` for anything that two programs might read
-        differently.
+        """Parse ``host:port``. Raises `EgressDenied` for spellings that different programs may
+        understand in different ways.
 
-        A name has one spelling: lower case, without a last dot. A second spelling could evade a
-        rule or miss one. Addresses are written as `ipaddress` writes them.
+        A name is accepted only in lower case and without a dot at its end: with another spelling,
+        the wrong rule could apply. An IP address is accepted only if `ipaddress` can parse it.
         """
         found = _AUTHORITY.fullmatch(authority)
         port = int(found[2]) if found and found[2] else default_port
@@ -73,10 +75,12 @@ def _address(text: str, kind: type[Address]) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class EgressRule:
-    """Allows one destination: ``example.org``, ``*.example.org`` (its subdomains), ``*`` (every
-    name with a dot), or an address; with ``:port``, else on ports 80 and 443.
+    """Allows some destinations. ``host`` is ``example.org``, ``*.example.org`` (all subdomains),
+    ``*`` (every name with a dot), or an IP address. Without ``:port`` in the text of the rule,
+    ``ports`` are 80 and 443.
 
-    ``private`` also allows addresses that are not public, for a server of the operator.
+    ``private`` says that the host may also have an address that is not public, for a server of the
+    operator.
     """
 
     host: str
@@ -85,9 +89,9 @@ class EgressRule:
 
     @classmethod
     def parse(cls, text: str, *, private: bool = False) -> Self:
-        """Read a rule as an operator writes it. Raises `ValueError`, which says what is expected.
+        """Parse a rule that an operator wrote. Raises `ValueError`, which says what is expected.
 
-        Names in other scripts are accepted and converted to ``xn--``.
+        Names with characters outside ASCII are accepted and converted to ``xn--``.
         """
         host, colon, port = text.strip().rpartition(":")
         if not colon or port.endswith("]"):
@@ -132,13 +136,13 @@ def _no_rule(text: str, reason: str) -> ValueError:
 
 @dataclass(frozen=True, slots=True)
 class EgressRules:
-    """All rules of one box. Without rules it has no network access."""
+    """All rules of one box. A box without rules has no network access."""
 
     rules: tuple[EgressRule, ...] = ()
 
     @classmethod
     def parse(cls, allowed: Iterable[str], private: Iterable[str] = ()) -> Self:
-        """Read rules as an operator writes them. Raises `ValueError`."""
+        """Parse rules that an operator wrote. Raises `ValueError`."""
         inner = (EgressRule.parse(text, private=True) for text in private)
         return cls((*inner, *(EgressRule.parse(text) for text in allowed)))
 
@@ -146,5 +150,6 @@ class EgressRules:
         return bool(self.rules)
 
     def find(self, destination: Destination) -> EgressRule | None:
-        """Return the rule that allows the destination; rules for private addresses come first."""
+        """Return the first rule that allows the destination, or None. Rules that allow private
+        addresses come first."""
         return next((rule for rule in self.rules if rule.matches(destination)), None)

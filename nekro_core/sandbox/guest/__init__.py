@@ -1,2 +1,2 @@
-"""The code that runs inside a box. The host only copies it in, and imports what both sides use:
+"""The code that runs inside a box. The host copies it into boxes. The host itself imports only
 `guest_wire` and `guest_socket_memory`."""

@@ -1,4 +1,4 @@
-"""Which files of the home folder changed since the host last stored them."""
+"""Finds which files of the home folder changed since the host last stored them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MAX_REMOVED = 1000
-"""Removed paths that one answer lists. With more of them everything is sent anew."""
+"""Most removed paths that one answer lists. If there are more, all files are sent again."""
 _SETTLED_NS = 50_000_000
-"""A file may change twice within one tick of the kernel's clock, and its times show one change. A
-file that changed less than this ago is therefore sent again the next time."""
+"""A file can change twice within one tick of the kernel's clock, and then its times do not show the
+second change. So a file that changed less than this time ago is sent again with the next answer."""
 
 _Mark = tuple[int, ...]
 
 
 class FileChangeTracker:
-    """Remembers what was sent. Code in the box cannot set a change time (ctime) back."""
+    """Stores a mark of each file that was sent, to find changed files. The mark contains the ctime,
+    which code in the box cannot set."""
 
     def __init__(self) -> None:
         self._state = ""
         self._known: dict[str, _Mark] = {}
 
     def note(self) -> dict[str, Any]:
-        """Record the present files as those that the host has stored."""
+        """Store the marks of the present files, because the host has these files already."""
         self._known = dict(_marks())
         return self._answer(whole=True)
 
     def send(self, since: str, limit: int, send: Callable[[bytes], None]) -> dict[str, Any]:
-        """Send what is new or changed since ``since``, the state that the last answer named.
+        """Send the files that are new or changed since ``since``, the state in the last answer.
 
-        Send everything if ``since`` names another state. A restarted supervisor knows no state."""
+        If ``since`` is another state, send all files. After a restart the supervisor has no state,
+        so it sends all files."""
         found = dict(_marks())
         removed = [path for path in self._known if path not in found]
         whole = not since or since != self._state or not _can_be_told(removed)
@@ -64,9 +66,9 @@ class FileChangeTracker:
 
 
 def _marks() -> Iterator[tuple[str, _Mark]]:
-    """Yield each path below the home folder with a mark that differs if the file changed.
+    """Yield each path below the home folder with a mark. If a file changes, its mark changes.
 
-    The mark is empty if the file changed within the last `_SETTLED_NS`."""
+    If the file changed within the last `_SETTLED_NS`, the mark is empty."""
     settled = time.time_ns() - _SETTLED_NS
     waiting = [""]
     while waiting:
@@ -96,7 +98,7 @@ def _mark(found: os.stat_result) -> _Mark:
 
 
 def _can_be_told(paths: list[str]) -> bool:
-    """Whether an answer can list these paths: few of them, with names that are valid Unicode."""
+    """Whether an answer can list these paths: at most `_MAX_REMOVED`, all valid Unicode."""
     try:
         "".join(paths).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Runs the statements of a reply as they arrive, all as one program called ``__main__``."""
+"""Executes the statements of a reply as soon as they arrive, all in one module ``__main__``."""
 
 from __future__ import annotations
 import __future__
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 FILENAME = "<reply>"
 _WRITING = ("write", "write_text", "write_bytes")
-"""Methods whose value, a count of bytes or characters, is not printed."""
+"""Methods that return a number of bytes or characters. This number is not printed as the value of
+the last expression."""
 _OWN = ("<reply", "/home/user/", "/tmp/", "/app/")
 _ERROR_LIMIT = 8000
 
-# Values from `ast` and `inspect`, which cost 20 ms to import.
+# Constants of `ast` and `inspect`. Importing these modules takes 20 ms.
 _ONLY_AST, _TOP_LEVEL_AWAIT, _COROUTINE = 0x400, 0x2000, 0x80
 _EVENT_LOOPS = ("asyncio", "anyio", "sniffio")
 _GENERATOR = type(_ for _ in ())
@@ -37,15 +38,15 @@ for _name in __future__.all_feature_names:
 
 
 def _is_one_statement(source: str) -> bool:
-    """Whether the source certainly is one statement without ``await``. It then compiles in half of
-    the time."""
+    """Whether a short look shows that the source is one statement without ``await``. Then it need
+    not be parsed into statements first, which halves the time."""
     line, _, rest = source.partition("\n")
     plain = not rest and "await" not in line and not any(sign in line for sign in ";\r\f\\")
     return plain and line.strip()[:1] not in ("", "#")
 
 
 class _Ready:
-    """An awaitable for a value that is already there: calls of tools are synchronous."""
+    """Makes a plain value awaitable. Calls of tools are synchronous and return such values."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -64,7 +65,8 @@ def _can_be_awaited(value: Any) -> bool:
 
 
 def _await_anything(tree: Any) -> Any:
-    """``await x`` becomes ``await __awaitable__(x)``, so that both ways to call a tool work."""
+    """Replace ``await x`` by ``await __awaitable__(x)``, so that code may call a tool with or
+    without ``await``."""
     import ast
 
     class Transformer(ast.NodeTransformer):
@@ -84,8 +86,8 @@ def _interactive(statement: Any) -> Any:
 
 
 def _accept_values_in_asyncio() -> None:
-    """Let ``asyncio.gather(tool(1), tool(2))`` and similar functions take the values that tools
-    return."""
+    """Make functions such as `asyncio.gather` accept plain values, because tools return plain
+    values: ``asyncio.gather(tool(1), tool(2))``."""
     import asyncio
 
     async def just(value: Any) -> Any:
@@ -107,7 +109,7 @@ def _accept_values_in_asyncio() -> None:
 
 
 class Program:
-    """The globals, source and event loop of one run, or of several that keep their globals."""
+    """The globals, source and event loop of one run, or of several runs that share globals."""
 
     def __init__(self, conversation: guest_tools.RunConnection) -> None:
         self.conversation = conversation
@@ -123,7 +125,7 @@ class Program:
         sys.displayhook = self._take_value
 
     def next_reply(self, number: int) -> None:
-        """Begin another reply. Tracebacks still show the source lines of the earlier ones."""
+        """Begin another reply. The source lines of earlier replies are kept for tracebacks."""
         import linecache
 
         linecache.cache[self.filename] = (1, None, self.lines, self.filename)
@@ -131,8 +133,8 @@ class Program:
         self.lines = []
 
     def run(self) -> tuple[str, str]:
-        """Execute the source that arrives, until the last statement or the first error. Return
-        (stop, error)."""
+        """Execute the statements that arrive, until the end of the source or the first error.
+        Return (stop, error)."""
         try:
             while True:
                 fed = self.conversation.source()
@@ -149,7 +151,7 @@ class Program:
         except MemoryError:
             return "out_of_memory", "MemoryError: the code needed more memory than the box has"
         except BaseException as error:
-            # Guest code may raise anything; it becomes the run's result.
+            # The code may raise any error. The error becomes the result of the run.
             return "error", _traceback(error, self.lines, self.filename)
         finally:
             guest_tools.flush_output()
@@ -161,8 +163,8 @@ class Program:
     def _show_last_value(self) -> None:
         """Print the value of the reply's last expression, as a notebook does.
 
-        Not printed are None, a constant (a text that serves as a comment), a count of written
-        bytes, and the value of a call that was answered as quiet."""
+        Some values are not printed: None, a constant (it may be a text that is meant as a comment),
+        the number that a method of `_WRITING` returned, and the value of a quiet call."""
         value, self.value = self.value, None
         if value is None or self.conversation.quiet:
             return
@@ -176,7 +178,8 @@ class Program:
             print(value if type(value) is str else repr(value))
 
     def _execute(self, number: int, line: int, source: str) -> None:
-        # The source keeps its line in the whole reply; blank lines cost the compiler 40 ns each.
+        # Blank lines before the source give it the line numbers of the whole reply. Each takes the
+        # compiler 40 ns.
         self.lines.extend(["\n"] * (line - 1 - len(self.lines)))
         self.lines[line - 1 :] = source.splitlines(keepends=True)
         self.uses_async = self.uses_async or "async" in source.lower()
@@ -202,7 +205,7 @@ class Program:
 
     def _execute_one(self, statement: Any) -> None:
         self.value, self.conversation.quiet = None, False
-        # In this mode the value of an expression reaches `sys.displayhook`.
+        # In the mode "single", Python calls `sys.displayhook` with the value of an expression.
         code = compile(statement, self.filename, "single", flags=self.flags, dont_inherit=True)
         self.flags |= code.co_flags & _FUTURE
         if code.co_flags & _COROUTINE:
@@ -212,8 +215,8 @@ class Program:
         guest_tools.flush_output()
 
     def _run_coroutine(self, coroutine: Any) -> None:
-        """Run a coroutine to its end. Values of tools are there at once. If the code awaits nothing
-        else, no event loop is made, which saves the 30 ms and 3 MB of importing `asyncio`."""
+        """Run a coroutine to its end. If the code awaits only values of tools, it never has to
+        wait, so no event loop is made. This saves the 30 ms and 3 MB of importing `asyncio`."""
         if self.uses_async or any(name in sys.modules for name in _EVENT_LOOPS):
             self._prepare_asyncio()
             self.loop.run_until_complete(coroutine)
@@ -235,7 +238,7 @@ class Program:
 
 
 def _wait_for_the_end() -> None:
-    """Block until the supervisor ends this process with all its threads."""
+    """Block until the supervisor kills this process."""
     never = allocate_lock()
     never.acquire()
     while True:
@@ -244,7 +247,7 @@ def _wait_for_the_end() -> None:
 
 def _join_threads() -> None:
     threading = sys.modules.get("threading")
-    if threading is None:  # then there is no other thread
+    if threading is None:  # not imported, so there is no other thread
         return
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
@@ -261,7 +264,7 @@ def _traceback(error: BaseException, lines: list[str], filename: str) -> str:
         _keep_own_lines(described)
         text = "".join(described.format()).rstrip()
     except BaseException as broken:
-        # A hostile __str__ or __cause__.
+        # The error's `__str__` or `__cause__` can raise any error.
         text = f"{type(error).__name__} (it cannot be described: {type(broken).__name__})"
     if len(text) > _ERROR_LIMIT:
         text = f"{text[: _ERROR_LIMIT // 2]}\n  ...\n{text[-_ERROR_LIMIT // 2 :]}"
@@ -269,8 +272,8 @@ def _traceback(error: BaseException, lines: list[str], filename: str) -> str:
 
 
 def _keep_own_lines(described: Any) -> None:
-    """Drop the frames of libraries and of the guest's own files: they do not help to fix the
-    reply."""
+    """Remove the frames of libraries and of the supervisor's files, because they do not help to
+    correct the reply."""
     seen: set[int] = set()
     waiting = [described]
     while waiting:
@@ -285,7 +288,8 @@ def _keep_own_lines(described: Any) -> None:
 
 
 def _show_line(part: Any) -> None:
-    """Set the source line of a syntax error in the reply, which has no file to read it from."""
+    """Set the source line of a syntax error in a reply. `traceback` cannot read it, because a reply
+    is not a file."""
     import linecache
 
     if part.filename.startswith("<reply") and not part.text and part.lineno:
@@ -293,9 +297,10 @@ def _show_line(part: Any) -> None:
 
 
 def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
-    """Be a run's process: warm up, wait for START, run the code. Never returns.
+    """The main function of a run's process: warm up, wait for START, execute the code. Never
+    returns.
 
-    A process that keeps its globals waits for the next START.
+    If the run keeps its globals, the process then waits for the next START.
     """
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = open(number, "wb", closefd=False)
@@ -310,7 +315,7 @@ def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     builtins.ToolError = guest_tools.ToolError
     builtins.exit = builtins.quit = sys.exit
     builtins.help = _help
-    if not channel.waits():  # START is already there: no time to warm up
+    if not channel.waits():  # if START has arrived already, there is no time for the warm-up
         _warm_up()
     conversation = guest_tools.RunConnection(channel, known)
     program = Program(conversation)
@@ -338,7 +343,8 @@ def _help(*topics: Any) -> None:
 
 
 def _warm_up() -> None:
-    """Write to the pages that every run writes to: after a fork the first write copies the page."""
+    """Write to the memory pages that every run writes to. After a fork, the first write to a page
+    copies it, which takes time."""
     module: dict[str, Any] = {}
     for source in ("x = [1, 'text']\n", "def f(a, b=2):\n    return {'a': a, **{}}\nf(1)\n"):
         tree: Any = compile(source, FILENAME, "exec", flags=_ONLY_AST | _TOP_LEVEL_AWAIT)

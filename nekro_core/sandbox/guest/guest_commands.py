@@ -1,8 +1,8 @@
-"""Runs the host's commands in the box: starts them, collects their output, ends them.
+"""Runs the host's commands in the box: starts them, collects their output, kills them.
 
-Each command has its own session and adopts the orphans below it while it lives. So its whole tree
-can be found and killed, with daemons. When a command ends by itself, its background processes go on
-and become children of the executor.
+Each command has a separate session and is a subreaper: while it runs, orphaned descendants become
+its children. So all its descendants, also daemons, can be found and killed. When a command ends by
+itself, its background processes continue and become children of the executor.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 _PIECE = 65536
 _SPILL_BYTES = 16 * 1024 * 1024
 _GRACE_S = 0.05
-"""Seconds to wait for the last output of descendants after a command's own process ended."""
+"""Seconds to wait for more output of descendants after the command's own process has ended."""
 _TIMED_OUT = 124
 
 
 class CapturedOutput:
-    """The output of a command on one stream: its beginning, its end, and the whole in a file.
+    """The output of a command on one stream: its beginning, its end, and optionally a file with all
+    of it.
 
-    The file is written only if the two do not hold everything, and up to 16 MiB."""
+    The file is written only if beginning and end do not hold all output. It has at most 16 MiB."""
 
     def __init__(self, pipe: int, keep: int, path: str) -> None:
         self.pipe = pipe
@@ -50,7 +51,8 @@ class CapturedOutput:
         self._tail_room = keep // 2
 
     def take(self, pieces: int) -> bool:
-        """Read at most ``pieces`` pieces of output. False once every writer has closed the pipe."""
+        """Read at most ``pieces`` pieces of output. Return False after all writers have closed the
+        pipe."""
         for _ in range(pieces):
             try:
                 piece = os.read(self.pipe, _PIECE)
@@ -63,14 +65,14 @@ class CapturedOutput:
         return True
 
     def drop(self) -> bool:
-        """Read and discard one piece. False once every writer has closed the pipe."""
+        """Read and discard one piece. Return False after all writers have closed the pipe."""
         try:
             return bool(os.read(self.pipe, _PIECE))
         except BlockingIOError:
             return True
 
     def settle(self) -> None:
-        """Close the file: no more output is collected."""
+        """Close the file. No more output is collected."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -96,7 +98,7 @@ class CapturedOutput:
                 guest_files.write_all(self._file.fileno(), self.head + self.tail)
             room = max(_SPILL_BYTES - self._file.tell(), 0)
             guest_files.write_all(self._file.fileno(), piece[:room])
-        except (guest_files.FileError, OSError):  # the disk is full, or there is such a file
+        except (guest_files.FileError, OSError):  # the disk is full, or the file exists already
             self.settle()
             if self.path:
                 with contextlib.suppress(OSError):
@@ -142,7 +144,8 @@ class CommandProcess:
             guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def look(self) -> None:
-        """Handle a deadline that has passed: of the whole command, or of its last output."""
+        """Handle a deadline that has passed. A command that still runs has timed out and is killed.
+        If it has ended, no more output is awaited."""
         if self.status is None:
             self.timed_out = True
             self.stop()
@@ -162,7 +165,7 @@ class CommandProcess:
         )
 
     def result(self) -> tuple[bytes, bytes]:
-        """Return text and body of the answer to the host.
+        """Return the text and the body of the answer to the host.
 
         Raises `guest_files.FileError` if the program could not be executed."""
         complaint = os.read(self._complaint, 4096).decode("utf-8", "replace")
@@ -194,9 +197,10 @@ def _exit_code(status: int) -> int:
 
 @contextlib.contextmanager
 def _standard_input(given: bytes) -> Any:
-    """Open the standard input as a file without a name.
+    """Open a temporary file with the standard input.
 
-    A pipe would have to be written to in the loop, and another process could hold its end open."""
+    With a pipe, the loop would have to write the input in pieces, and the command would not see the
+    end of the input while another process has the pipe open."""
     if not given:
         with open(os.devnull, "rb") as file:
             yield file.fileno()
@@ -213,7 +217,8 @@ def _standard_input(given: bytes) -> Any:
 def _start(
     wanted: dict[str, Any], files: Sequence[int], complaint: int, confinement: Confinement
 ) -> int:
-    """Fork and execute. A failure in the child is written to ``complaint``, as place and errno."""
+    """Fork, and execute the command in the child. If that fails, the child writes the path and the
+    error number to ``complaint``."""
     environment = {**os.environ, **wanted["environment"]}
     directory = os.path.join(guest_files.HOME, wanted["directory"])
     words = wanted["command"]

@@ -1,9 +1,9 @@
-"""Sets the supervisor's limits on itself, before any code of the AI runs below it.
+"""Sets the limits of the supervisor's process, before untrusted code runs in its child processes.
 
 The host has already restricted namespaces, capabilities and system calls. This module sets the
-limits that a process sets on itself. The supervisor is process 1 of its namespace, so the kernel
-lets no signal from inside end or stop it, and it is not dumpable, so no process of its own user id
-can read its memory.
+limits that a process can set on itself. The supervisor is process 1 of its PID namespace, so
+signals from inside the box cannot end or stop it. It is not dumpable, so other processes with its
+user id cannot read its memory.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Set whether processes of the same user may read this one's memory and descriptors."""
+    """Set whether processes of the same user may read this process's memory and descriptors."""
     prctl(_PR_SET_DUMPABLE, int(dumpable))
 
 
 def adopt_orphans() -> None:
-    """Make orphans among this process's descendants its own children.
+    """Make this process a subreaper: orphans among its descendants become its children.
 
-    This stays in force when the process executes another program. Children do not inherit it.
+    The process stays a subreaper if it executes another program. Child processes do not inherit
+    this.
     """
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_limits(memory: int, processes: int, files: int) -> None:
-    """Set limits on the supervisor and all that it forks, which cannot be raised again.
+    """Set limits for the supervisor and all processes that it forks. They cannot be raised again.
 
-    The limit on open descriptors becomes final only in `Confinement.enter`; see `send_descriptor`.
-    Memory is counted as data (what a process writes to), for each process; the host adds up the
-    whole tree. The address space is wider, since threads and arenas reserve far more than they use.
+    Only the limit on open descriptors can be raised again, until `Confinement.enter`; see
+    `send_descriptor`. The memory limit is for each process, and counts its data segment and private
+    writable memory (RLIMIT_DATA). The host limits the sum of all processes. The limit of the
+    address space is higher, because threads and malloc arenas reserve far more than they use.
     """
     wanted = {
         resource.RLIMIT_DATA: memory,
@@ -57,7 +59,7 @@ def set_limits(memory: int, processes: int, files: int) -> None:
     for name, value in wanted.items():
         hard = resource.getrlimit(name)[1]
         if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)  # noqa: PLW2901 - the bound that is already there
+            value = min(value, hard)  # noqa: PLW2901 - a limit cannot be raised
         resource.setrlimit(name, (value, value))
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if most == resource.RLIM_INFINITY or most > files:
@@ -67,10 +69,10 @@ def set_limits(memory: int, processes: int, files: int) -> None:
 def send_descriptor(sock: socket.socket, message: bytes, descriptor: int) -> None:
     """Send ``message`` with a descriptor. Raises `OSError`.
 
-    The kernel counts the descriptors that wait in sockets for each user, not for each process or
-    box. It refuses to send one (ETOOMANYREFS) where they are more than the open descriptors that
-    the sender may have. Code in a box can have that many wait, and boxes of an ordinary user share
-    the count. So the supervisor sends under a higher limit than code has (`man 7 unix`).
+    The kernel counts, for each user id, the descriptors that wait in sockets to be received. If
+    there are more than the sender's limit of open descriptors, sending fails with ETOOMANYREFS
+    (`man 7 unix`). Code in a box can fill this count up to its own limit, and boxes may share a
+    user id. So the supervisor raises its limit above that of the code while it sends.
     """
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
@@ -82,29 +84,31 @@ def send_descriptor(sock: socket.socket, message: bytes, descriptor: int) -> Non
 
 
 class Confinement:
-    """What runs and commands get beyond the supervisor's limits: a lower processor priority and
-    another seccomp filter, whose program is given in hexadecimal."""
+    """The confinement of runs and commands in addition to the supervisor's limits: a lower
+    processor priority and another seccomp filter. The settings have the filter's program in
+    hexadecimal."""
 
     def __init__(self, limits: dict[str, Any], score: int = -1) -> None:
-        """``score`` is what `lower_priority` returned."""
+        """``score`` is the descriptor that `lower_priority` returned."""
         self._score = score
         self._nice = limits.get("guest_nice", 0)
         self._filter = bytes.fromhex(limits.get("guest_filter", ""))
 
     def fork(self) -> int:
-        """Like `os.fork`, but when memory is short the kernel kills the child before this process.
-        Otherwise it might kill either, if the box's memory is in no process's own pages."""
+        """Like `os.fork`, but if memory runs out, the kernel kills the child before this process.
+        Without this, the kernel might kill this process if most of the box's memory is in
+        files."""
         _say(self._score, _GUEST_SCORE)
         pid = -1
         try:
             pid = os.fork()
         finally:
-            if pid:  # also in the child the descriptor sets the score of this process
+            if pid:  # not in the child: there too, the descriptor sets the score of the parent
                 _say(self._score, _AGENT_SCORE)
         return pid
 
     def enter(self) -> None:
-        """Confine this process, a forked child. It cannot be undone. Raises `OSError`."""
+        """Confine this process, a forked child. This cannot be undone. Raises `OSError`."""
         os.nice(self._nice)
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
@@ -113,12 +117,12 @@ class Confinement:
 
 
 def lower_priority(nice: int) -> int:
-    """Lower this process's priority for processors and memory below the rest of the machine.
+    """Lower this process's priority for processors and memory below that of the host's processes.
 
-    When memory is short, the kernel kills this process before the bot, and its children first of
-    all (`Confinement.fork`). None of them can undo that without a privilege. Return the descriptor
-    of this process's ``oom_score_adj``, or -1. It must be opened now: once the process is not
-    dumpable, it cannot be.
+    If memory runs out, the kernel first kills this process's children (`Confinement.fork`), then
+    this process, and the bot last. Undoing this needs a privilege that they do not have. Return the
+    descriptor of this process's ``oom_score_adj``, or -1. The file must be opened now, because a
+    process that is not dumpable cannot open it.
     """
     os.nice(nice)
     try:

@@ -1,9 +1,10 @@
-"""The supervisor's side of the executor, a second process for work that takes long or may print
-without end.
+"""Controls the executor from the supervisor. The executor is a second process for commands, globs
+and archives, which may take long or print without end.
 
-It is forked when it is first needed; `guest_executor_loop` is the code that it runs. It has the
-guest's user id, so a guest may stop it or kill it. The supervisor resumes a stopped executor with
-each frame that it sends. If the executor is killed, its work is lost and its commands are ended.
+The supervisor forks the executor when it is first needed. The executor runs `guest_executor_loop`.
+It has the guest's user id, so code in the box can stop or kill it. The supervisor sends SIGCONT
+with each frame, which resumes a stopped executor. If the executor is killed, its work is lost and
+its commands are killed.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _KILLED = "what did this in the box was killed by something in it"
 
 
 class ExecutorProcess:
-    """A live executor, and the work that it has not answered yet."""
+    """A running executor, and the numbers of the work that it has not answered yet."""
 
     def __init__(self, confinement: Confinement) -> None:
-        """``confinement`` is the confinement that its commands enter."""
+        """Commands of the executor enter ``confinement``."""
         ours, theirs = socket.socketpair()
         our_fd_socket, their_fd_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = confinement.fork()
@@ -49,34 +50,35 @@ class ExecutorProcess:
         self._fd_socket = our_fd_socket
 
     def give(self, number: int, text: bytes, body: bytes, stream: socket.socket | None) -> None:
-        """Send the executor some work. The work's stream is sent first.
+        """Send work to the executor. If the work has a stream, the stream is sent first.
 
-        Raises `OSError` if the stream cannot be sent; then the work is not sent either.
+        Raises `OSError` if the stream cannot be sent. The work is then not sent.
         """
         if stream is not None:
             head = wire.DESCRIPTOR_HEAD.pack(number)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                # The executor is being killed; the host is told when it has ended.
+                # The executor was killed. `report_end` will tell the host.
                 guest_confinement.send_descriptor(self._fd_socket, head, stream.fileno())
         self.pending.add(number)
         self.send(wire.frame(wire.WORK, number, text, body))
 
     def send(self, frame: bytes) -> None:
-        """Send a frame, as many bytes as the socket takes now; `flush` sends the rest."""
+        """Send a frame without waiting. If the socket does not accept all bytes now, `flush` sends
+        the rest later."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGCONT)
         self.outgoing += frame
         self.flush()
 
     def flush(self) -> None:
-        """Send the rest of the frames."""
+        """Send waiting bytes, as many as the socket accepts now."""
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             while self.outgoing:
                 del self.outgoing[: self.sock.send(self.outgoing)]
 
     def take(self) -> bytes | None:
-        """Return the whole answers that arrived, as frames for the host; None once the executor has
-        ended."""
+        """Receive bytes. Return the answers that are complete now, as frames for the host, or None
+        if the executor has ended."""
         try:
             received = self.sock.recv(wire.READ_BYTES)
         except BlockingIOError:
@@ -102,12 +104,13 @@ class ExecutorProcess:
         guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def wait(self) -> None:
-        """Kill and reap the process. It may still live, with only its socket closed."""
+        """Kill the process and wait for its end. It may still run although its socket is closed."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
     def report_end(self, host: wire.BlockingChannel, because: str) -> None:
-        """Forward the last answers, send an error for each work without one, and close."""
+        """Forward the last answers to the host, send an error for all work without an answer, and
+        close the sockets."""
         more = True
         while more:
             before = len(self.received)
@@ -125,8 +128,8 @@ class ExecutorProcess:
 def _become_executor(
     sock: socket.socket, fd_socket: socket.socket, confinement: Confinement
 ) -> None:
-    """In the forked child: close the supervisor's descriptors, then serve it."""
-    import guest_executor_loop  # only the executor needs it, so it is imported here
+    """In the forked child: close the supervisor's descriptors, then run the executor's loop."""
+    import guest_executor_loop  # imported here, because only the executor needs it
 
     os.setsid()
     high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, fd_socket)]

@@ -1,7 +1,8 @@
-"""The executor's loop: it runs commands as child processes, and globs and archives in threads.
+"""The executor's loop. It runs commands as child processes, and globs and archives in threads.
 
-The executor also adopts the commands' orphans. So at the end of a run, all descendants of the
-executor belong to commands: no process of a run can become one.
+The executor is a subreaper: background processes of commands that have ended become its children.
+A process of a run cannot become its descendant. So at the end of a run, all descendants of the
+executor are known to belong to commands.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 _STACK = 512 * 1024
 _REST_S = 0.02
-"""Seconds between two reads of a background process's output, which is thrown away."""
+"""Seconds between two reads of a background process's output, which is discarded."""
 
 
 class Executor:
-    """The executor's loop."""
+    """The state and the loop of the executor's process."""
 
     def __init__(
         self, supervisor: wire.BlockingChannel, fd_socket: socket.socket, confinement: Confinement
@@ -106,20 +107,20 @@ class Executor:
             threading.Thread(
                 target=self._work, args=(number, operation, wanted, stream), daemon=True
             ).start()
-        except RuntimeError as error:  # no process left: a thread counts as one
+        except RuntimeError as error:  # the limit of processes, which counts threads too
             self._close_stream(number)
             raise guest_files.FileError("limit", "the box does too much at once") from error
 
     def _receive_stream(self) -> socket.socket:
-        """Receive the stream, which the supervisor sent through the descriptor socket before the
-        work."""
+        """Receive the stream of the work. The supervisor has sent it through the descriptor socket
+        before it sent the work."""
         _, numbers, _, _ = socket.recv_fds(self._fd_socket, wire.DESCRIPTOR_HEAD.size, 1)
         return socket.socket(fileno=numbers[0])
 
     def _work(
         self, number: int, operation: str, wanted: dict[str, Any], stream: socket.socket | None
     ) -> None:
-        """In a thread: do one work and answer it."""
+        """In a thread: do the work and send the answer."""
         try:
             if stream is None:
                 reply, body = guest_glob.find(**wanted)
@@ -212,7 +213,7 @@ class Executor:
             with self._sending:
                 self._supervisor.send(wire.WORK_DONE, command.number, text, body)
         for printed in command.printed:
-            if printed.pipe in self._printing:  # a background process still holds the pipe
+            if printed.pipe in self._printing:  # a background process still has the pipe open
                 del self._printing[printed.pipe]
                 self._background[printed.pipe] = printed
 

@@ -1,8 +1,8 @@
-"""File operations for the host, done inside the box and only in its own folders.
+"""File operations that the host requests. They run inside the box, only below the folders `ROOTS`.
 
-A path is resolved once and must then lie in one of the roots. Then it is opened folder by folder
-without following links. If a link is swapped in meanwhile, the operation fails; it never reaches
-another file.
+A path is resolved once, and the result must be below one of the roots. Then it is opened folder by
+folder without following links. If code in the box replaces a folder by a link in the meantime, the
+operation fails and does not access another file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileError(Exception):
-    """A file operation failed for a reason that the caller can act on; ``code`` is stable."""
+    """A file operation failed. ``code`` is one of the stable codes of `BoxFileError`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ _CODES = {
 
 
 def file_error(path: str, error: OSError | ValueError) -> FileError:
-    """Make a `FileError` for the caller from what the system raised."""
+    """Make a `FileError` from an error of the operating system."""
     number = getattr(error, "errno", None)
     code = _CODES.get(number, "invalid_input")
     return FileError(code, f"{path}: {os.strerror(number) if number else error}")
@@ -59,7 +59,7 @@ def file_error(path: str, error: OSError | ValueError) -> FileError:
 
 @contextlib.contextmanager
 def translate_os_errors(path: str) -> Iterator[None]:
-    """Raise `OSError` and `ValueError` of the block as `FileError`."""
+    """If the body raises `OSError` or `ValueError`, raise a `FileError` instead."""
     try:
         yield
     except FileError:
@@ -69,13 +69,13 @@ def translate_os_errors(path: str) -> Iterator[None]:
 
 
 def count() -> int:
-    """Count the files in the folders where the guest may make some."""
+    """Count the files in the folders in which the guest can make files."""
     seen = [os.statvfs(path) for path in FOLDERS]
     return sum(found.f_files - found.f_ffree for found in seen)
 
 
 def locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
-    """Return the root that holds ``path`` and the parts below it."""
+    """Resolve ``path``. Return its root and the names on the path below the root."""
     if not path or "\0" in path or len(path) > 4096:
         raise FileError("invalid_input", f"not a path: {path[:80]!r}")
     full = os.path.join(HOME, path)
@@ -90,7 +90,7 @@ def locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
 
 
 def open_parents(root: str, parts: list[str], make: bool) -> int:
-    """Open the folder that the parts lead to from a root, without following links.
+    """Open the folder ``parts`` below ``root``, without following links.
 
     With ``make``, missing folders are made.
     """
@@ -118,12 +118,12 @@ def open_folder(path: str) -> int:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
-    """Open a regular file for reading; yields its descriptor and its status."""
+    """Open a regular file for reading. Yields its descriptor and its status."""
     with translate_os_errors(path):
         root, parts = locate(path)
         folder = open_parents(root, parts[:-1], make=False)
         try:
-            # Non-blocking: opening a FIFO must not wait for its writer.
+            # Non-blocking, because otherwise opening a FIFO waits for a writer.
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             file = os.open(parts[-1] or ".", flags, dir_fd=folder)
         finally:
@@ -153,7 +153,8 @@ def read(path: str, limit: int, send: Callable[[bytes], None]) -> None:
 
 
 def read_piece(path: str, offset: int, limit: int, send: Callable[[bytes], None]) -> int:
-    """Send at most ``limit`` bytes of a regular file from ``offset`` on. Return the file's size."""
+    """Send at most ``limit`` bytes of a regular file, starting at ``offset``. Return the file's
+    size."""
     with _opened(path) as (file, found):
         while limit > 0:
             piece = os.pread(file, min(PIECE, limit), offset)
@@ -166,9 +167,10 @@ def read_piece(path: str, offset: int, limit: int, send: Callable[[bytes], None]
 
 
 def data_segments(file: int, found: os.stat_result) -> list[tuple[int, int]] | None:
-    """Return where an open file has data, as offsets and lengths in order; None if it has no holes.
+    """Return the offsets and lengths of the data in an open file, in order. Return None if the file
+    has no holes.
 
-    A file with holes may be far longer than the disk, so its holes are not carried.
+    A file with holes may be far larger than the disk, so its holes must not be copied as zeros.
     """
     if found.st_blocks * 512 >= found.st_size:
         return None
@@ -181,13 +183,14 @@ def data_segments(file: int, found: os.stat_result) -> list[tuple[int, int]] | N
             if start < end:
                 segments.append((start, end - start))
     except OSError as error:
-        if error.errno != errno.ENXIO:  # the rest is a hole, or was cut off meanwhile
+        if error.errno != errno.ENXIO:  # the rest is a hole, or the file became shorter
             raise
     return segments
 
 
 def read_segment(file: int, offset: int, length: int) -> Iterator[bytes]:
-    """Yield ``length`` bytes in pieces. If the file became shorter meanwhile, zeros follow."""
+    """Yield ``length`` bytes in pieces. If the file became shorter, zeros replace the missing
+    bytes."""
     while length > 0:
         piece = os.pread(file, min(PIECE, length), offset) or bytes(min(PIECE, length))
         yield piece
@@ -196,7 +199,8 @@ def read_segment(file: int, offset: int, length: int) -> Iterator[bytes]:
 
 
 def status(path: str, follow: bool) -> dict[str, Any] | None:
-    """Return kind, size, permission bits and time of what is at ``path``; None if nothing is."""
+    """Return kind, size, permission bits and modification time of the file at ``path``, or None if
+    there is no file."""
     with translate_os_errors(path):
         try:
             root, parts = locate(path, follow)
@@ -217,7 +221,7 @@ def status(path: str, follow: bool) -> dict[str, Any] | None:
 
 
 def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
-    """Replace a file in one step and make its parents. Return its size."""
+    """Replace a file in one step. Missing parent folders are made. Return the file's size."""
 
     def fill(file: Any) -> None:
         for piece in pieces:
@@ -227,7 +231,8 @@ def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
 
 
 def write_sparse(path: str, data: Iterable[tuple[int, bytes]], size: int, mode: int) -> int:
-    """Like `write`, for a file of ``size`` bytes with ``data`` at offsets and holes between."""
+    """Like `write`, for a file of ``size`` bytes with holes. ``data`` are offsets and the bytes at
+    these offsets."""
 
     def fill(file: Any) -> None:
         for offset, piece in data:
@@ -264,7 +269,8 @@ def _replace(path: str, fill: Callable[[Any], None], mode: int) -> int:
 
 
 def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
-    """Append to a regular file, which is made if missing. If a write fails, nothing is added."""
+    """Append to a regular file, which is made if missing. If a write fails, the file is cut back to
+    its old size."""
     with translate_os_errors(path):
         folder, name = _open_place(path)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -282,8 +288,9 @@ def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
                     write_all(file, piece)
                     written += len(piece)
             except OSError:
-                # How much of the last piece was added is not known. The file is cut back only if it
-                # has at least what was added here, so one that became shorter loses nothing.
+                # It is unknown how much of the last piece was added. The file is cut back only if
+                # its size shows that the added bytes are still there: another process may have
+                # made the file shorter, and must not lose data.
                 if os.fstat(file).st_size >= found.st_size + written:
                     os.ftruncate(file, found.st_size)
                 raise
@@ -296,14 +303,15 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_all(file: int, data: bytes | bytearray) -> None:
-    """Write all of ``data``. On a nearly full disk a single write takes what fits, and succeeds."""
+    """Write all of ``data``. On a nearly full disk, one `os.write` may write only a part and raise
+    no error."""
     start = os.write(file, data)
     while start < len(data):
         start += os.write(file, data[start:])
 
 
 def create(path: str) -> Any:
-    """Make a new file and its parents, and open it for writing."""
+    """Make a new file and its missing parent folders, and open the file for writing."""
     with translate_os_errors(path):
         folder, name = _open_place(path)
         try:
@@ -313,7 +321,8 @@ def create(path: str) -> Any:
 
 
 def _open_place(path: str) -> tuple[int, str]:
-    """Open the parent folder of ``path`` and return it with the file's name. Makes the folder."""
+    """Open the parent folder of ``path``, which is made if missing. Return it and the file's
+    name."""
     root, parts = locate(path)
     if not parts[-1]:
         raise FileError("is_a_directory", f"{path} is a folder")

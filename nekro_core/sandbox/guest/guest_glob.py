@@ -1,4 +1,4 @@
-"""Finds files by pattern, without a shell. The walk never leaves the folder it began in."""
+"""Finds files by a pattern, without a shell. The search never leaves its first folder."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], bytes]:
-    """Return the reply, and as JSON the first ``limit`` matches; see `Box.glob`."""
+    """Return the reply, and a JSON list of the first ``limit`` matches; see `Box.glob`."""
     if not pattern or "\0" in pattern or len(pattern) > 4096:
         raise guest_files.FileError("invalid_input", f"not a pattern: {pattern[:80]!r}")
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
         raise guest_files.FileError(
-            "invalid_input", f"a pattern must name something, not '..': {pattern}"
+            "invalid_input", f"a pattern must have a name and must not have '..': {pattern}"
         )
     before = "/" if pattern.startswith("/") else ""
-    start = guest_files.open_folder(directory)  # fails if it is missing, even without a match
+    start = guest_files.open_folder(directory)  # so a missing folder is always an error
     fixed = 0
     while fixed < len(parts) - 1 and not _WILD.search(parts[fixed]):
         fixed += 1
@@ -61,8 +61,8 @@ class _Walk:
         self._parts = ["**" if part == "**" else _matcher(part) for part in parts]
 
     def open_parts(self, first: int) -> set[int]:
-        """Return the parts that the next name may match, from ``first`` on: `**` may match
-        nothing."""
+        """Return the numbers of the pattern's parts that the next name may match, starting at
+        ``first``. If this part is `**`, the name may also match the part after it."""
         found = {first}
         while self._parts[first] == "**" and first + 1 < len(self._parts):
             first += 1
@@ -70,14 +70,15 @@ class _Walk:
         return found
 
     def visit(self, folder: int, path: str, positions: set[int], depth: int) -> None:
-        """Match what is in an open folder."""
+        """Match the files and folders in an open folder. ``positions`` are the numbers of the parts
+        that their names may match."""
         if depth > _DEPTH:
             self.cut_short = True
             return
         try:
             entries = list(os.scandir(folder))
         except OSError:
-            return  # not readable: nothing in it matches
+            return  # a folder that cannot be read has no matches
         for entry in entries:
             self._looked_at += 1
             if self._looked_at > _LOOKED_AT:
@@ -91,7 +92,8 @@ class _Walk:
                 self._enter(folder, entry.name, path, inner, depth)
 
     def _match(self, name: str, positions: set[int]) -> tuple[bool, set[int]]:
-        """Whether ``name`` is a match, and which parts may match what is in it."""
+        """Return whether ``name`` is a match of the whole pattern, and which parts the names inside
+        this folder may match."""
         matched = False
         inner: set[int] = set()
         last = len(self._parts) - 1
@@ -119,8 +121,8 @@ class _Walk:
 
 
 def _matcher(part: str) -> Any:
-    """Make a test that says whether a name matches one part of a pattern. With wildcards, a hidden
-    name matches only a part that starts with a dot."""
+    """Make a function that says whether a name matches ``part`` of a pattern. If the part has
+    wildcards, it matches hidden names only if it starts with a dot."""
     if not _WILD.search(part):
         return lambda name: name == part
     compiled = re.compile(fnmatch.translate(part))

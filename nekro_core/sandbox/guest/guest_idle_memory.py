@@ -1,8 +1,9 @@
-"""Measures the memory of an idle box, and frees some of it.
+"""Measures the memory of an idle box, and frees a part of it.
 
-Half a second after its last use a box with nothing to keep has no process but the supervisor's.
-After a longer time the supervisor restarts itself with `os.execv`, which frees a third of its
-memory. Its process id, limits, seccomp filter and descriptors stay the same.
+Half a second after its last use, a box has only the supervisor's process, unless it keeps globals
+or has background processes. After a longer time the supervisor restarts itself with `os.execv`,
+which frees a third of its memory. Its process id, limits, seccomp filter and descriptors stay the
+same.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 def idle_memory_kb() -> int:
     """Return the kilobytes of all processes in the box and of its files.
 
-    A page that several processes map counts by share (PSS). If the kernel hides the PSS of a
-    process, all its pages that do not come from files count."""
+    If N processes map a page, it counts 1/N for each (PSS). If the kernel refuses the PSS of a
+    process, all its pages count, except those of files."""
     used = 0
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -54,7 +55,8 @@ def _sum(path: str, *fields: bytes) -> int:
 
 
 def trim() -> None:
-    """Have the C library return unused memory to the kernel. Only glibc can."""
+    """Have the C library return unused memory to the kernel. Other C libraries than glibc cannot do
+    this; then nothing happens."""
     with suppress(Exception):
         from _ctypes import call_function, dlopen, dlsym
 
@@ -64,7 +66,7 @@ def trim() -> None:
 def restart_supervisor(
     limits: dict[str, Any], host: wire.BlockingChannel, fd_socket: socket.socket | None
 ) -> None:
-    """Execute a new supervisor in this process, on the same channel. Returns only if that fails."""
+    """Restart the supervisor in this process, with the same channel. Returns only if that fails."""
     told = dumps({**limits, "nice": 0, "restarted": True})
     descriptors = [host.incoming, host.outgoing] + ([fd_socket.fileno()] if fd_socket else [])
     here = os.path.dirname(os.path.abspath(__file__))
@@ -74,7 +76,7 @@ def restart_supervisor(
     for number in descriptors:
         os.set_inheritable(number, True)
     try:
-        os.execv(words[0], words)  # noqa: S606 - the words are our own
+        os.execv(words[0], words)  # noqa: S606 - none of the words comes from a guest
     except OSError:
         for number in descriptors:
             os.set_inheritable(number, False)

@@ -1,15 +1,17 @@
-"""Starts the supervisor of a box, which stands between the host and all code that runs here.
+"""Starts the supervisor of a box: the process that starts and ends all code in the box.
 
 `main` is called once per box, and again when an idle supervisor restarts. ``sys.argv`` is LIMITS
-CHANNEL [FD_SOCKET]. LIMITS is JSON. CHANNEL is the descriptor of the host's channel, or two,
-``0,1``, if the channel is a pair of pipes. FD_SOCKET is the descriptor of a socket (SOCK_SEQPACKET)
-through which descriptors are passed; without it connections are relayed in frames (`guest_wire`).
+CHANNEL [FD_SOCKET]. LIMITS is JSON. CHANNEL is the descriptor of the host's channel, or two
+descriptors, ``0,1``, if the channel is a pair of pipes. FD_SOCKET is the descriptor of a socket
+(SOCK_SEQPACKET) through which descriptors are passed to the host. Without it, connections are
+relayed in frames (`guest_wire`).
 
-Only the supervisor talks to the host, and no untrusted code runs in it: a run is a forked child
-with its own socket pair. The supervisor checks sizes, counts calls, collects output up to its cap,
-and kills what a run leaves behind. The process of the next run is usually forked ahead. Long work
-is done in a second process, the executor. As process 1 of its namespace the supervisor inherits the
-orphans of a run.
+Only the supervisor communicates with the host, and no untrusted code runs in it. A run is a forked
+child, connected to the supervisor by a socket pair. The supervisor checks sizes, counts calls,
+collects output up to its limit, and kills processes that remain after a run. The process of the
+next run is usually forked in advance. A second process, the executor, does work that takes long.
+Orphaned processes of a run become children of the supervisor, because it is process 1 of its PID
+namespace.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from guest_minimal_stdlib import dumps, loads
 
 
 def _open_channel(told: str) -> wire.BlockingChannel:
-    """Open the host's channel on descriptors that children do not inherit."""
+    """Open the host's channel. Child processes do not inherit its descriptors."""
     numbers = [int(number) for number in told.split(",")]
     if numbers[0] < 3:
         import fcntl
@@ -39,7 +41,7 @@ def _open_channel(told: str) -> wire.BlockingChannel:
 
 
 def main() -> None:
-    """Confine this process, send READY, and serve the host."""
+    """Set the limits of this process, send READY, and run the supervisor."""
     if os.getpid() != 1:
         raise SystemExit("the supervisor ends every process that it sees: start it in a box")
     limits = loads(sys.argv[1])
@@ -55,7 +57,8 @@ def main() -> None:
         os.set_inheritable(fd_socket, False)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "fd_socket": fd_socket is not None}
     host.send(wire.READY, 1, dumps(ready).encode())
-    # Sent before the import, so that the host prepares while most of the supervisor is imported.
+    # READY is sent before this import, so that the host can work while most of the supervisor's
+    # code is imported.
     import guest_supervisor
 
     guest_supervisor.serve(limits, host, fd_socket, score)

@@ -1,9 +1,10 @@
-"""Measures the processes of this box, for backends whose host cannot see them.
+"""Measures the processes of this box, for backends whose host cannot see these processes.
 
-The supervisor sees them all, because it is process 1 of their namespace. The kernel bounds their
-memory; this module finds out when it killed a process for that. (The sum of the processes' memory
-is no measure: it would count a page that forks share once for each.) Sockets are counted here too,
-because cgroups of version 1 leave TCP's buffers out.
+The supervisor sees all of them, because it is process 1 of their PID namespace. The kernel limits
+the memory of the box; this module finds out when the kernel killed a process at this limit. But
+cgroups of version 1 do not count TCP buffers. So if a box has many sockets, this module compares
+the memory of its sockets and processes with the limit. It does not do this for other boxes, because
+the sum for the processes counts a page that forked processes share several times.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
-"""Where the kernel counts the processes that it killed for memory: cgroups of version 2, and 1."""
+"""Files in which the kernel counts the processes that it killed for lack of memory: for cgroups of
+version 2 and of version 1."""
 
 _USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
 
 
 class MemoryOverrun:
-    """What is to be ended if the box used more memory than it may."""
+    """What must be ended because the box used too much memory."""
 
     NOBODY, RUN, COMMANDS = range(3)
 
@@ -35,16 +37,18 @@ class ResourceMeter:
     """Measures a box at intervals."""
 
     def __init__(self, memory: int) -> None:
-        """``memory`` is the box's limit in bytes; the kernel enforces most of it."""
+        """``memory`` is the box's limit in bytes. It is checked here only if the box has many
+        sockets; otherwise the kernel's limit suffices."""
         self._memory = memory
         self._kills = _count_kills()
         self._seen: dict[int, int] = {}
 
     def look(self, executor: int) -> tuple[float, int]:
-        """Return the processor seconds that runs spent since the last call, and a `MemoryOverrun`.
+        """Return the processor seconds of runs since the last call, and a `MemoryOverrun`.
 
-        Descendants of the executor count as commands. A process that began and ended between two
-        calls is missed; the limit on processes and the cost of a fork keep that small.
+        Descendants of the executor count as commands. The time of a process that starts and ends
+        between two calls is not counted. The limit on processes and the cost of a fork keep this
+        error small.
         """
         listed = guest_processes.table()
         commands = guest_processes.below(listed, executor) if executor else set()
@@ -66,14 +70,15 @@ class ResourceMeter:
         return spent / _TICKS, over
 
     def used(self) -> int:
-        """Return the bytes that the kernel counts for this box, with its files; 0 if unknown."""
+        """Return the bytes that the kernel counts for this box, including its files; 0 if
+        unknown."""
         for path in _USED:
             with contextlib.suppress(OSError, ValueError), open(path) as file:
                 return int(file.read())
         return 0
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process here for memory since the last call."""
+        """Whether the kernel killed a process of the box for lack of memory since the last call."""
         before, self._kills = self._kills, _count_kills()
         return self._kills > before
 
@@ -90,7 +95,7 @@ def _memory_of(pids: Iterable[int]) -> int:
 
 def _ticks(pid: int) -> int:
     with open(f"/proc/{pid}/stat", "rb") as file:
-        # The name may hold spaces and brackets; the numbers start after the last bracket.
+        # The process name may have spaces and brackets. The numbers start after the last ")".
         return sum(map(int, file.read().rpartition(b")")[2].split()[11:13]))
 
 

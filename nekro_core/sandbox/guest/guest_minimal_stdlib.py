@@ -1,8 +1,8 @@
 """Small replacements for modules of the standard library that are slow to import.
 
 `contextlib`, `json` and `ctypes` import `collections`, `enum`, `functools` and `re`, which together
-take as long as the interpreter's own start. The supervisor imports such modules later, when the box
-is idle, so that code finds them ready.
+take as long as the start of the interpreter. The supervisor imports such modules later, while the
+box is idle, so that runs need not import them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _PR_SET_SECCOMP = 22
 
 
-class suppress:  # noqa: N801 - it stands for `contextlib.suppress`
-    """Leave a block silently if it raises one of these errors."""
+class suppress:  # noqa: N801 - it replaces `contextlib.suppress`
+    """If the body raises one of these errors, end the body and raise nothing."""
 
     def __init__(self, *errors: type[BaseException]) -> None:
         self._errors = errors
@@ -38,7 +38,7 @@ class suppress:  # noqa: N801 - it stands for `contextlib.suppress`
 
 
 class _Reading:
-    """The settings that `json.JSONDecoder` gives the scanner."""
+    """The settings for the JSON scanner, with the values that `json.JSONDecoder` uses."""
 
     strict = True
     object_hook = None
@@ -49,10 +49,10 @@ class _Reading:
 
 
 def _make_json() -> tuple[Callable[[str | bytes], Any], Callable[[Any], str], Callable[[Any], str]]:
-    """Make loads, dumps, and a dumps that escapes no character but what JSON requires.
+    """Make ``loads``, ``dumps``, and a ``dumps`` that escapes only what JSON requires.
 
-    They use the interpreter's own scanner and encoders, as `json` does. Those have no public name.
-    If they do not behave as in CPython 3.9 to 3.14, `json` is used instead.
+    They use the interpreter's private JSON scanner and encoders, as `json` does. If these do not
+    behave as in CPython 3.9 to 3.14, `json` is used instead.
     """
     try:
         import _json
@@ -133,4 +133,4 @@ def filter_calls(program: bytes) -> None:
         head = length.to_bytes(8, sys.byteorder) + address.to_bytes(8, sys.byteorder)
         failed = ctypes.CDLL(None).prctl(_PR_SET_SECCOMP, 2, ctypes.c_char_p(head), 0, 0)
     if failed:
-        raise OSError("the filter of system calls was not taken")
+        raise OSError("the kernel refused the seccomp filter")

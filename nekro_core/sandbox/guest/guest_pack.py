@@ -1,11 +1,13 @@
-"""Packs files that are sent out of a box. Python's `tarfile` reaches only 65 MB/s.
+"""Packs files that are sent out of a box. The format is not tar, because Python's `tarfile` reaches
+only 65 MB/s.
 
-An entry is 25 bytes (kind, mode, time in ns, size, lengths of its name and of its rest), then the
-name, the rest, and a file's bytes. The name is the path below the packed folder. The rest is a
-link's target, the name of the packed file or folder, or why something was left out. A file with
-holes (SPARSE) is sent as the number of its segments, the offset and length of each, and their
-bytes. The first entry is the packed file or folder itself, the last one is END. Only `guest_unpack`
-in another box reads this format; the host never does.
+An archive is a sequence of entries. An entry has a head of 25 bytes (kind, mode, time in ns, size,
+length of its name, length of its rest), then the name, the rest, and for a file its bytes. The name
+is the path below the packed folder. The rest depends on the kind: the target of a link, the name of
+the packed file or folder (first entry only), or the reason why a path was skipped. The bytes of a
+file with holes (SPARSE) are the number of its segments, the offset and length of each, and then
+their data. The first entry is the packed file or folder itself, the last entry is END. Only
+`guest_unpack` in another box reads this format; the host never does.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ ENTRIES = 100_000
 _BUFFER = 256 * 1024
 _SMALL = 128 * 1024
 _LONGEST = 4096
-"""Bytes of a path."""
+"""Longest path in bytes."""
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Whether a link with this name and target leads to a path in the packed folder."""
+    """Whether the link ``name`` with this target points into the packed folder."""
     if target.startswith(b"/") or b"\0" in target:
         return False
     led = os.path.normpath(os.path.join(os.path.dirname(name), target))
@@ -43,7 +45,7 @@ def stays_inside(name: bytes, target: bytes) -> bool:
 
 
 def pack(stream: socket.socket, path: str, recursive: bool) -> tuple[dict[str, Any], bytes]:
-    """Send a file, or a folder with everything below it."""
+    """Send a file, or a folder with everything below it. Return the reply and an empty body."""
     packer = _Packer(stream)
     with files.translate_os_errors(path):
         root, parts = files.locate(path)
@@ -102,7 +104,7 @@ class _Packer:
                 else:
                     self._skip(way, _sort(found.st_mode))
             except FileNotFoundError:
-                continue  # removed since the folder was listed
+                continue  # it was removed after the folder was listed
             except PermissionError:
                 self._skip(way, b"it may not be read")
         for name, found in inner:
@@ -153,7 +155,7 @@ class _Packer:
             os.close(file)
 
     def _send_bytes(self, file: int, offset: int, size: int) -> None:
-        """Send ``size`` bytes. If the file became shorter meanwhile, zeros follow."""
+        """Send ``size`` bytes. If the file became shorter, zeros replace the missing bytes."""
         if size > _SMALL:
             self._flush()
             end = offset + size

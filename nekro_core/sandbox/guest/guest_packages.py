@@ -1,4 +1,4 @@
-"""Gives a run the host's environment variables and the packages from pip."""
+"""Prepares the environment of a run: variables from the host, and packages that pip installed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages".format(*sys.versio
 
 
 def apply_environment(environment: dict[str, str]) -> None:
-    """Set the variables, and let the run import packages that pip installed into this box.
+    """Set the variables, and add the folder of packages that pip installed to the import path.
 
-    If pip may install something during the run, the folder is made first: a path that does not
-    exist yet is not put on the import path.
+    If the box has pip, the folder is made if missing, because only existing folders are added. So
+    the run can import packages that it installs itself.
     """
     if environment:
         os.environ.update(environment)

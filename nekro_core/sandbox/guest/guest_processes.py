@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 _PLAIN_PASSES = 3
 _LINKS = 2
-"""Hard links of a folder in ``/proc``, without the one for each folder inside it."""
+"""Number of hard links of an empty folder in ``/proc``. Each folder inside it adds one."""
 
 
 def table() -> Table:
     """Return the parent and the state of every process that was started in the box.
 
-    The supervisor, and what an engine started beside it, are left out: they have no parent in this
-    namespace. Orphans have one."""
+    The supervisor is left out, and so are processes that a Docker engine started in the container:
+    their parents are outside this PID namespace. Orphans are listed; their parent is the
+    supervisor."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -32,7 +33,8 @@ def table() -> Table:
                     line = os.read(file, 1024)
                 finally:
                     os.close(file)
-                # The name may hold spaces and brackets: what follows the last one is fixed.
+                # The process name may have spaces and brackets. The numbers start after the last
+                # ")".
                 state, parent = line.rpartition(b")")[2].split(None, 2)[:2]
                 if parent != b"0":
                     found[int(name)] = (int(parent), state)
@@ -40,11 +42,11 @@ def table() -> Table:
 
 
 def alone(frozen: int, known: set[int]) -> bool:
-    """Whether the box has no process but this one and its children ``known``, of which ``frozen``
-    has one thread and no child. False also if the kernel does not tell.
+    """Whether the box has no other processes than this one and its children ``known``, and the
+    child ``frozen`` has one thread and no child. False also if the kernel does not report this.
 
-    Takes a tenth of the time of `table`. If a child ends while the kernel's list is read, the list
-    may lack the children after it, but then it names the one that ended.
+    Takes a tenth of the time of `table`. If a child ends while the kernel writes its list, the list
+    may lack later children, but it still has the child that ended.
     """
     try:
         if os.stat(f"/proc/{frozen}/task").st_nlink != _LINKS + 1 or _children(frozen):
@@ -63,7 +65,7 @@ def _children(pid: int) -> bytes:
 
 
 def below(listed: Table, root: int) -> set[int]:
-    """Return all descendants of a process, without the process."""
+    """Return the ids of all descendants of a process, without its own id."""
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in listed.items():
         children.setdefault(parent, []).append(pid)
@@ -77,11 +79,13 @@ def below(listed: Table, root: int) -> set[int]:
 
 
 def kill(find: Callable[[Table], set[int]]) -> set[int]:
-    """Kill all processes that ``find`` names, even if they fork meanwhile. Return their ids.
+    """Kill all processes that ``find`` returns, even if they fork at the same time. Return their
+    ids.
 
-    They are first stopped, until no new one appears. A stopped process cannot fork, while a killed
-    one makes room for another. If they fork faster than the list is read, all processes are stopped
-    with one system call, and those that ``find`` does not name are resumed.
+    First they are stopped, until no new process appears: a stopped process cannot fork. (If they
+    were killed one by one, the others could fork again up to the box's limit of processes.) If they
+    fork faster than they can be listed, all processes of the box are stopped with one system call,
+    and those that ``find`` does not return are resumed.
     """
     stopped: set[int] = set()
     for _ in range(_PLAIN_PASSES):

@@ -1,4 +1,4 @@
-"""The supervisor's side of one run: its process, its socket, and its output pipe."""
+"""Controls the process of one run from the supervisor: the process, its socket, its output pipe."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ if TYPE_CHECKING:
 
 _PIECE = 65536
 _STOP_S = 1.0
-"""Time for a run to stop. On a busy machine it waits for a processor first: 17 ms were too short in
-3 of 147 runs beside 12 busy processes on 4 processors, and the chat lost its globals."""
+"""Longest wait for a run to stop after SIGSTOP. On a busy machine the run needs a processor before
+it can stop. With 12 busy processes on 4 processors, 17 ms were too short in 3 of 147 runs, and the
+globals of these runs were lost."""
 _STOP_YIELDS = 40
 """How often to yield the processor before sleeping. The shortest sleep takes 0.1 ms, and most runs
-stop long before."""
+stop in much less time."""
 _STOP_WAIT_S = 0.00005
 
 
 class RunProcess:
-    """The process of a run. It is forked before it is needed, and `begin` starts it.
+    """The process of a run. It is usually forked in advance; `begin` starts a run in it.
 
-    A process that keeps its globals is frozen after a run, and `begin` starts the next run in it.
-    The constructor raises OSError if the box has no process left.
+    If the run keeps its globals, the process is frozen after the run, and `begin` starts the next
+    run in it. The constructor raises OSError if the box has no process left.
     """
 
     def __init__(
         self, confinement: guest_confinement.Confinement, known: tuple[bytes, Any]
     ) -> None:
-        """``confinement`` is what it enters. ``known`` are the functions that it most likely gets,
-        as the host writes them and decoded."""
+        """The process enters ``confinement``. ``known`` are the functions that the run most likely
+        gets: the JSON text from the host, and the decoded value."""
         self.output_limit = self.calls_left = self.value_limit = 0
         self.keeps_globals = self.is_its_own_end = False
         self.output = bytearray()
@@ -72,7 +73,7 @@ class RunProcess:
         self.process = os.pidfd_open(self.pid)
 
     def begin(self, settings: dict[str, int], start: bytes) -> None:
-        """Set the run's limits, and send it its START frame and the frames after it."""
+        """Set the run's limits, and send ``start``: the START frame and frames that follow it."""
         self.output_limit = settings["output"]
         self.calls_left = settings["calls"]
         self.value_limit = settings["value"]
@@ -83,7 +84,8 @@ class RunProcess:
         self.send(start)
 
     def send(self, frames: bytes | bytearray) -> None:
-        """Send frames, as many bytes as the socket takes now; `flush` sends the rest."""
+        """Send frames without waiting. If the socket does not accept all bytes now, `flush` sends
+        the rest later."""
         sent = 0
         if not self.outgoing:
             try:
@@ -97,16 +99,17 @@ class RunProcess:
             self.flush()
 
     def flush(self) -> None:
-        """Send what the run has not taken yet."""
+        """Send waiting bytes, as many as the socket accepts now."""
         with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             while self.outgoing:
                 del self.outgoing[: self.sock.send(self.outgoing)]
 
     def take_output(self, pieces: int) -> bool:
-        """Read at most ``pieces`` pieces of output, so that a flood does not hold up the loop.
+        """Read at most ``pieces`` pieces of output. With this limit, a run that prints without end
+        cannot block the loop.
 
-        Output beyond the cap is dropped, so that the run never blocks on a full pipe. Return False
-        at the end of the output.
+        Output beyond the run's limit is read and dropped, so that the run never blocks on a full
+        pipe. Return False at the end of the output.
         """
         for _ in range(pieces):
             try:
@@ -121,17 +124,18 @@ class RunProcess:
         return True
 
     def drain(self) -> None:
-        """Discard what is left in the socket. The run's children, which may have sent it, have
-        ended, and the run itself waits for START."""
+        """Discard the bytes that are left in the socket. Children of the run may have sent them.
+        The children have ended, and the run itself waits for START, so no more bytes come."""
         self.received.clear()
         with suppress(BlockingIOError):
             while self.sock.recv(_PIECE):
                 pass
 
     def freeze(self) -> bool:
-        """Stop the process until `thaw`. Return False if it does not stop; a guest can cause that.
+        """Stop the process until `thaw`. Return False if it does not stop: code in the box can
+        resume it.
 
-        After a complete stop no thread of it can fork.
+        After a complete stop, none of its threads can fork.
         """
         tries, deadline = 0, time.monotonic() + _STOP_S
         while time.monotonic() < deadline:
@@ -154,7 +158,7 @@ class RunProcess:
 
     @property
     def lives(self) -> bool:
-        """Whether its process has not ended."""
+        """Whether the process has not ended."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def close(self) -> None:
@@ -165,22 +169,23 @@ class RunProcess:
 
 
 def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) -> None:
-    """In the forked child: close the supervisor's descriptors, then become the run."""
+    """In the forked child: close the supervisor's descriptors, then execute runs."""
     os.setsid()
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # it may be 3 itself
+    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # the channel may be 3 now
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
-    # Not dumpable, like the supervisor. This process calls functions with the rights of the person
-    # who asked, and a background command of another turn has the same user id.
+    # Not dumpable, like the supervisor. This process calls functions with the rights of the user
+    # for whom the run was started. A background command that another user started has the same
+    # user id and must not control this process.
     guest_confinement.set_dumpable(False)
     guest_code.become_run(wire.BlockingChannel(3, 3), known)
 
 
 def describe_status(status: int) -> str:
-    """Say in words how a process ended."""
+    """Describe in words how a process ended."""
     if os.WIFSIGNALED(status):
         import signal
 

@@ -1,4 +1,4 @@
-"""Starts one run after another, forwards its calls, enforces its limits and ends it."""
+"""Starts runs, one after another, forwards their calls, enforces their limits and ends them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 _SOON_S = 0.02
 _FILES = 50_000
-"""In a box's folders together. Each costs the kernel 1 KB that is charged to no process."""
+"""Limit of the files in a box's folders together. For each file the kernel needs 1 KB, which counts
+for no process. At this limit the run and all commands are ended."""
 _MOST_FILES = 100_000
-"""A box with more ends. By then the processes that made the files have ended, but the files
-still exist."""
+"""If a box still has more files than this after the run and the commands were ended, the box
+ends."""
 _DEATH_S = 0.0002
 _KEEP_TRIES = 5
 _FORK_TRIES = 50
 
 
 class TooManyFiles(Exception):
-    """The box has so many files that only ending it frees their memory."""
+    """The box has so many files that the box must end to free their memory."""
 
 
 class RunManager:
-    """Manages at most one current run, one forked ahead, and one frozen with its globals."""
+    """Manages the processes of runs: at most one that executes a run (`current`), one that was
+    forked in advance (`spare`), and one that is frozen with its globals (`kept`)."""
 
     def __init__(
         self,
@@ -52,22 +54,24 @@ class RunManager:
         self.executor: ExecutorProcess | None = None
         self.fork_failed = False
         self.promised = False
-        """Whether the host may start the next run without naming its functions."""
+        """Whether the host may start the next run without sending its functions."""
         self._known: tuple[bytes, Any] = (b"", None)
-        """The functions of the last run, as the host wrote them and decoded. The next run most
-        likely gets the same ones, so its process is forked with them."""
+        """The functions of the last run: the JSON text from the host, and the decoded value. The
+        next run most likely gets the same functions, so its process is forked with them."""
         self._host = host
         self._poll = poll
         self._meter = meter
         self._confinement = confinement
         self._next_tick = 0.0
         self._file_count: int | None = None
-        """Files at the last count. None when a run begins, until the first count."""
+        """The number of files at the last count. None from the start of a run until the first
+        count."""
 
     def start(self, number: int, text: bytes, described: bytes, then: bytearray) -> None:
-        """Start the next run. ``then`` are the frames for it that arrived with its START."""
+        """Start the next run. ``then`` are the frames for this run that arrived together with its
+        START."""
         settings = loads(text)
-        self._file_count = None  # files from before are not this run's
+        self._file_count = None  # the run did not make the files that exist now
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_frozen() if settings.get("keep") else None
@@ -78,22 +82,23 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            self._meter.starved()  # kills until now were of commands
+            self._meter.starved()  # resets it: kills until now were of commands
         self.fork_failed = False
-        if same and not frozen:  # the process that knew them was killed meanwhile
+        if same and not frozen:  # the process with the same functions was killed
             same, described = 0, self._known[0]
         elif not same and described != self._known[0]:
             self._known = (described, None)
         run.begin(settings, wire.frame(wire.START, same, text, described) + then)
         if frozen:
-            run.thaw()  # its START is already in the socket
+            run.thaw()  # the START is already in the socket
         self.current = run
         self._poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
         self._poll.register(run.pipe, select.POLLIN)
         self._poll.register(run.process, select.POLLIN)
 
     def fork_ahead(self) -> None:
-        """Fork a process for the next run. If the box has none left, `start` tries again."""
+        """Fork a process for the next run. If that fails because the box has no process left,
+        `start` tries again."""
         self.reap_orphans()
         described, functions = self._known
         if described and functions is None:
@@ -104,9 +109,9 @@ class RunManager:
             self.fork_failed = True
 
     def pass_on(self, frames: bytearray) -> None:
-        """Send the run frames from the host."""
+        """Send frames from the host to the run."""
         run = self.current
-        if run:  # else it ended before this arrived
+        if run:  # else the run ended before these frames arrived
             run.send(frames)
             if run.outgoing:
                 self._poll.modify(run.sock, select.POLLIN | select.POLLOUT)
@@ -118,15 +123,16 @@ class RunManager:
         if self.current and run.pipe in events and not run.take_output(4):
             self._poll.unregister(run.pipe)
         if self.current and run.process in events:
-            self._handle_socket(run, select.POLLIN)  # its last frames may still be there
+            self._handle_socket(run, select.POLLIN)  # there may be unread frames
             if self.current:
                 self.end(run, None)
 
     def tick(self) -> None:
-        """Reap orphans, count files and measure memory, at intervals while guest code may run.
+        """Reap orphans, count files and measure memory. Called often while a run or command may be
+        active; does nothing if the last interval has not ended yet.
 
-        An orphan counts against the box's limit of processes until it is reaped. A run or command
-        that makes too many files is ended. Raises `TooManyFiles`."""
+        An orphan that has ended counts against the box's limit of processes until it is reaped.
+        Runs and commands that make too many files are ended. Raises `TooManyFiles`."""
         now = time.monotonic()
         if now < self._next_tick:
             return
@@ -137,8 +143,8 @@ class RunManager:
             self._measure(self._meter)
 
     def _bound_files(self) -> None:
-        """End the run and all commands if the box has too many files, and more than at the last
-        count. It is not known which of them made the files, so both end."""
+        """If the box has too many files, and more than at the last count, end the run and all
+        commands. All are ended because it is unknown which of them made the files."""
         import guest_files
 
         before, self._file_count = self._file_count, guest_files.count()
@@ -148,15 +154,16 @@ class RunManager:
                 self.end(self.current, _ended("out_of_memory", told))
             if self.executor:
                 self.end_commands(f"it was stopped: the box has over {_FILES} files")
-            self._file_count = guest_files.count()  # with those made until all had ended
+            self._file_count = guest_files.count()  # they made more files until they ended
         if self._file_count > _MOST_FILES:
             raise TooManyFiles
 
     def end(self, run: RunProcess, text: bytes | None, flags: int = 0) -> None:
-        """End all processes of the run and send the host its result.
+        """End the run and send the host its result. Without ``text``, the result is made from the
+        exit status of the run's process.
 
-        Daemons that the run started end too: only files outlive a run. Processes that commands
-        left behind are descendants of the executor and go on.
+        Daemons that the run started are killed too: only files outlive a run, and globals if they
+        are kept. Background processes of commands are descendants of the executor and continue.
         """
         self.current = None
         kept = bool(flags & wire.SAID_BY_RUN) and run.keeps_globals and self._keep(run)
@@ -164,8 +171,9 @@ class RunManager:
         for number in (run.sock, run.pipe, run.process):
             with suppress(KeyError):
                 self._poll.unregister(number)
-        run.take_output(1024)  # no process writes any more: the pipe's size bounds it
-        # Always asked, so that a kill in this run does not count for the next one.
+        run.take_output(1024)  # the rest in the pipe: no process writes to it any more
+        # Always called, because it resets the count: kills in this run must not be blamed on the
+        # next run.
         starved = self._meter is not None and self._meter.starved()
         if text is None:
             text = _STARVED if starved else _ended("died", describe_status(status))
@@ -178,9 +186,10 @@ class RunManager:
             run.close()
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
-        """Kill all but the supervisor, the executor's tree, ``run``, the spare and the frozen run.
+        """Kill all other processes than the supervisor, the executor and its descendants, ``run``,
+        the spare process and the frozen one.
 
-        Return whether there were any.
+        Return whether there were others.
         """
         own = {os.getpid()} | self._own(run)
         executor = self.executor.pid if self.executor else 0
@@ -200,7 +209,7 @@ class RunManager:
         return {one.pid for one in (run, self.spare, self.kept, self.executor) if one}
 
     def stop_idle_executor(self) -> None:
-        """End the executor if it is idle: no work, and no process left by a command. The next
+        """End the executor if it has no work and no command has a background process. The next
         command starts another executor."""
         executor = self.executor
         if executor is None or executor.pending:
@@ -209,27 +218,27 @@ class RunManager:
             self.reap_executor()
 
     def end_commands(self, because: str = "") -> None:
-        """Kill the executor and all its descendants, and reap it at once. The host's next request
-        would be lost if it went to an executor that is being killed."""
+        """Kill the executor and all its descendants, and wait for its end. Without this wait, the
+        host's next request could be sent to the killed executor and be lost."""
         if self.executor:
             self.executor.end_commands()
             self.reap_executor(because)
 
     def reap_executor(self, because: str = "") -> None:
-        """Kill and reap the executor, end the processes that it left, and answer the host's pending
-        requests."""
+        """Kill the executor and wait for its end, kill the processes that it left behind, and
+        answer the host's pending requests with an error."""
         executor, self.executor = self.executor, None
         if executor is None:
             return
         self._poll.unregister(executor.sock)
         executor.wait()
-        if not self.current:  # else what it left behind ends with the run
+        if not self.current:  # else its remaining processes are killed at the end of the run
             self.kill_foreign_processes()
         executor.report_end(self._host, because)
 
     def reap_orphans(self) -> None:
-        """Reap ended children, except the current run and the executor: they are waited for
-        elsewhere."""
+        """Reap children that have ended, except the current run and the executor. Other methods
+        wait for these two."""
         waited_for = {one.pid for one in (self.current, self.executor) if one}
         while True:
             try:
@@ -238,7 +247,7 @@ class RunManager:
                 return
             if ended is None:
                 return
-            if ended.si_pid in waited_for:  # the kernel would return it each time
+            if ended.si_pid in waited_for:  # the kernel would return this one again and again
                 self._reap_behind(waited_for)
                 return
             self._reap(ended.si_pid)
@@ -314,25 +323,26 @@ class RunManager:
 
     @staticmethod
     def _printed(run: RunProcess) -> bytes:
-        """Make the PRINTED frame that precedes a call; empty if the run printed nothing new."""
-        run.take_output(2)  # the run has flushed; a pipe holds at most this much
+        """Make the PRINTED frame for before a call. Empty if the run printed nothing since the last
+        call."""
+        run.take_output(2)  # the run has flushed its output; a pipe holds at most two pieces
         if len(run.output) == run.output_told:
             return b""
         run.output_told = len(run.output)
         return wire.frame(wire.PRINTED, run.output_told)
 
     def _keep(self, run: RunProcess) -> bool:
-        """Freeze the run with its globals and kill its other processes.
+        """Freeze the run's process with its globals, and kill all other processes of the run.
 
-        Return False if that is impossible. This is so if a forked child sent the END: the run's own
-        process has not reached its end.
+        Return False if that is impossible, for example if a forked child sent the END: then the
+        run's own process may still execute code.
         """
         if not run.is_its_own_end:
             return False
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # A foreign process may have resumed it with SIGCONT.
+            # If there was another process, it may have resumed the run with SIGCONT: try again.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):
@@ -354,7 +364,8 @@ class RunManager:
         return run
 
     def _fork_or_end_commands(self) -> RunProcess | None:
-        """Fork a run's process. If that fails, end all commands to make room, and try again."""
+        """Fork a run's process. If that fails because the box has no process left, kill all
+        commands and try again."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
                 return RunProcess(self._confinement, self._known)
@@ -364,7 +375,7 @@ class RunManager:
         return None
 
     def drop_frozen(self) -> None:
-        """End the interpreter that is frozen with its globals."""
+        """Kill the process that is frozen with its globals."""
         self.promised = False
         run, self.kept = self.kept, None
         if run is not None:
@@ -372,7 +383,7 @@ class RunManager:
             self._reap_run(run)
 
     def dismiss_spare(self) -> None:
-        """End the process that was forked ahead, and reap orphans."""
+        """Kill the process that was forked in advance, and reap orphans."""
         run, self.spare = self.spare, None
         if run is not None:
             os.kill(run.pid, SIGKILL)
@@ -385,7 +396,7 @@ class RunManager:
         run.close()
 
     def _end_all(self, run: RunProcess) -> int:
-        """Kill the run and all that it left. Return the exit status of its own process."""
+        """Kill all processes of the run. Return the exit status of its main process."""
         if self.executor is None and self.kept is None and self.spare is None:
             with suppress(ProcessLookupError):
                 os.kill(-1, SIGKILL)
@@ -401,7 +412,8 @@ class RunManager:
 
     @staticmethod
     def _reap_all(run: RunProcess) -> int:
-        """Reap until the supervisor has no child. Return the exit status of the run's process."""
+        """Reap until the supervisor has no child. Return the exit status of the run's main
+        process."""
         status = 0
         while True:
             try:

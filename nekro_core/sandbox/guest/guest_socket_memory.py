@@ -1,13 +1,15 @@
-"""Estimates the memory that the sockets of a network namespace hold, which no process has mapped.
+"""Estimates the kernel memory in the buffers of a network namespace's sockets.
 
-If a cgroup counts this memory, the kernel keeps it within the box's limit (cgroup version 1 leaves
-TCP out). Otherwise nothing bounds it. An unprivileged process can see how many sockets there are,
-with those that wait in another socket's queue (``SCM_RIGHTS``), and how much TCP buffers on the
-whole machine. So each socket counts with the most that it can hold. The seccomp filter keeps that
-at the kernel's default: ``SO_SNDBUF`` changes nothing in a box, and no page is lent to a socket.
+This memory belongs to no process. If the box has a cgroup, the kernel limits this memory too
+(except TCP buffers in cgroup version 1). Without a cgroup, the kernel does not limit it. An
+unprivileged process can read only how many sockets there are, including those that wait in another
+socket's queue (``SCM_RIGHTS``), and the size of all TCP buffers of the whole machine. So each
+socket counts with the largest size that its buffers can have. The seccomp filter keeps this size at
+the kernel's default: ``SO_SNDBUF`` has no effect, and calls such as ``splice``, which put whole
+pages into a socket, fail.
 
-Imported by both sides: the jail's watchdog measures from outside, a supervisor that meters its own
-box from inside. Sources: the kernel's ``net/unix/af_unix.c`` and ``net/ipv4/proc.c``, `man 7 unix`.
+The jail's watchdog uses this module outside a box, and a supervisor that measures its own box uses
+it inside. Sources: the kernel's ``net/unix/af_unix.c`` and ``net/ipv4/proc.c``, `man 7 unix`.
 """
 
 from __future__ import annotations
@@ -19,21 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FREE = 64
-"""Up to this many sockets are not counted: an interpreter with some workers, and the supervisor's
-own dozen. They hold at most 27 MB. If there are more, all are counted."""
+"""Up to this number, sockets are not counted. An interpreter with some workers needs fewer, and the
+supervisor has a dozen. So many sockets hold at most 27 MB. If there are more, all are counted."""
 _FREE_TCP = 32 * 1024 * 1024
-"""What TCP may buffer on the whole machine before its connections are counted."""
+"""TCP connections are counted only if the TCP buffers of the whole machine are larger than this."""
 _PAGE = 4096
 _MESSAGES = 12
-"""A datagram socket can hold 11 messages whose senders are closed (``max_dgram_qlen``), and may
-have sent as much as one more."""
+"""Number of full send buffers to count for a datagram socket. It can hold 11 messages whose senders
+are closed (``max_dgram_qlen``), and can itself have sent one more."""
 _DATAGRAM, _LISTENS = b"0002", b"0A"
 
 
 def socket_memory(net: str) -> int:
-    """Return the bytes that the sockets in a folder like ``/proc/self/net`` may hold; 0 for few.
+    """Return the bytes that the sockets of a namespace may hold, or 0 if there are few sockets.
+    ``net`` is a folder such as ``/proc/self/net``.
 
-    Takes 20 µs if there are few sockets, else a few for each socket.
+    Takes 20 µs if there are few sockets, and otherwise a few µs for each socket.
     """
     try:
         counts = _counts(f"{net}/sockstat")
@@ -57,8 +60,8 @@ def _counts(path: str) -> dict[str, int]:
 
 
 def _others(net: str, counts: dict[str, int]) -> int:
-    """Return the bytes of unix and UDP sockets. A unix socket is bounded by its send buffer: when
-    all but one byte of it is full, one more message of the whole size is accepted."""
+    """Return the bytes of unix and UDP sockets. The limit of a unix socket is twice its send
+    buffer: if one byte of the buffer is free, the kernel still accepts a message of full size."""
     with open(f"{net}/unix", "rb") as file:
         kinds = [line.split()[4] for line in file.read().splitlines()[1:]]
     datagram = kinds.count(_DATAGRAM)
@@ -71,8 +74,9 @@ def _others(net: str, counts: dict[str, int]) -> int:
 
 
 def _tcp(net: str, machine: int) -> int:
-    """Return the bytes of TCP, whose buffers grow by themselves: the maximum of each connection
-    that has data queued, but at most what TCP buffers on the whole machine."""
+    """Return the bytes of TCP connections. The kernel makes their buffers larger when needed. So
+    each connection with queued data counts with the largest size, but the sum is at most the size
+    of all TCP buffers of the machine."""
     if machine <= _FREE_TCP:
         return 0
     full = _setting("ipv4/tcp_rmem", 6_291_456) + _setting("ipv4/tcp_wmem", 4_194_304)
@@ -82,7 +86,7 @@ def _tcp(net: str, machine: int) -> int:
             with open(f"{net}/{name}", "rb") as file:
                 busy += _busy(file.read().splitlines()[1:])
         except FileNotFoundError:
-            continue  # no such protocol on this kernel
+            continue  # this kernel does not have the protocol
     return min(machine, busy * full)
 
 
@@ -98,7 +102,8 @@ _settings: dict[str, int] = {}
 
 
 def _setting(name: str, otherwise: int) -> int:
-    """Return the last number of a kernel setting, or ``otherwise``: a box may hide the setting."""
+    """Return the last number of a kernel setting, or ``otherwise`` if it cannot be read: inside a
+    box it may be hidden."""
     if name not in _settings:
         try:
             with open(f"/proc/sys/net/{name}", "rb") as file:

@@ -1,8 +1,8 @@
-"""Connections between the box and the host: passed as descriptors, else relayed.
+"""Connections between the box and the host. They are passed to the host as descriptors, or relayed.
 
-A socket belongs to the network namespace in which it was made, also in another process. So the
-supervisor makes the socket and passes it to the host. `guest_wire` says how a stream is relayed if
-there is no descriptor socket.
+A socket stays in the network namespace in which it was made, also if another process uses it. So
+the supervisor makes the socket in the box and passes its descriptor to the host. If there is no
+descriptor socket, the stream is relayed as `guest_wire` describes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _PIECE = 65536
 _MOST = 128
-"""Streams relayed at the same time; the supervisor has 512 descriptors."""
+"""Limit of streams that are relayed at the same time. The supervisor may have 512 descriptors."""
 _BACKLOG = 128
 
 
 class _Relayed:
-    """One relayed stream, with its socket in the box."""
+    """A relayed stream and its socket in the box."""
 
     def __init__(self, number: int, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -41,13 +41,14 @@ class _Relayed:
 
     @property
     def events(self) -> int:
-        """The events of poll() to wait for."""
+        """The events of `select.poll` for which the stream waits."""
         wanted = select.POLLIN if self.credit > 0 and not self.ended else 0
         return wanted | (select.POLLOUT if self.outgoing else 0)
 
 
 class StreamRelay:
-    """Relays all open streams. Calls of a run go first: `handle` moves one piece of each stream."""
+    """Relays all open streams. `handle` moves only one piece of each stream, so that streams do not
+    delay the calls of a run."""
 
     def __init__(
         self, host: wire.BlockingChannel, poll: Any, fd_socket: socket.socket | None
@@ -63,7 +64,7 @@ class StreamRelay:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is connected, or listens for connections."""
+        """Whether there is a relayed connection or a listener."""
         return bool(self._relayed or self._listening or self._connecting)
 
     def open(self, number: int, wanted: dict[str, int]) -> None:
@@ -89,7 +90,7 @@ class StreamRelay:
             self._refuse(number, error)
 
     def give(self, number: int, sock: socket.socket) -> None:
-        """Give a connected socket to the host: as a descriptor, or by relaying it."""
+        """Give the host a connected socket: pass its descriptor, or relay it."""
         if self._send_away(number, sock):
             return
         if len(self._relayed) >= _MOST:
@@ -100,7 +101,7 @@ class StreamRelay:
         self._relay(number, sock)
 
     def take(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Handle a host's frame about a stream. One for a stream that has ended is ignored."""
+        """Handle a frame of the host about a stream. Ignored if the stream has ended."""
         stream = self._relayed.get(number)
         if kind == wire.CLOSE:
             self._close(number)
@@ -180,8 +181,8 @@ class StreamRelay:
         self._poll.register(sock, stream.events)
 
     def _watch(self, stream: _Relayed) -> None:
-        """Register the events that the stream waits for. With none it is unregistered, since poll()
-        would otherwise report the end of the connection again and again."""
+        """Register the events that the stream waits for. If there are none, unregister it, because
+        otherwise `select.poll` would report the end of the connection again and again."""
         if stream.events:
             self._poll.register(stream.sock, stream.events)
         else:
@@ -227,7 +228,7 @@ class StreamRelay:
             self._drop(stream)
 
     def _drop(self, stream: _Relayed) -> None:
-        """End the stream for both sides."""
+        """Close the stream and tell the host."""
         self._host.send(wire.CLOSE, stream.number)
         self._close(stream.number)
 

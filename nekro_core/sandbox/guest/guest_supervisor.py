@@ -1,4 +1,5 @@
-"""The supervisor's loop: it handles frames of the host, the run and the executor, and idle work."""
+"""The supervisor's loop: it handles frames of the host, the run and the executor, and does work
+while the box is idle."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ _PRELOAD = (
     "collections contextlib functools enum re json random math datetime string textwrap itertools "
     "linecache traceback ast guest_files guest_idle_memory"
 )
-"""2.5 MB of each box. Everything that replies may need (`asyncio` with `ssl` alone is 3 MB) was
-8 MB more, and saved a run that needs it at most 20 ms."""
+"""These modules need 2.5 MB in each box. All modules that code may need would take 8 MB more
+(`asyncio` with `ssl` alone 3 MB), and would save at most 20 ms in runs that use them."""
 _LET_GO_MS = 500
-"""Milliseconds without an event after which a box frees what it keeps ready."""
+"""Milliseconds without an event after which a box frees memory."""
 _LOOK_MS = 5000
 """Milliseconds between two measurements of a box with background commands."""
 
@@ -58,10 +59,11 @@ class Supervisor:
         self.restarted = bool(limits.get("restarted"))
         self.used = False
         self.slim = self.restarted
-        """Whether a run's process is forked only when a run starts."""
+        """If true, no process is forked in advance for the next run."""
         self.told = False
         self.look_at = 0.0
-        """When a box with background commands is next measured, by the monotonic clock."""
+        """The time of the next measurement of a box with background commands, by the monotonic
+        clock."""
         self.changes: guest_changes.FileChangeTracker | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
@@ -84,11 +86,12 @@ class Supervisor:
             if runs.executor and runs.executor.sock.fileno() in events:
                 self._handle_executor(runs.executor, events)
             self.streams.handle(events)
-            if runs.current or runs.executor:  # last: frames between host and run go first
+            if runs.current or runs.executor:  # last, so that it does not delay frames
                 runs.tick()
 
     def _wait_idle(self) -> dict[int, int]:
-        """Wait for events while no run is active. Without an event, do one piece of idle work."""
+        """Wait for events while no run is active. If there is no event, do one piece of idle
+        work."""
         runs = self.runs
         has_spare = self.slim or runs.spare or runs.kept or runs.fork_failed
         has_idle_work = not self.restarted and (self.unloaded or not has_spare)
@@ -100,7 +103,7 @@ class Supervisor:
         elif has_idle_work:
             self._idle()
         elif runs.executor and time.monotonic() < self.look_at:
-            pass  # only the files are counted this often
+            pass  # `runs.tick` counts the files; a measurement is not due yet
         elif not self.told or runs.executor:
             self._let_go()
         else:
@@ -113,13 +116,13 @@ class Supervisor:
                 __import__(self.unloaded.pop(0))
             if not self.unloaded:
                 gc.collect()
-                gc.freeze()  # so that no collection in a run writes to shared pages
+                gc.freeze()  # so that garbage collections in a run do not write to shared pages
         else:
             self.runs.fork_ahead()
 
     def _poll_timeout_ms(self) -> float | None:
-        """Return how long to wait for an event before something is due: the count of files while
-        commands may run, the freeing of memory, or the restart. None: nothing is due."""
+        """Return how long to wait for an event before the next idle work: counting files while
+        commands may run, freeing memory, or the restart. None if there will be none."""
         if self.runs.executor:
             return TICK_S * 1000
         if not self.told:
@@ -130,8 +133,8 @@ class Supervisor:
         return self.limits["restart_after"] * 1000
 
     def _let_go(self) -> None:
-        """Free what is ready, and tell the host how much memory is still used. A box that was never
-        used keeps its spare process, since its first use is still to come."""
+        """Free memory, and report to the host how much is still used. A box that was never used
+        keeps its spare process for its first use."""
         import guest_idle_memory
 
         runs = self.runs
@@ -147,7 +150,7 @@ class Supervisor:
 
     def _restart(self) -> None:
         self.runs.dismiss_spare()
-        self.used = False  # a failed restart is tried again only after the next use
+        self.used = False  # if the restart fails, the next attempt is after the next use
         if not self.host.buffer:
             import guest_idle_memory
 
@@ -172,7 +175,7 @@ class Supervisor:
                     self.runs.end(self.runs.current, text)
             elif kind == wire.DROP:
                 self.runs.drop_frozen()
-                self.slim = True  # its turn is over: no run is expected soon
+                self.slim = True  # no run is expected soon
             elif kind == wire.FILE:
                 self._file(number, loads(text))
             elif kind == wire.WORK:
@@ -187,8 +190,8 @@ class Supervisor:
                 raise wire.ProtocolError(f"a frame of kind {kind} out of place")
 
     def _take_for_the_run(self) -> bytearray:
-        """Take all frames for the run from the front of the buffer, undecoded. Sent together, they
-        wake the run once."""
+        """Remove all frames for the run from the beginning of the buffer, without decoding them.
+        They are sent together, so that the run wakes only once."""
         buffer, end = self.host.buffer, 0
         while True:
             head = wire.measure(buffer, wire.UNLIMITED, wire.UNLIMITED, end)
@@ -200,7 +203,8 @@ class Supervisor:
         return taken
 
     def _work(self, number: int, text: bytes, body: bytes) -> None:
-        """Give work to the executor, and the other end of its stream to the host."""
+        """Send work to the executor. If the work has a stream, give the stream's other end to the
+        host."""
         try:
             executor = self.runs.executor or self._start_executor()
         except OSError:
@@ -225,7 +229,7 @@ class Supervisor:
 
     def _start_executor(self) -> ExecutorProcess:
         from guest_executor import (
-            ExecutorProcess,  # 3 ms that a box without commands need not spend
+            ExecutorProcess,  # imported here: this takes 3 ms, and many boxes run no command
         )
 
         executor = self.runs.executor = ExecutorProcess(self.confinement)
@@ -233,14 +237,15 @@ class Supervisor:
         return executor
 
     def _stop(self, number: int, text: bytes) -> None:
-        """Stop one work. With number 0, kill the executor with its commands and what they left."""
+        """Stop one work. With ``number`` 0, kill the executor, all commands and their background
+        processes."""
         executor = self.runs.executor
         if executor is None:
             return
         if number:
             executor.send(wire.frame(wire.STOP, number))
             self._watch_executor(executor)
-        elif int(text) == executor.pid:  # else it is a newer executor
+        elif int(text) == executor.pid:  # else the host meant an earlier executor
             self.runs.end_commands()
 
     def _watch_executor(self, executor: ExecutorProcess) -> None:
@@ -274,7 +279,7 @@ class Supervisor:
             reply = {"code": error.code, "message": str(error)}
         except MemoryError:
             reply = {"code": "too_large", "message": "the box has not enough memory for this"}
-        for _ in pieces:  # a failed operation has not read them all
+        for _ in pieces:  # if the operation failed, pieces are left
             pass
         self.host.send(wire.FILE_DONE, number, dumps(reply).encode("utf-8", "replace"))
 
@@ -311,7 +316,8 @@ class Supervisor:
         return guest_files.write(pieces=pieces, **wanted)
 
     def _pieces(self, number: int) -> Iterator[bytes]:
-        """Yield the host's pieces up to the empty one. No other frame comes between them."""
+        """Yield the pieces of a file from the host, until an empty piece. The host sends no other
+        frames between them."""
         while True:
             kind, of, _, body = self.host.receive()
             if kind != wire.CHUNK or of != number:
@@ -324,8 +330,8 @@ class Supervisor:
 def serve(
     limits: dict[str, Any], host: wire.BlockingChannel, fd_socket: int | None, score: int
 ) -> None:
-    """Be the supervisor until the host closes the channel."""
-    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
+    """Run the supervisor until the host closes the channel."""
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Python handles no other signal by default
     meter = None
     if limits.get("metered"):
         import guest_meter

@@ -1,4 +1,4 @@
-"""Packs the home folder as a tar archive, which the host stores on its disk."""
+"""Packs the home folder as a tar archive, which the host stores on disk, and restores it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _ENTRIES = 100_000
 _LINKED = (files.HOME + "/", "/usr/", "/opt/")
-"""Where a symbolic link must lead to be restored: into the home folder, or to the image's programs.
-An environment that ``python3 -m venv`` makes has links to those."""
+"""A symbolic link is restored only if it points into one of these folders: the home folder, or the
+folders of the image's programs, to which the links in a venv point."""
 
 
 class _Sender:
-    """A file object that sends what is written to it."""
+    """A file object. Bytes that are written to it are sent."""
 
     def __init__(self, send: Callable[[bytes], None], limit: int) -> None:
         self._send = send
@@ -38,7 +38,7 @@ class _Sender:
 
 
 class _Receiver:
-    """A file object that reads from pieces."""
+    """A file object that reads from an iterable of pieces."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -59,7 +59,7 @@ def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | Non
 
     The archive has regular files without their holes, folders and links."""
 
-    import tarfile  # 15 ms that a box without saved files need not spend
+    import tarfile  # imported here: this takes 15 ms, and many boxes save no files
 
     with (
         files.translate_os_errors(files.HOME),
@@ -72,12 +72,12 @@ def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | Non
         ) as archive,
     ):
         for path in _everything() if paths is None else paths:
-            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+            with contextlib.suppress(FileNotFoundError):  # the file was removed in the meantime
                 _add(archive, os.path.join(files.HOME, path), path)
 
 
 def _everything() -> Iterator[str]:
-    """Yield the home folder and each path below it, a folder before its content."""
+    """Yield the home folder and each path below it, a folder before its files."""
     yield "."
     waiting = ["."]
     while waiting:
@@ -107,8 +107,8 @@ def _add(archive: tarfile.TarFile, full: str, path: str) -> None:
 
 
 def _add_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, file: int) -> None:
-    """Add an open file. A file with holes is added without them, in GNU tar's sparse format 1.0,
-    which begins with a list of where there is data."""
+    """Add an open file. If it has holes, it is added in GNU tar's sparse format 1.0: a list of the
+    offsets and lengths of its data, and then the data."""
     found = os.fstat(file)
     segments = files.data_segments(file, found)
     if segments is None:
@@ -132,8 +132,7 @@ def _add_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, file: int) -> No
 def restore(pieces: Iterable[bytes]) -> None:
     """Restore an archive's files, folders and links. The archive is not trusted.
 
-    A symbolic link that leads neither into the home folder nor to the image's programs is left
-    out."""
+    A symbolic link that does not point into a folder of `_LINKED` is skipped."""
     import tarfile
 
     with files.translate_os_errors("the archive"):

@@ -1,4 +1,5 @@
-"""The host's functions for a run: a call blocks its thread until the answer arrives."""
+"""Lets the code of a run call functions of the host. A call blocks its thread until the answer
+arrives."""
 
 from __future__ import annotations
 
@@ -30,24 +31,24 @@ if TYPE_CHECKING:
 
 
 _FINISHED = (None,)
-"""The item in the queue of sources that marks the end."""
+"""The item at the end of the queue of sources."""
 
 
 _ENDED = (None, None)
-"""What each waiting thread gets once a call has ended the run."""
+"""Each waiting thread gets this after a call has ended the run."""
 
 
 class ToolError(Exception):
-    """A tool could not do what it was asked; the message says why."""
+    """A tool could not do what was requested. The message says why."""
 
 
 class RunEnded(BaseException):
-    """A call has ended the run. It leaves the current statement; the globals are kept."""
+    """A call has ended the run. This exception ends the current statement; globals are kept."""
 
 
 def flush_output() -> None:
-    """Flush the output. The code may have replaced the streams with anything, so errors are
-    ignored."""
+    """Flush stdout and stderr. Errors are ignored, because the code may have replaced the streams
+    by any object."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -56,14 +57,15 @@ def flush_output() -> None:
 
 
 class RunConnection:
-    """The run's channel, shared by its threads.
+    """The run's channel, which all threads of the run use.
 
-    One of the waiting threads reads for all. An answer goes to the thread that asked. Source goes
-    to a queue, from which the main thread takes it.
+    One of the waiting threads reads frames for all threads. It delivers an answer to the thread
+    that made the call, and puts source into a queue for the main thread.
     """
 
     def __init__(self, channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
-        """``known`` are functions as the host writes them and decoded."""
+        """``known`` are the functions that the run most likely gets: the JSON text from the host,
+        and the decoded value."""
         self._channel = channel
         self._value_limit = 0
         self._lock = allocate_lock()
@@ -78,8 +80,8 @@ class RunConnection:
         self._unwinding = False
         self._described, self.functions = known
         self.quiet = False
-        """Whether an answer since this was last set to False said that its value is not to be
-        shown. The program sets it to False before each statement."""
+        """Whether an answer during this statement said that its value must not be shown. The
+        program sets this to False before each statement."""
 
     def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
         """Wait for START. Return the run's settings and the descriptions of its functions."""
@@ -96,7 +98,7 @@ class RunConnection:
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and return its value, or raise `ToolError`."""
         text, body = values.encode_call(name, args, kwargs, self._value_limit)
-        flush_output()  # the host is told what was printed before the call
+        flush_output()  # the supervisor reports to the host what was printed before the call
         with self._sending:
             self._calls += 1
             number = self._calls
@@ -113,7 +115,7 @@ class RunConnection:
         return values.load(body)
 
     def source(self) -> tuple[int, int, str] | None:
-        """Wait for the next (chunk number, first line, source); None after the last."""
+        """Wait for the next source: (chunk number, first line, source). None after the last."""
         found = self._wait(self._next_source)
         if found is _ENDED:
             raise RunEnded
@@ -127,20 +129,21 @@ class RunConnection:
     def done(self, number: int, text: bytes = b"1") -> None:
         """Send DONE after a statement.
 
-        ``number`` is that of the source whose last statement it was, else 0. An empty ``text``
-        says that the source had no statement."""
+        If this was the last statement of a source, ``number`` is the source's chunk number, else 0.
+        An empty ``text`` says that the source had no statement."""
         said = frame(DONE, number, text)
         with self._sending:
             if number and self._source and self._source[0] == _FINISHED and not _count():
-                self._held = said  # it is sent with END, which follows at once
+                self._held = said  # `end` follows at once and sends it with END
             else:
                 self._channel.send_bytes(said)
 
     def end(self, text: bytes) -> None:
-        """Send END: the run is over, and ``text`` says how."""
+        """Send END with ``text``, which says how the run ended."""
         with self._sending:
             held, self._held = self._held, b""
-            # A child that the code forked has this channel too; the number says who ended.
+            # A child that the code forked has this channel too. The process id shows whether the
+            # main process has ended.
             self._channel.send_bytes(held + frame(END, getpid(), text))
 
     def _wait(self, take: Callable[[], Any]) -> Any:
@@ -182,7 +185,7 @@ class RunConnection:
             self._unwinding = True
         elif kind == START:
             self._unwinding = False
-            self._source.clear()  # source of the last run that was not executed
+            self._source.clear()  # source that the last run did not execute
             self._starts.append((number, text, body))
 
 
@@ -210,7 +213,7 @@ class FunctionNamespace(type(sys)):
 
 
 class ToolBindings:
-    """Puts the functions of a run into the globals of its code, which may replace them."""
+    """Puts the functions of a run into the globals of its code. The code may replace them."""
 
     def __init__(self, conversation: RunConnection, namespace: dict[str, Any]) -> None:
         self._conversation = conversation
@@ -220,12 +223,12 @@ class ToolBindings:
         self._described: Any = None
 
     def bind(self, described: list[tuple[list[str], str, str]]) -> None:
-        """Bind every function under all its names, and remove those of the last run.
+        """Bind each function to all its names, and remove the functions of the last run.
 
         The first part of a dotted name can also be imported (``from chat import send_image``),
         unless it is the name of a real module.
         """
-        if described is self._described:  # the same as before; this saves 80 µs
+        if described is self._described:  # the same functions as before; this saves 80 µs
             for holder, name, function in self._bound:
                 holder.setdefault(name, function)
             return
@@ -253,7 +256,7 @@ class ToolBindings:
                 self._made.append((holder, part, inner))
                 if depth == 0:
                     _offer_import(part, inner)
-            if not hasattr(inner, "__dict__"):  # a variable of the code hides it
+            if not hasattr(inner, "__dict__"):  # the code has a variable of this name
                 return
             holder = vars(inner)
         if holder.setdefault(parts[-1], function) is function:
@@ -261,7 +264,7 @@ class ToolBindings:
 
 
 def _offer_import(name: str, namespace: FunctionNamespace) -> None:
-    """Let ``import chat`` work, unless there is a real module that the code may mean."""
+    """Make ``import chat`` work, unless there is a real module of this name."""
     real = sys.builtin_module_names
     if name not in sys.modules and name not in getattr(sys, "stdlib_module_names", real):
         sys.modules[name] = namespace

@@ -1,8 +1,9 @@
-"""Unpacks files that are sent into a box. Another box may have packed them, so nothing is trusted.
+"""Unpacks files that are sent into a box. Another box may have packed them, so the data is not
+trusted.
 
-Everything is written under a temporary name beside the target and renamed when it is complete. So
-no half-written file is ever visible, and a failure leaves nothing behind. No folder is entered
-through a link.
+Everything is written to a temporary name beside the target, and renamed when it is complete. So a
+partial file is never visible, and after a failure the received files are deleted. Links to folders
+are not followed.
 """
 
 from __future__ import annotations
@@ -35,13 +36,12 @@ if TYPE_CHECKING:
 
 _BUFFER = 1024 * 1024
 _TOLD = 1000
-"""Skipped entries that the reply lists. Further ones are dropped."""
+"""Most skipped entries that the reply lists."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def unpack(stream: socket.socket, path: str) -> tuple[dict[str, Any], bytes]:
-    """Unpack the stream to ``path``. Return the reply, and as JSON the entries that were left
-    out."""
+    """Unpack the stream to ``path``. Return the reply, and a JSON list of the skipped entries."""
     reader = _Reader(stream)
     with files.translate_os_errors(path):
         kind, mode, time, size, name, own = reader.entry()
@@ -76,7 +76,7 @@ def _is_folder(root: str, parts: list[str]) -> bool:
 
 def _checked_name(name: bytes) -> bytes:
     if not name or name in (b".", b"..") or b"/" in name or b"\0" in name or len(name) > 255:
-        raise _bad("a name that no file has")
+        raise _bad("it has an invalid name")
     return name
 
 
@@ -94,20 +94,20 @@ class _Reader:
         head = self._take(ENTRY.size)
         kind, mode, time, size, name_length, rest_length = ENTRY.unpack(head)
         if name_length > 4096 or rest_length > 4096 or size > 2**62:
-            raise _bad("a length that no file has")
+            raise _bad("it has an invalid length")
         time = min(max(time, 0), 2**62)
         both = self._take(name_length + rest_length)
         return kind, mode, time, size, both[:name_length], both[name_length:]
 
     def segments(self, size: int) -> list[tuple[int, int]]:
-        """Read where a file of ``size`` bytes with holes has data."""
+        """Read the offsets and lengths of the data in a file of ``size`` bytes that has holes."""
         (count,) = COUNT.unpack(self._take(COUNT.size))
         found: list[tuple[int, int]] = []
         end = 0
         for _ in range(count):
             offset, length = SEGMENT.unpack(self._take(SEGMENT.size))
             if offset < end or not length or offset + length > size:
-                raise _bad("a segment that no file has")
+                raise _bad("it has an invalid segment")
             end = offset + length
             found.append((offset, length))
         return found
@@ -143,7 +143,7 @@ class _Reader:
 
 
 class _Target:
-    """Writes what arrives under a temporary name, and then renames it to its final one."""
+    """Writes the received entries to a temporary name, and then renames it to the final name."""
 
     def __init__(self, reader: _Reader, parent: int, name: bytes) -> None:
         self.bytes = self.files = 0
@@ -157,7 +157,7 @@ class _Target:
         self._open_folder = -1
 
     def receive(self, kind: int, mode: int, time: int, size: int) -> None:
-        """Receive everything up to the END entry, then move it to its place."""
+        """Receive all entries up to END, then rename the file or folder to its final name."""
         try:
             if kind == FOLDER:
                 self._receive_folder(mode, time)
@@ -170,7 +170,7 @@ class _Target:
 
     def _receive_end(self) -> None:
         if self._reader.entry()[0] != END:
-            raise _bad("something follows the file")
+            raise _bad("it has more entries after the file")
 
     def _receive_folder(self, mode: int, time: int) -> None:
         os.mkdir(self._temporary, 0o700, dir_fd=self._parent)
@@ -214,14 +214,15 @@ class _Target:
                 os.symlink(rest, last, dir_fd=folder)
                 os.utime(last, ns=(time, time), dir_fd=folder, follow_symlinks=False)
             else:
-                raise _bad(f"an entry of kind {kind}")
+                raise _bad(f"it has an entry of the unknown kind {kind}")
         except FileExistsError as error:
-            raise _bad("a name that comes twice") from error
+            raise _bad("it has the same name twice") from error
 
     def _enter_folder(self, top: int, path: bytes) -> int:
-        """Open the folder of the next entry. Mostly it is the last entry's, which is still open."""
+        """Open the folder of the next entry. Usually this is the folder of the last entry, which is
+        still open."""
         if path not in self._made:
-            raise _bad("a file of no folder")
+            raise _bad("it has a file without its folder")
         if self._open_folder < 0 or path != self._open_path:
             self._leave_folder()
             self._open_folder = _walk(top, path)
@@ -253,8 +254,8 @@ class _Target:
         self.files += 1
 
     def _finish_folders(self, top: int) -> None:
-        """Set modes and times of all folders at the end, the inner ones first: making a file
-        changes its folder's time."""
+        """Set the modes and times of all folders, the inner ones first. This happens at the end,
+        because making a file changes the time of its folder."""
         for path, (mode, time) in reversed(self._made.items()):
             folder = _walk(top, path)
             try:
@@ -276,7 +277,8 @@ def _walk(top: int, path: bytes) -> int:
 
 
 def _settle(source: int, name: bytes, target: int, final: bytes) -> None:
-    """Rename what is complete to its final name. An existing folder is merged with the new one."""
+    """Rename a complete file or folder to its final name. A new folder is merged into an existing
+    one."""
     ours = os.stat(name, dir_fd=source, follow_symlinks=False)
     try:
         there = os.stat(final, dir_fd=target, follow_symlinks=False)
@@ -307,7 +309,7 @@ def _merge(source: int, name: bytes, target: int, final: bytes) -> None:
 
 
 def _remove(parent: int, name: bytes) -> None:
-    """Delete a file or folder, as far as possible."""
+    """Delete a file or folder. Errors are ignored."""
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:

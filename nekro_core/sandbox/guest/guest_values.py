@@ -1,11 +1,12 @@
 """Converts the arguments of a call to plain data, and reads its result from a pickle.
 
-Arguments become JSON and a raw body. Bytes and texts of more than 4096 characters lie in the body.
-The JSON says where, as ``{"$b": [offset, length]}`` for bytes and ``{"$t": [offset, length]}`` for
-text. A dict whose only key starts with ``$`` is written as ``{"$d": [[key, value]]}``.
+Arguments become JSON and a raw body. Bytes, and texts of more than 4096 characters, are put into
+the body. In their place the JSON has ``{"$b": [offset, length]}`` for bytes and
+``{"$t": [offset, length]}`` for text. A dict whose only key starts with ``$`` is written as
+``{"$d": [[key, value]]}``.
 
-In a result, an object whose class cannot be imported becomes a plain `ObjectView`. The pickle is
-loaded in the run's own process, so a guest can only harm itself with it.
+In a result, an object whose class cannot be imported becomes an `ObjectView` with its data. The
+pickle comes from the host and is loaded in the run's own process.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _DEPTH = 60
 
 
 class _Body:
-    """The raw part of a frame while it is being put together."""
+    """Collects the pieces of a frame's body."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -109,7 +110,8 @@ def _plain_object(value: Any, body: _Body, depth: int) -> Any:
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Whether ``value`` is an instance of this class. If its module is not imported, it is not."""
+    """Whether ``value`` is an instance of this class. The module of the class is not imported for
+    this: if it is not imported yet, the answer is False."""
     cls = getattr(sys.modules.get(module), name, None)
     return isinstance(cls, type) and isinstance(value, cls)
 
@@ -117,7 +119,8 @@ def _is(value: Any, module: str, name: str) -> bool:
 def encode_call(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int
 ) -> tuple[bytes, bytes]:
-    """The text and the body of a call's frame. Raises TypeError, ValueError or OverflowError."""
+    """Make the text and the body of a call's frame. Raises TypeError, ValueError or
+    OverflowError."""
     body = _Body()
     named = {key: _plain(value, body, 0) for key, value in kwargs.items()}
     if len(named) == 1 and next(iter(named)).startswith("$"):
@@ -187,7 +190,8 @@ _classes: dict[tuple[str, str], type[ObjectView]] = {}
 
 
 def view_class(module: str, name: str) -> type[ObjectView]:
-    """The `ObjectView` class that stands for a class of the host. Each class has one."""
+    """Return the subclass of `ObjectView` that replaces a class of the host. Each class of the host
+    has one."""
     found = _classes.get((module, name))
     if found is None:
         short = name.rpartition(".")[2]
@@ -197,7 +201,8 @@ def view_class(module: str, name: str) -> type[ObjectView]:
 
 
 def make_view(module: str, name: str) -> ObjectView:
-    """The host's pickles call this for an object whose class the guest cannot import."""
+    """Make an `ObjectView`. The host's pickles call this function for an object whose class the
+    guest cannot import."""
     return view_class(module, name)()
 
 
@@ -205,7 +210,7 @@ _loaders: list[Any] = []
 
 
 def _make_loader() -> Any:
-    # Late, because with its own imports this one is the longest wait of a cold start.
+    # Imported here, because `pickle` and its imports would be the slowest part of a cold start.
     from pickle import Unpickler
 
     class Loader(Unpickler):
@@ -217,7 +222,8 @@ def _make_loader() -> Any:
                 try:
                     return super().find_class(home, name)
                 except (ImportError, AttributeError):
-                    # Another Python version may have it in the parent package (pathlib._local).
+                    # This Python version may have the class in the parent package: a class of
+                    # `pathlib._local` is in `pathlib`.
                     home, dot, _ = home.rpartition(".")
                     if not dot:
                         return view_class(module, name)
@@ -226,7 +232,7 @@ def _make_loader() -> Any:
 
 
 def load(body: bytes) -> Any:
-    """Unpickle the value that is the answer to a call."""
+    """Unpickle the result of a call."""
     if not _loaders:
         _loaders.append(_make_loader())
     return _loaders[0](io.BytesIO(body)).load()

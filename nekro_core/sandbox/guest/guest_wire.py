@@ -1,18 +1,21 @@
-"""Frames between a run, the supervisor of its box, and the host. Imported by both sides.
+"""The frames between a run, the supervisor of its box, and the host. The host imports this module
+too.
 
-A frame is 16 bytes (kind, number, length of its text, length of its body, each 32 bits, network
-order), then a JSON text, then raw bytes. The supervisor reads only the 16 bytes of what a run
-sends; only the host parses the rest.
+A frame is a head of 16 bytes (kind, number, length of its text, length of its body, each 32 bits,
+network byte order), then a JSON text, then raw bytes. Of the frames of a run, the supervisor reads
+only the heads; only the host parses the rest.
 
-A request of the host that does not belong to the run has its own number, counted up: FILE is
-answered by FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. A WORK that packs or unpacks and an OPEN
-come with a *stream* of the same number. Supervisor and host may share a second socket, the
-descriptor socket. Then the supervisor sends the stream through it as a descriptor (with
-`DESCRIPTOR_HEAD`), and the stream has no frames. Without that socket the stream is relayed. The
-supervisor sends OPENED, then each side sends DATA, at most `WINDOW` bytes before the other has
-given CREDIT (decimal, in the text) for what it has passed on. DATA without a body says that this
-side sends no more. CLOSE (from either side) ends the stream for both. For each connection to a
-relayed listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
+A request of the host that does not belong to a run has a new number. The answer has the same
+number: FILE is answered by FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. An OPEN, and a WORK that
+packs or unpacks, also have a *stream* with the same number.
+
+If supervisor and host have a second socket, the descriptor socket, the supervisor passes the stream
+through it as a descriptor (with `DESCRIPTOR_HEAD`), and the stream has no frames. Without this
+socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA. Each side may
+send `WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal number in the
+text) for bytes that it has received and passed on. DATA without a body says that this side sends no
+more. CLOSE (from either side) ends the stream in both directions. For each connection to a relayed
+listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
 """
 
 from __future__ import annotations
@@ -23,74 +26,78 @@ from struct import Struct
 
 HEAD = Struct("!IIII")
 DESCRIPTOR_HEAD = Struct("!I")
-"""Sent with each descriptor through the descriptor socket: the number of its stream."""
+"""The message with each descriptor in the descriptor socket: the number of its stream."""
 
 # From the host.
 START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN, UNWIND, DROP = range(1, 13)
-# UNWIND: a call has ended a run that keeps its globals; the run leaves its statement and sends END.
-# DROP: the frozen interpreter is not needed any more.
-# From the supervisor; CALL, DONE and END come from a run.
+# UNWIND: a call has ended a run that keeps its globals. The run ends its statement and sends END.
+# DROP: the kept interpreter is not needed any more.
+# From the supervisor. CALL, DONE and END come from a run; the supervisor forwards CALL and DONE.
 READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(16, 25)
 USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
-"""What their numbers mean:
+"""What the numbers of these frames mean:
 
-- USED: microseconds of processor time that a run used, from a supervisor that meters its box. The
-  text has the bytes of memory that the box uses.
-- EXECUTOR: the process id of the executor inside the box, or 0 when it has ended. Commands are its
+- USED: microseconds of processor time that a run used. Sent by a supervisor that measures its box.
+  The text has the bytes of memory that the box uses.
+- EXECUTOR: the process id of the executor inside the box, or 0 if it has ended. Commands are its
   descendants.
-- PRINTED: bytes that the run had printed before the CALL that follows, if more than at the last
-  CALL.
-- ENDING: 0. The text says why the supervisor ends, and the box with it.
+- PRINTED: bytes that the run had printed before the next CALL. Sent if they are more than at the
+  last CALL.
+- ENDING: 0. The text says why the supervisor and the box end.
 - MEMORY: kilobytes that the idle box uses, half a second after its last use."""
 # From either side: a relayed stream.
 DATA, CREDIT, CLOSE = range(32, 35)
 
 WINDOW = 256 * 1024
-"""Bytes of a relayed stream that may be in flight in one direction."""
+"""Bytes of a relayed stream that may be sent in one direction without CREDIT."""
 
 ACCEPTED_BIT = 0x80000000
-"""Set in the numbers of streams that the supervisor accepted, never in the host's own numbers."""
+"""A bit that is set in the numbers of streams that the supervisor accepted, and never in the
+numbers of the host's requests."""
 
-# In the number of a START: the run gets the functions of the last run, so the frame leaves them
-# out. Allowed only after a RESULT with KEPT: the supervisor knows them until the next START.
+# In the number of a START: the run gets the functions of the last run, so the frame does not have
+# them. Allowed only after a RESULT with KEPT: then the supervisor stores the functions until the
+# next START.
 SAME_FUNCTIONS = 1
 
 # Bits of the number of a RESULT.
 TRUNCATED, SAID_BY_RUN, KEPT = 1, 2, 4
 
 TEXT_LIMIT = 1024 * 1024
-"""Bytes of the JSON text of one frame. Longer texts and all bytes are put into the body."""
+"""Limit in bytes of the JSON text of one frame. Bytes and long texts are put into the body."""
 
 READ_BYTES = 65536
-"""Bytes of one read. More costs more than it saves: a buffer of 256 KiB is allocated for each
-read, which takes 12 µs."""
+"""Bytes of one read. A larger read is slower: allocating a buffer of 256 KiB for each read takes
+12 µs."""
 
 UNLIMITED = 0xFFFFFFFF
 
 OPEN_FILES = 512
-"""Descriptors that a process of a box may have."""
+"""Limit of the open descriptors of a process in a box."""
 
 FOLDERS = ("/home/user", "/tmp", "/dev/shm")
-"""Where code of a box may make files. Each is a tmpfs, so that its files are memory."""
+"""The folders in which code in a box can make files. Each is a tmpfs, so its files need memory."""
 
 Frame = tuple[int, int, bytes, bytes]
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is not a valid frame."""
+    """A received frame is not valid."""
 
 
 def frame(kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> bytes:
-    """The bytes of one frame."""
+    """Make the bytes of one frame."""
     return b"".join((HEAD.pack(kind, number, len(text), len(body)), text, body))
 
 
 def measure(
     buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT, start: int = 0
 ) -> tuple[int, int, int, int] | None:
-    """Return kind, number, length of text and end of the frame at ``start``; None if incomplete.
+    """Return kind, number, length of the text and end of the frame at ``start``. Return None if the
+    frame is not complete yet.
 
-    Raises `ProtocolError` as soon as a head announces more than the limits.
+    Raises `ProtocolError` if the lengths in the head are above the limits, even if the frame is not
+    complete yet.
     """
     if len(buffer) - start < HEAD.size:
         return None
@@ -102,7 +109,8 @@ def measure(
 
 
 def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> Frame | None:
-    """Remove the first frame from ``buffer``: (kind, number, text, body), or None if incomplete."""
+    """Remove the first frame from ``buffer`` and return (kind, number, text, body). Return None if
+    the frame is not complete yet."""
     found = measure(buffer, body_limit, text_limit)
     if found is None:
         return None
@@ -110,7 +118,8 @@ def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> F
 
 
 def take(buffer: bytearray, kind: int, number: int, text_length: int, end: int) -> Frame:
-    """Remove the first frame from ``buffer``, as `measure` found it."""
+    """Remove the first frame from ``buffer`` and return it. The other arguments are the result of
+    `measure`."""
     middle = HEAD.size + text_length
     text, body = bytes(buffer[HEAD.size : middle]), bytes(buffer[middle:end])
     del buffer[:end]
@@ -118,9 +127,10 @@ def take(buffer: bytearray, kind: int, number: int, text_length: int, end: int) 
 
 
 class BlockingChannel:
-    """Sends and receives frames, blocking. The other side is trusted to send whole frames.
+    """Sends and receives frames with blocking calls. The other process is trusted to send valid
+    frames.
 
-    Both descriptors are one socket, or two pipes, as an attached container has them.
+    The two descriptors can be the same socket, or a pair of pipes (in a container).
     """
 
     def __init__(self, incoming: int, outgoing: int) -> None:
@@ -129,23 +139,24 @@ class BlockingChannel:
         self.buffer = bytearray()
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send one frame. Blocks until it is written."""
+        """Send one frame. Blocks until all bytes are written."""
         self.send_bytes(frame(kind, number, text, body))
 
     def send_bytes(self, data: bytes | bytearray) -> None:
-        """Send whole frames. Blocks until they are written."""
+        """Send whole frames. Blocks until all bytes are written."""
         sent = os.write(self.outgoing, data)
         while sent < len(data):
             sent += os.write(self.outgoing, data[sent : sent + READ_BYTES])
 
     def read(self) -> bool:
-        """Wait for bytes and add them to the buffer. False when the other side has closed."""
+        """Wait for bytes and add them to the buffer. Return False if the other process has closed
+        its end."""
         received = os.read(self.incoming, READ_BYTES)
         self.buffer += received
         return bool(received)
 
     def waits(self) -> bool:
-        """Whether there is something to read."""
+        """Whether there are bytes to read."""
         return bool(select.select([self.incoming], [], [], 0)[0])
 
     def received(self) -> Frame | None:
@@ -153,7 +164,7 @@ class BlockingChannel:
         return split(self.buffer, UNLIMITED, UNLIMITED)
 
     def receive(self) -> Frame:
-        """Wait for the next frame. Raises EOFError when the other side has closed."""
+        """Wait for the next frame. Raises EOFError if the other process has closed its end."""
         while True:
             found = self.received()
             if found:

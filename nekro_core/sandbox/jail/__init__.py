@@ -1,1 +1,2 @@
-"""Boxes made with bubblewrap: namespaces, a user id of their own, a filter of system calls."""
+"""Boxes made with bubblewrap: each has separate namespaces, a separate user id and a system call
+filter."""

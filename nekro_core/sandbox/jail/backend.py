@@ -45,16 +45,17 @@ _log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 20.0
 _LAUNCHER_BYTES = 200 * 1024
-"""Memory of bubblewrap's process that waits outside; 165 KB were measured."""
+"""Memory of the bubblewrap process that stays outside the box; 165 KB were measured."""
 _NICE = 5
 _GUEST_NICE = 10
-"""Higher than the supervisor's, so that the supervisor gets time to end the guest's processes.
-Beside twenty that fork without end it gets a quarter of the processors. With the same value it got
-a twentieth."""
+"""Nice value of the guest's processes. It is higher than that of the supervisor, so that the
+supervisor gets time to end them. While twenty guest processes fork without end, the supervisor gets
+a quarter of the processors; with equal nice values it got a twentieth."""
 
 
 class JailBackend:
-    """A `Backend` on bubblewrap. Its watchdog runs in ``tasks``, which must outlive it."""
+    """A `Backend` that uses bubblewrap. Its watchdog runs in ``tasks``. Close the backend before
+    ``tasks`` ends."""
 
     name = "jail"
 
@@ -108,11 +109,11 @@ class JailBackend:
     async def create(
         self, spec: BoxSpec, *, defences: JailDefences = ALL, with_fd_socket: bool = True
     ) -> Box:
-        """See `Backend.create`. ``defences`` is only for tests of a defence. ``with_fd_socket`` is
-        False only in tests of relayed connections."""
+        """See `Backend.create`. Only tests pass ``defences`` and ``with_fd_socket``: without the
+        socket, connections are relayed."""
         try:
             return await self._create(spec, defences, with_fd_socket=with_fd_socket)
-        except OSError as error:  # no descriptor, process or memory left; other errors have texts
+        except OSError as error:  # the host has no descriptor, process or memory left
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
 
     @property
@@ -169,15 +170,15 @@ class JailBackend:
         raise BackendUnavailable(f"a box did not start: {complaint}")
 
     def processes_of(self, box: Box) -> list[int]:
-        """The processes of a box, by the host's numbers: the launcher, then the supervisor, then
-        its descendants. Empty for a box that has ended."""
+        """The host's process ids of a box: the launcher, then the supervisor, then its descendants.
+        Empty for a box that has ended."""
         if box.box_id not in self._boxes:
             return []
         _, processes = self._boxes[box.box_id]
         return [processes.pid, *processes.tree()]
 
     async def aclose(self) -> None:
-        """Destroy every box of this backend, and remove its files from disk."""
+        """Destroy every box of this backend, and remove the backend's files from disk."""
         self._watching.cancel()
         with anyio.CancelScope(shield=True):
             for box, _ in tuple(self._boxes.values()):
@@ -212,9 +213,9 @@ class JailBackend:
             spec=spec, template=template, folder=layout.folder, uploads=path, seccomp=filter_file
         )
         arguments = box_arguments(view, defences)
-        # Through a descriptor: code inside can read the command line of process 1.
+        # Passed through a descriptor, because code inside can read the command line of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
-        numbers = [end.fileno() for end in ends]  # the supervisor's ends
+        numbers = [end.fileno() for end in ends]  # the supervisor's ends of the socket pairs
         restart_after_s = self._settings.rest_seconds
         told = _guest_settings(
             layout,
@@ -260,13 +261,14 @@ class JailBackend:
     async def _limit(
         self, groups: CgroupManager, box: BoxConnection, processes: JailProcesses, done: anyio.Event
     ) -> None:
-        """Put the box into a cgroup while its interpreter starts: the kernel may need 20 ms."""
+        """Put the box into a cgroup. This can take 20 ms, so it runs while the interpreter
+        starts."""
         try:
             await anyio.to_thread.run_sync(
                 lambda: processes.limit(groups.make(box.box_id, box.spec))
             )
         except OSError as error:
-            _log.warning("no cgroup for a box, the watchdog alone bounds it: %s", error)
+            _log.warning("a box has no cgroup, only the watchdog limits it: %s", error)
             box.bounded_by = "memory and pids by the watchdog"
         finally:
             done.set()
@@ -321,14 +323,14 @@ def _guest_settings(
     restart_after_s: float,
     bounded: bool,
 ) -> str:
-    """The settings of a box for its supervisor, as JSON."""
+    """The settings that the supervisor of a box gets, as JSON."""
     told = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
         "packages": template.packages,
         "preload": " ".join(template.preload),
         "restart_after": restart_after_s,
-        # A cgroup divides the processors fairly. Without one, the host gets priority.
+        # A cgroup limits the box's processor share. Without one, nice values do.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,
         "guest_filter": build_buffer_filter(os.uname().machine).hex() if bounded else "",
@@ -337,7 +339,7 @@ def _guest_settings(
 
 
 def _check_real_ids(processes: JailProcesses) -> Check:
-    """Check the user ids from outside: inside, only the innermost map can be read."""
+    """Check the user ids from outside the box, because code inside cannot see its real ids."""
     found = process_tree.real_user_ids(processes.tree())
     return Check(
         name="the host's root is nobody inside",
@@ -348,7 +350,7 @@ def _check_real_ids(processes: JailProcesses) -> Check:
 
 
 def _anonymous_file(content: bytes) -> int:
-    """A descriptor of an anonymous file with ``content``, positioned at its beginning."""
+    """Make an anonymous file with ``content``. The descriptor's position is the beginning."""
     file = os.memfd_create("nekro-box")
     os.write(file, content)
     os.lseek(file, 0, os.SEEK_SET)

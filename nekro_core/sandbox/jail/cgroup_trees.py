@@ -1,6 +1,6 @@
-"""Finds where on this machine a cgroup with limits can be made, and which processes are in one.
+"""Finds where on this machine a cgroup with limits can be made, and which processes a cgroup has.
 
-Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``, `man 5 proc` for the files.
+Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``, and `man 5 proc`.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ WANTED = ("memory", "pids", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class CgroupHierarchy:
-    """A mounted tree of cgroups: the folder of this process's group in it, and its controllers."""
+    """A mounted tree of cgroups. ``folder`` is the group in which new groups can be made."""
 
     version: int
     mount: Path
@@ -28,7 +28,8 @@ class CgroupHierarchy:
 def find_hierarchies(
     proc: Path = Path("/proc/self"), *, root: bool
 ) -> tuple[tuple[CgroupHierarchy, ...], str]:
-    """Where groups with memory and process limits can be made, or the reason why nowhere."""
+    """Return the trees in which groups with memory and process limits can be made. If there is
+    none, the text is the reason."""
     mounts = list(_mounts((proc / "mountinfo").read_text()))
     ours = dict(_memberships((proc / "cgroup").read_text()))
     if "" in ours:
@@ -50,7 +51,8 @@ def find_hierarchies(
 
 
 def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
-    """The nearest group at or above ours that may have children with limits."""
+    """Return the nearest group in which groups with limits can be made: this process's group or one
+    above it."""
     for folder in (own, *own.parents):
         if not folder.is_relative_to(at) or not os.access(folder / "cgroup.procs", os.W_OK):
             return None
@@ -67,12 +69,14 @@ def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
 
 
 def may_be_emptied(folder: Path) -> bool:
-    """Whether a group has only this process and its descendants, which can leave it."""
+    """Whether a group has only this process and its descendants. Then all of them can be moved to
+    another group."""
     return members(folder) <= set(process_tree.descendants(os.getpid()))
 
 
 def is_real_root(folder: Path) -> bool:
-    """Whether this is the root group, which alone may have processes and children with limits."""
+    """Whether this is the root group. Only the root group may have both processes and child groups
+    with limits."""
     return not (folder / "cgroup.type").exists()
 
 
@@ -85,7 +89,8 @@ def members(folder: Path) -> set[int]:
 
 
 def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
-    """Of each cgroup mount: kind, file system options, mounted part, mount point: `man 5 proc`."""
+    """Read ``mountinfo``: for each cgroup mount its type, file system options, the mounted part of
+    the tree, and the mount point."""
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -95,7 +100,8 @@ def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
 
 
 def _memberships(text: str) -> Iterator[tuple[str, str]]:
-    """Each controller and the path of this process's group; version 2 has the controller ``""``."""
+    """Read ``/proc/self/cgroup``: each controller and the path of this process's group for it. For
+    version 2 the controller is ``""``."""
     for line in text.splitlines():
         _, names, path = line.split(":", 2)
         for name in names.split(","):
@@ -103,7 +109,7 @@ def _memberships(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _own(path: str, inside: str, at: Path) -> Path:
-    """Path of this process's group. In a container the mount may show only a part of the tree."""
+    """The folder of this process's group. In a container only a part of the tree may be mounted."""
     with contextlib.suppress(ValueError):
         return at / Path(path).relative_to(inside)
     return at

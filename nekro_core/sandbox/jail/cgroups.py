@@ -2,9 +2,9 @@
 the processor share of all processes of the box together.
 
 This process can make a group of version 2 in a part of the tree that is delegated to it (systemd's
-``Delegate=yes``). As root it can also make one in any part that passes its controllers on. A group
-of version 1 needs root. If no group can be made, only the watchdog limits the box. Sources: the
-kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
+``Delegate=yes``). As root it can also make one in every part whose controllers are enabled for
+child groups. A group of version 1 needs root. If no group can be made, only the watchdog limits the
+box. Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
 """
 
 import contextlib
@@ -26,27 +26,28 @@ from nekro_core.sandbox.jail.cgroup_trees import (
 
 _PREFIX = "nekro-boxes-"
 _MARGIN = 32 * 1024 * 1024
-"""The memory that supervisor, launcher and interpreter need themselves. The watchdog adds the
-same."""
+"""Memory that supervisor, launcher and interpreter need. The limit is higher by this size. The
+watchdog adds the same."""
 _HELPERS = 3
-"""Processes that do not count as the guest's: the launcher, the supervisor, and the process that is
-forked in advance for the next run."""
+"""Processes of a box that its limit must allow in addition: the launcher, the supervisor, and the
+process that is forked in advance for the next run."""
 _SHARES = 512
 _WEIGHT = 50
-"""Half of the processor share that a group has by default: `_SHARES` in the unit of version 1,
-`_WEIGHT` in that of version 2."""
+"""The processor share of a box is half of a group's default: `_SHARES` in the unit of version 1,
+`_WEIGHT` in the unit of version 2."""
 _TRIES = 20
 
 
 class BoxCgroup:
-    """The group of one box. ``folders`` has one for each hierarchy."""
+    """The group of one box. ``folders`` has the group's folder in each hierarchy."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
         self._killed = 0
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Move a box's processes in, and those that they fork meanwhile. Raises `OSError`."""
+        """Move a box's processes into the group, also those that they fork during this call. Raises
+        `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
                 outside = set(tree()) - members(folder)
@@ -57,13 +58,13 @@ class BoxCgroup:
                         (folder / "cgroup.procs").write_text(str(pid))
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of the group since the last call because memory ran
-        out."""
+        """Whether the kernel killed a process of the group for lack of memory since the last
+        call."""
         before, self._killed = self._killed, self._kills()
         return self._killed > before
 
     def remove(self) -> None:
-        """Delete the group. A folder that the kernel still refuses to delete stays."""
+        """Delete the group. If the kernel refuses to delete a folder, the folder stays."""
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -80,8 +81,8 @@ class BoxCgroup:
 
 @dataclass(frozen=True, slots=True)
 class CgroupManager:
-    """The folders in which one backend makes the groups of its boxes. While the backend is open,
-    it holds a lock on each of these folders."""
+    """The folders in which one backend makes the groups of its boxes. The backend locks each of
+    these folders while it is open."""
 
     version: int
     controllers: frozenset[str]
@@ -90,8 +91,9 @@ class CgroupManager:
 
     @classmethod
     def open(cls, hierarchies: Iterable[CgroupHierarchy], together: int = 0) -> "CgroupManager":
-        """Make the folders, and remove those that ended processes left. ``together`` is how many
-        bytes of memory all boxes together may use; 0 means no limit. Raises `OSError`."""
+        """Make the folders, and remove folders that were left by processes that have ended.
+        ``together`` is how many bytes of memory all boxes together may use; 0 means no limit.
+        Raises `OSError`."""
         name = f"{_PREFIX}{secrets.token_hex(6)}"
         roots = tuple((one.folder / name, one) for one in hierarchies)
         version = max(one.version for _, one in roots)
@@ -116,15 +118,15 @@ class CgroupManager:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where the boxes' groups lie."""
+        """The folders that have the groups of the boxes."""
         return tuple(root for root, _ in self._roots)
 
     def describe(self) -> str:
-        """What it bounds, in words."""
+        """A text for operators: which resources the groups limit."""
         return f"{', '.join(sorted(self.controllers))} by a cgroup (version {self.version})"
 
     def make(self, box_id: str, spec: BoxSpec) -> BoxCgroup:
-        """A group with the limits of ``spec``. Raises `OSError`."""
+        """Make a group with the limits of ``spec``. Raises `OSError`."""
         folders = tuple(root / box_id for root, _ in self._roots)
         group = BoxCgroup(folders)
         try:
@@ -142,7 +144,7 @@ class CgroupManager:
         return group
 
     def close(self) -> None:
-        """Remove the folders; the boxes' groups are removed already."""
+        """Remove the folders. The caller has removed the boxes' groups before."""
         for root, _ in self._roots:
             with contextlib.suppress(OSError):
                 root.rmdir()
@@ -151,12 +153,12 @@ class CgroupManager:
 
 
 def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
-    """Have the kernel limit the memory of all boxes together, a quarter above `MemoryLimit.limit`.
+    """Have the kernel limit the memory of all boxes together, to 5/4 of `MemoryLimit.limit`.
 
-    `MemoryLimit` chooses better what to end, but it acts only after a measurement. This limit holds
-    between two measurements, and at this limit the kernel kills the process that uses most.
-    The kernel also counts its cache of the files that boxes read from the host's disk, but it
-    drops that cache before it kills anything.
+    `MemoryLimit` chooses better which work to end, but it acts only after a measurement. The
+    kernel's limit also holds between two measurements. At this limit the kernel kills the process
+    that uses most. The kernel also counts its cache of files that boxes read from the host's disk,
+    but it drops this cache before it kills a process.
     """
     if together and "memory" in hierarchy.controllers:
         name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
@@ -165,10 +167,10 @@ def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
 
 
 def _make_room(hierarchy: CgroupHierarchy) -> None:
-    """Version 2: have the group pass its controllers on to child groups.
+    """Version 2: enable the group's controllers for its child groups.
 
-    Such a group must not contain processes. So this process and its children first move into a
-    child group. Raises `OSError` if other processes are in the group too.
+    The kernel refuses this while the group itself has processes. So this process and its children
+    first move into a child group. Raises `OSError` if the group has other processes too.
     """
     if hierarchy.version != 2:
         return
@@ -191,8 +193,8 @@ def _pass_on(folder: Path, controllers: frozenset[str]) -> None:
 
 
 def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
-    """The file to write, its value, and whether the group is useless without this limit."""
-    # Files count as memory: the home folder, and a quarter more for each of /tmp and /dev/shm.
+    """For each limit: the file to write, the value, and whether an error is fatal."""
+    # Files count as memory: the home folder, and a quarter of its size for /tmp and for /dev/shm.
     memory = spec.memory_bytes + spec.disk_bytes * 3 // 2 + _MARGIN
     processes = spec.processes + _HELPERS
     if "memory" in hierarchy.controllers and hierarchy.version == 2:
@@ -201,7 +203,8 @@ def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, in
     elif "memory" in hierarchy.controllers:
         yield "memory.limit_in_bytes", memory, True
         yield "memory.memsw.limit_in_bytes", memory, False
-        yield "memory.kmem.tcp.limit_in_bytes", spec.memory_bytes, False  # counted separately
+        # The memory limit of version 1 does not include the buffers of TCP sockets.
+        yield "memory.kmem.tcp.limit_in_bytes", spec.memory_bytes, False
     if "pids" in hierarchy.controllers:
         yield "pids.max", processes, True
     if "cpu" in hierarchy.controllers and hierarchy.version == 2:
@@ -211,8 +214,9 @@ def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, in
 
 
 def _sweep(mount: Path) -> None:
-    """Remove the groups that ended bots left: their locks are free. The whole tree is searched,
-    because each login session has a separate group and so each bot may have used another place."""
+    """Remove groups that were left by bots that have ended: such groups are not locked. The whole
+    tree is searched, because each login session has its own group, so each bot may have made its
+    groups in a different place."""
     for folder, inner, _ in os.walk(mount):
         stale = [name for name in inner if name.startswith(_PREFIX)]
         inner[:] = [name for name in inner if name not in stale]
@@ -230,6 +234,6 @@ def _remove_unlocked(root: Path) -> None:
         for folder in (*(path for path in root.iterdir() if path.is_dir()), root):
             folder.rmdir()
     except OSError:
-        pass  # its owner or one of its processes still runs; a later start removes it
+        pass  # its bot or one of its processes still runs; a later start of a bot removes it
     finally:
         os.close(lock)

@@ -1,6 +1,6 @@
-"""Builds the arguments that bubblewrap gets for a box.
+"""Builds the arguments of bubblewrap for a box.
 
-They decide which files, processes and devices of the machine the code in the box can see.
+The arguments decide which files, processes and devices of the machine the code in the box can see.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from nekro_core.sandbox.jail.templates import BoxTemplate
 
 GUEST = "/run/guest"
 SUPERVISOR = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
-"""The code that starts the supervisor, for the interpreter's option ``-c``. To run the folder
-instead, the interpreter would first have to import `runpy`."""
+"""The code that starts the supervisor, for the interpreter's option ``-c``. If the interpreter
+got the folder instead, it would first import `runpy`, which takes time."""
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/home/user/.local/bin",
@@ -25,12 +25,12 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own folder
     "PYTHONDONTWRITEBYTECODE": "1",
-    # Each arena of glibc reserves 64 MB of address space.
+    # glibc reserves 64 MB of address space for each malloc arena.
     "MALLOC_ARENA_MAX": "2",
 }
 
-# These are mounted read-only if the host has them. /usr is not mounted as a whole, because
-# containers keep applications in /usr/src and in other folders below /usr.
+# These folders are mounted read-only if the host has them. /usr is not mounted as a whole, because
+# container images often have applications in /usr/src and in other folders below /usr.
 _SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
 _SYSTEM_DATA = (
     "/usr/share/zoneinfo",
@@ -41,8 +41,8 @@ _SYSTEM_DATA = (
 )
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
-# Names in /proc. The box's /proc lists only the box's processes, but these folders and files tell
-# of the whole machine, so they are covered.
+# Names in /proc. The box's /proc lists only the processes of the box. But these folders and files
+# describe the whole machine, so empty ones are mounted over them.
 _HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",
@@ -64,7 +64,7 @@ _HIDDEN_FILES = (
     "iomem",
     "ioports",
     "config.gz",
-    # These show how the machine was started and the names of its disks. Such a name can tell who
+    # These show the kernel's boot options and the names of the disks. Such a name can reveal who
     # owns the machine.
     "cmdline",
     "partitions",
@@ -75,15 +75,15 @@ _HIDDEN_FILES = (
 )
 _ALWAYS_HIDDEN = frozenset({"sysrq-trigger", "kcore"})
 
-# Folders of the host that a box sees when the defence `own_files` is off. Folders in which the box
-# gets mounts (/home, /etc, /run) are left out: bubblewrap cannot make the mount points in a folder
-# that is mounted read-only.
+# Folders of the host that a box sees if the defence `own_files` is off. /home, /etc and /run are
+# left out: the box gets mounts below them, and bubblewrap cannot make mount points in a folder that
+# is mounted read-only.
 _EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxLayout:
-    """What the host has prepared for one box."""
+    """The files and limits that the host has prepared for one box."""
 
     spec: BoxSpec
     template: BoxTemplate
@@ -94,7 +94,7 @@ class BoxLayout:
 
 
 def box_arguments(view: BoxLayout, defences: JailDefences = ALL) -> list[str]:
-    """Bubblewrap's options for one box, in the order in which it carries them out."""
+    """Bubblewrap's options for one box. Bubblewrap applies them in this order."""
     environment = _ENVIRONMENT | dict(view.template.environment)
     if view.template.programs:
         environment["PATH"] = f"{view.template.programs}:{environment['PATH']}"
@@ -156,8 +156,8 @@ def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
 
 
 def _needs_hiding(path: Path) -> bool:
-    """Whether to cover this file. A file that only root may open needs no cover, unless it is one
-    of `_ALWAYS_HIDDEN`. Each cover makes the start of a box 0.2 ms slower."""
+    """Whether to mount an empty file over this one. Each such mount makes the start of a box 0.2 ms
+    slower, so files that only root may open are not covered, except those of `_ALWAYS_HIDDEN`."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -1,4 +1,5 @@
-"""Finds a Python for boxes that their user can read, with its whole standard library."""
+"""Finds a Python for boxes. The user of the boxes must be able to read it and its whole standard
+library."""
 
 import json
 import os
@@ -32,7 +33,8 @@ _SYSTEM = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """The user that a process runs as; None if the host is an ordinary user and stays so."""
+    """The user as which a process runs. ``uid`` is None if the bot is not root: then the process
+    has the same user as the bot."""
 
     uid: int | None = None
 
@@ -43,14 +45,15 @@ class ProcessIdentity:
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
 
     def words(self, dropper: str) -> tuple[str, ...]:
-        """Words before a command with which ``dropper`` (`find_dropper`) becomes this user."""
+        """The words before a command that make ``dropper`` (`find_dropper`) run it as this user."""
         uid = str(self.uid)
         return (dropper, "--reuid", uid, "--regid", uid, "--clear-groups")
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python for boxes. ``hidden`` are folders of installed packages, which no box may see."""
+    """A Python for boxes. ``hidden`` are its folders of installed packages, which boxes must not
+    see."""
 
     executable: str
     prefix: str
@@ -69,7 +72,8 @@ class InterpreterSearch:
 
 
 def candidates(wanted: Path | None) -> Iterable[Path]:
-    """Paths to try, best first: only the operator's choice if set, else the system's, the bot's."""
+    """The paths to try, best first: ``wanted`` alone if the operator set it, else the system's
+    Python and then the bot's."""
     if wanted is not None:
         yield wanted
         return
@@ -78,7 +82,8 @@ def candidates(wanted: Path | None) -> Iterable[Path]:
 
 
 def find_interpreter(wanted: Path | None, identity: ProcessIdentity) -> InterpreterSearch:
-    """Try the candidates as the boxes' user. Blocks for some 0.1 s."""
+    """Run each candidate as the boxes' user, and return the first that works. Blocks for about
+    0.1 s."""
     refused: list[str] = []
     for path in candidates(wanted):
         try:
@@ -112,11 +117,12 @@ def find_interpreter(wanted: Path | None, identity: ProcessIdentity) -> Interpre
 
 
 def find_dropper(identity: ProcessIdentity) -> str:
-    """Find a program that gives up root and then executes another one: util-linux's ``setpriv``.
+    """Find a program that changes its user and then executes a command: util-linux's ``setpriv``.
 
-    `subprocess` can do that too, but then it forks, and the fork of a process of 300 MB blocks it
-    for 10 ms. Otherwise it uses vfork, which takes 0.4 ms for any size. Empty if no program can do
-    it (busybox's cannot), or if there is no root to give up.
+    `subprocess` can change the user too, but then it uses fork, which blocks a process of 300 MB
+    for 10 ms. With such a program `subprocess` can use vfork, which takes 0.4 ms for any size. The
+    result is empty if there is no suitable program (busybox's ``setpriv`` is not), or if
+    ``identity`` is the bot's user.
     """
     found = shutil.which("setpriv", path="/usr/bin:/bin:/usr/sbin:/sbin")
     if identity.uid is None or found is None:
@@ -129,5 +135,5 @@ def find_dropper(identity: ProcessIdentity) -> str:
 
 
 def is_root() -> bool:
-    """Whether this process runs as root. Then it must give boxes other user ids than its own."""
+    """Whether this process runs as root. Then boxes must get other user ids."""
     return os.geteuid() == 0

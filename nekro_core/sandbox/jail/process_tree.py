@@ -1,4 +1,4 @@
-"""Reads from the kernel the processes of a tree, their memory and processor time."""
+"""Reads from the kernel the descendants of a process, their memory and their processor time."""
 
 import contextlib
 import os
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST = 4096  # processes that are read: no box may have as many
+_MOST = 4096  # processes that are read at most; a box has fewer
 
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """Memory (anonymous and shared pages, page tables) and processor seconds of a tree."""
+    """Memory (anonymous and shared pages, page tables) and processor seconds of some processes."""
 
     memory_bytes: int
     processor_s: float
@@ -30,7 +30,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and all its descendants."""
+    """The ids of a process and all its descendants."""
     found = [pid]
     for one in found:
         if len(found) > _MOST:
@@ -40,7 +40,8 @@ def descendants(pid: int) -> list[int]:
 
 
 def with_inner_pid(pids: Iterable[int], inner: int) -> int | None:
-    """The one of these processes whose number in its innermost namespace is ``inner``."""
+    """Return which of these processes has the id ``inner`` in its innermost PID namespace, or
+    None."""
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
             status = Path(f"/proc/{pid}/status").read_bytes()
@@ -51,24 +52,25 @@ def with_inner_pid(pids: Iterable[int], inner: int) -> int | None:
 
 
 def usage(pids: Iterable[int]) -> TreeUsage:
-    """The sum over processes. Pages that a fork shares count once for each process."""
+    """Return the sum for these processes. A page that forked processes share counts for each of
+    them."""
     memory = 0
     ticks = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
             status = Path(f"/proc/{pid}/status").read_bytes()
             memory += _kilobytes(status, b"\nRssAnon:", b"\nRssShmem:", b"\nVmPTE:")
-            # The name may hold spaces and brackets; the numbers start after the last bracket.
+            # The process name may have spaces and brackets. The numbers start after the last ")".
             numbers = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
             ticks += sum(map(int, numbers[11:15]))
     return TreeUsage(memory, ticks / _TICKS)
 
 
 def proportional_memory(pids: Iterable[int]) -> int:
-    """The memory of these processes in bytes. A page that several map counts proportionally.
+    """The memory of these processes in bytes. If N processes map a page, it counts 1/N for each.
 
-    The kernel walks every page for it: 10 ms for 2 GB. If it refuses this for a process, all pages
-    of that process count. Blocks; call it in a worker thread.
+    The kernel visits every page for this: 10 ms for 2 GB. If the kernel refuses access to a
+    process, all its pages count fully. The call blocks; make it in a worker thread.
     """
     memory = 0
     for pid in pids:
@@ -83,12 +85,13 @@ def proportional_memory(pids: Iterable[int]) -> int:
 
 
 def descriptors(pids: Iterable[int], unknown: int) -> int:
-    """Number of open descriptors. A process that cannot be read counts as ``unknown``."""
+    """Number of open descriptors of these processes. If the kernel refuses access to a process,
+    ``unknown`` is added."""
     found = 0
     for pid in pids:
         try:
-            # Since Linux 6.2 this is the size. Before, the size is 0 and the descriptors are
-            # listed.
+            # Since Linux 6.2 the size of the folder is this number. In older kernels the size is 0,
+            # and the descriptors have to be listed.
             folder = Path(f"/proc/{pid}/fd")
             found += folder.stat().st_size or sum(1 for _ in folder.iterdir())
         except PermissionError:
@@ -99,7 +102,7 @@ def descriptors(pids: Iterable[int], unknown: int) -> int:
 
 
 def _kilobytes(told: bytes, *fields: bytes) -> int:
-    """The sum of some fields of a kernel file, in bytes."""
+    """The sum of some fields of a ``/proc`` file, in bytes. The file has them in kB."""
     found = 0
     for field in fields:
         place = told.find(field)
@@ -109,7 +112,7 @@ def _kilobytes(told: bytes, *fields: bytes) -> int:
 
 
 def real_user_ids(pids: Iterable[int]) -> set[int]:
-    """Every user id (real, effective, saved, file system) that any of the processes has."""
+    """All user ids (real, effective, saved, file system) of these processes."""
     found: set[int] = set()
     for pid in pids:
         with contextlib.suppress(OSError):

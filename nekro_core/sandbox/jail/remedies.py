@@ -1,4 +1,4 @@
-"""What the operator can do when the kernel or its administrator refuses boxes."""
+"""Tells the operator what to do if the kernel, or its configuration, does not allow boxes."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ _REMEDIES = (
 
 
 def find_remedy(complaint: str) -> str:
-    """The remedy for a message of a launcher; empty if none is known."""
+    """Return what to do about an error message of a launcher; empty for an unknown message."""
     lowered = complaint.lower()
     for remedy in _REMEDIES:
         if any(sign in lowered for sign in remedy.signs):

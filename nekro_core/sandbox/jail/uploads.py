@@ -10,7 +10,8 @@ from nekro_core.sandbox.uploads import BoxUploads, upload_parts
 
 
 class UploadsFolder:
-    """Code in a box cannot write here, so plain paths are safe once their names are checked."""
+    """The uploads folder of one box. Code in the box cannot make links here, so paths need no
+    check after `upload_parts` has checked their names."""
 
     def __init__(self, path: Path, held: BoxUploads) -> None:
         self._path = path
@@ -18,7 +19,8 @@ class UploadsFolder:
 
     @classmethod
     def make(cls, path: Path, *, group: int | None, held: BoxUploads) -> "UploadsFolder":
-        """Make the folder; with ``group``, only that group may read it. ``held`` limits it."""
+        """Make the folder. If ``group`` is set, only this group and the bot may read it. ``held``
+        limits its size."""
         path.mkdir(mode=0o750)
         if group is not None:
             os.chown(path, -1, group)
@@ -45,7 +47,7 @@ class UploadsFolder:
         for part in parts:
             folder /= part
             folder.mkdir(exist_ok=True)
-            folder.chmod(0o755)  # the umask of the process is for its own files
+            folder.chmod(0o755)  # whatever the umask of this process is
 
     def remove(self) -> None:
         """Delete the folder with its files."""
@@ -54,7 +56,8 @@ class UploadsFolder:
 
 
 def _replace(target: Path, data: bytes) -> None:
-    """Replace a file in one step. What a full disk cut short is deleted. Raises `OSError`."""
+    """Replace a file in one step. If the write fails, for example because the disk is full, the
+    partial file is deleted. Raises `OSError`."""
     temporary = target.with_name(f".{secrets.token_hex(8)}")
     try:
         temporary.write_bytes(data)

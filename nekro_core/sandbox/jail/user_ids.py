@@ -1,4 +1,5 @@
-"""User ids for boxes if the host is root: one each, so that no box can touch another's files."""
+"""Separate user ids for boxes, if the bot runs as root. So no box can access the files of another
+box."""
 
 import secrets
 from pathlib import Path
@@ -7,11 +8,12 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity, is_root
 
 _HIGHEST = 2**31 - 2
-_RESERVED_BELOW = 100_000  # systems give ids below to people and services
+_RESERVED_BELOW = 100_000  # systems use the ids below this for people and services
 
 
 def mapped_user_ids() -> tuple[int, int]:
-    """The last range of user ids of this process's user namespace: first, end."""
+    """Return the last range of user ids in this process's user namespace: the first id, and the id
+    after the last."""
     first, end = 0, 0
     for line in Path("/proc/self/uid_map").read_text().splitlines():
         inside, _, count = (int(part) for part in line.split())
@@ -21,7 +23,7 @@ def mapped_user_ids() -> tuple[int, int]:
 
 
 class UserIds:
-    """Gives each box an id that no other living box of this process has."""
+    """Gives each box a user id that no other running box of this process has."""
 
     def __init__(self, start: int | None, count: int) -> None:
         self._taken: set[int] = set()
@@ -29,7 +31,7 @@ class UserIds:
             return
         first, end = mapped_user_ids()
         if start is None:
-            # The highest ids: systems number users and services from below.
+            # The highest ids, because systems give low ids to users and services.
             start = max(first, end - count)
             count = end - start
         if start < _RESERVED_BELOW and end > _RESERVED_BELOW + count:
@@ -42,19 +44,19 @@ class UserIds:
         self._start, self._count = start, count
 
     def take(self) -> ProcessIdentity:
-        """Take an id for a new box; None if the host is an ordinary user."""
+        """Take an id for a new box. If the bot is not root, the identity has no id."""
         if not is_root():
             return ProcessIdentity()
         if len(self._taken) >= self._count:
             raise BackendUnavailable(f"all {self._count} user ids for boxes are in use")
         while True:
-            # At random, so that two bots on one machine rarely share one.
+            # The id is random, so that two bots on one machine rarely use the same.
             uid = self._start + secrets.randbelow(self._count)
             if uid not in self._taken:
                 self._taken.add(uid)
                 return ProcessIdentity(uid)
 
     def give_back(self, identity: ProcessIdentity) -> None:
-        """Free the id, after the end of the box and all its processes."""
+        """Free the id. The caller has ended all processes of the box before."""
         if identity.uid is not None:
             self._taken.discard(identity.uid)

@@ -1,7 +1,7 @@
-"""Limits the memory of each box's whole process tree, which it measures ten times a second.
+"""Measures the memory of all processes of each box ten times a second, and limits it.
 
-``RLIMIT_DATA`` is per process: four children of 200 MB each pass a limit of 256. Where a cgroup can
-be made, the kernel limits the tree as well.
+``RLIMIT_DATA`` limits only single processes: with a limit of 256 MB, four children may use 200 MB
+each. If a cgroup can be made, the kernel limits all processes together too.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,39 +17,43 @@ from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.memory_limit import LOOK_S, MemoryLimit
 
 _MARGIN = 32 * 1024 * 1024
-"""Memory of the supervisor, launcher and interpreter themselves."""
+"""Memory that supervisor, launcher and interpreter need. The limit is higher by this size."""
 _SOON_S = 0.02
 _PIPE_END = 4096
-"""Half of what a pipe holds if its user has many pipes (``pipe-user-pages-soft``). The first ones
-hold 64 MB together. Other descriptors hold less. Sockets are counted separately."""
+"""Bytes that are counted for each open descriptor: half of a pipe's buffer, because a pipe has two
+descriptors. This is the buffer of a user with many pipes (``pipe-user-pages-soft``); the first
+pipes have larger buffers, 64 MB together. Other descriptors use less. Sockets are counted
+separately."""
 _FORKS_SHARE = 4
-"""Multiple of its memory limit that a box's processes may have if shared pages count for each
-process: 64 processes with numpy loaded need that. Above it, shared pages are no longer measured,
-which bounds the cost of measuring."""
+"""The first measurement counts a shared page again for each process that maps it. If its sum is at
+most this many times the limit, a slower measurement counts shared pages only once: 64 processes
+with numpy loaded need that. If the sum is larger, the box counts as over its limit. This bounds the
+cost of the slower measurement."""
 
 
 class Watchdog:
-    """Measures every box in which untrusted code may run. If a box is over its memory limit, the
-    watchdog ends the run or the commands, whichever use more. It charges runs for hidden work."""
+    """Measures the boxes. If a box is over its memory limit, the watchdog ends its run or its
+    commands, whichever use more. If a run computes while it pretends to wait, the watchdog adds the
+    processor time to the run's own time."""
 
     def __init__(
         self,
         boxes: Callable[[], Iterable[tuple[BoxConnection, JailProcesses]]],
         total: MemoryLimit | None = None,
     ) -> None:
-        """``total`` checks the sum of all boxes after each measurement."""
+        """``total`` limits the sum of all boxes. It is checked after each measurement."""
         self._boxes = boxes
         self._total = total
         self._looks = 0
         self._fast = False
-        """Whether some box grows so fast that it may soon be far over its limit."""
+        """Whether a box grows so fast that it may soon be far over its limit."""
         self._last: dict[str, float] = {}
 
     async def watch(self) -> None:
         """Measure until cancelled."""
         while True:
-            # Boxes that were busy are measured once more, to learn what memory is left. Of the idle
-            # ones, one is measured each time, because they give memory back while they wait.
+            # A box is measured while it is busy and once after that. Idle boxes may free memory
+            # later, so one of them is measured each time.
             boxes = list(self._boxes())
             self._looks += 1
             chosen = [
@@ -62,7 +66,7 @@ class Watchdog:
             ]
             before, self._last = self._last, {}
             self._fast = False
-            # In parallel: a box whose pages have to be counted must not delay the others.
+            # At the same time: the slow measurement of one box must not delay the others.
             async with anyio.create_task_group() as looking:
                 for box, processes in chosen:
                     looking.start_soon(self._look, box, processes, before.get(box.box_id))
@@ -77,14 +81,16 @@ class Watchdog:
         of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
         by_run = process_tree.usage(of_run)
-        # Waiting is free. A run that computes while it claims to wait is charged for it. The time
-        # of its commands is not counted here: they have their own limits.
+        # The time in which a run waits does not count. So if it computes while it says that it
+        # waits, its processor time is charged. The time of commands is not counted here, because
+        # they have their own limits.
         spent = 0.0 if spent_before is None else by_run.processor_s - spent_before
         if spent > 0 and box.run is not None and not box.run.is_running_code:
             box.run.charge(min(spent, LOOK_S))
         if not box.executor_pid and box.run is not None and processes.starved():
-            # The kernel kills one process and leaves the others waiting, so the whole run is ended.
-            # If there are commands too, it is not known whose process was killed.
+            # The kernel killed one process, and the run's others may wait for it without end. So
+            # the run is ended. This is skipped while there are commands, because then the killed
+            # process may belong to a command.
             _end_for_memory(box)
         bound = box.spec.memory_bytes + _MARGIN
         used = (by_run.memory_bytes, by_commands.memory_bytes)
@@ -105,11 +111,11 @@ class Watchdog:
 
 
 def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -> tuple[int, int]:
-    """Kernel memory in pipes and sockets of the run and of the commands, which no process maps.
+    """Estimate the kernel memory of pipes and sockets: of the run, and of the commands.
 
-    The owner of a socket is not known, since some sockets wait in queues of other sockets. So the
-    memory of sockets is divided by the number of descriptors. If that ends the wrong one, the next
-    measurement ends the other.
+    The kernel does not show which process owns a socket: some sockets are in the queues of other
+    sockets. So the memory of all sockets is divided in proportion to the open descriptors. If the
+    run is ended for sockets of the commands, or the reverse, the next measurement ends the other.
     """
     open_files = (
         process_tree.descriptors(of_run, OPEN_FILES),
@@ -122,7 +128,7 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
 
 
 def _shares(of_run: set[int], commands: set[int]) -> tuple[int, int]:
-    """Memory of the run and of the commands, in which pages that forks share count once."""
+    """Memory of the run and of the commands. Pages that forked processes share count once."""
     return process_tree.proportional_memory(of_run), process_tree.proportional_memory(commands)
 
 

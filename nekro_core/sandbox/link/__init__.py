@@ -1,1 +1,1 @@
-"""The connection between the main process and a box: frames, runs, calls, streams."""
+"""The host's part of the connection to a box: frames, runs, calls, streams."""

@@ -1,4 +1,4 @@
-"""Streams an archive from one box to another without holding it in memory."""
+"""Streams an archive from one box to another. The whole archive is never in memory."""
 
 import contextlib
 import fcntl
@@ -14,17 +14,19 @@ import anyio.abc
 from nekro_core.system.errors import NekroError
 
 _STALL_S = 60.0
-"""Limit without a byte: something in the box has stopped the process that packs or unpacks."""
+"""If no byte is transferred for this time, the transfer ends. In this case the process in the box
+that packs or unpacks hangs."""
 _PIECE = 256 * 1024
 _PIPE = 1024 * 1024
 
 
 class _TakesNoMore(NekroError):
-    """The unpacking side has ended early; its answer says why."""
+    """The box that unpacks accepts no more bytes. The answer to its request has the reason."""
 
 
 class ArchiveStream(AsyncGenerator[bytes, None]):
-    """The result of `Box.pack`. It gives pieces to readers, and its stream to `Box.unpack`."""
+    """The result of `Box.pack`: an iterator over the pieces. `Box.unpack` calls `send_to` instead
+    of iterating, because that is faster."""
 
     def __init__(
         self, opening: Callable[[], AbstractAsyncContextManager[anyio.abc.ByteStream]]
@@ -45,7 +47,7 @@ class ArchiveStream(AsyncGenerator[bytes, None]):
         await self._pieces.aclose()
 
     async def send_to(self, target: anyio.abc.ByteStream) -> None:
-        """Send everything to the target, until the end or until the target takes no more."""
+        """Send the archive to ``target``, until its end or until ``target`` accepts no more."""
         with contextlib.suppress(_TakesNoMore):
             async with self._opening() as source:
                 sockets = _sockets(source, target)
@@ -63,14 +65,14 @@ class ArchiveStream(AsyncGenerator[bytes, None]):
 
 
 async def receive(stream: anyio.abc.ByteStream) -> bytes:
-    """The next piece; empty at the end, and if nothing arrives for a minute."""
+    """Receive the next piece. Empty at the end, or if no byte arrives for a minute."""
     with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
         return await stream.receive(_PIECE)
     return b""
 
 
 async def send(stream: anyio.abc.ByteStream, piece: bytes) -> bool:
-    """Send a piece. False if it was not taken within a minute."""
+    """Send a piece. Returns False if the stream has ended or does not accept it within a minute."""
     with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
         await stream.send(piece)
         return True
@@ -81,19 +83,19 @@ _OVER = (anyio.EndOfStream, anyio.BrokenResourceError)
 
 
 def _sockets(*streams: anyio.abc.ByteStream) -> list[socket.socket] | None:
-    """The sockets of the streams, or None if not all are plain sockets of this kernel."""
+    """Return the Unix sockets of the streams. Returns None if a stream is not such a socket."""
     found = []
     for stream in streams:
         if not isinstance(stream, anyio.abc.UNIXSocketStream):
             return None
         raw = anyio.abc.SocketAttribute.raw_socket
-        found.append(stream.extra(raw))  # noqa: S610 - no database is near
+        found.append(stream.extra(raw))  # noqa: S610 - this is not Django's `extra`
     return found
 
 
 async def _splice(source: socket.socket, target: socket.socket) -> None:
-    """Have the kernel move bytes from one socket to the other. That is a fifth of the work of
-    reading and writing them, and needs no memory."""
+    """Have the kernel move bytes from one socket to the other. This takes a fifth of the processor
+    time of reading and writing them, and the bytes do not pass through this process."""
     way_out, way_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):
@@ -116,7 +118,8 @@ async def _move(
     readable: socket.socket | None,
     writable: socket.socket | None,
 ) -> int:
-    """Move some bytes, waiting for the given socket; 0 at the end or after a minute."""
+    """Move some bytes and return how many. Waits for the given socket. 0 means the end, or that no
+    byte was moved for a minute."""
     with anyio.move_on_after(_STALL_S):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Controls a box over a channel to its supervisor. Every backend uses it."""
+"""Controls a box through the channel to its supervisor."""
 
 import socket
 import time
@@ -43,7 +43,7 @@ from nekro_core.sandbox.uploads import UPLOADS, Uploads
 _FILE_TIMEOUT_S = 60.0
 _OPEN_TIMEOUT_S = 10.0
 _UNTOLD_BYTES = 8 * 1024 * 1024
-"""The memory that a box is assumed to use until its supervisor has reported a number."""
+"""The assumed memory of a box until its supervisor reports the real number."""
 _FAR = 2**62
 """An offset beyond the end of any file."""
 
@@ -55,13 +55,13 @@ _Kind = TypeVar("_Kind")
 
 
 class BoxProcesses(Protocol):
-    """How a backend ends what runs in a box."""
+    """The processes of a box. Each backend has a class that can end them."""
 
     def kill(self) -> None:
-        """End all of it now, without waiting. May be called twice."""
+        """Kill all processes, without waiting for their end. May be called twice."""
 
     async def gone(self) -> None:
-        """Wait until nothing of it is left, and free what it used."""
+        """Kill all processes, wait until they have ended, and free what the box used."""
 
 
 class _Ready(msgspec.Struct):
@@ -76,9 +76,9 @@ class _Changes(msgspec.Struct):
 
 
 class BoxConnection:
-    """A `Box` that sends requests to its supervisor over a channel.
+    """A `Box` that sends requests to its supervisor over a channel. All backends use this class.
 
-    The backend opens the channel, and ends the box's processes (`BoxProcesses`).
+    The backend makes the channel, and passes the `BoxProcesses` with which this class ends the box.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class BoxConnection:
         total: MemoryLimit | None = None,
         outside_bytes: int = 0,
     ) -> None:
-        """``starved`` says whether the kernel killed a process of the box since the last call
-        because memory ran out. If a run has died and ``starved`` is true, the run ran out of
-        memory. New work waits until ``total`` admits it. ``outside_bytes`` is the memory that the
-        backend's processes outside of the box use for it; the supervisor cannot see these."""
+        """``starved`` returns whether the kernel killed a process of the box for lack of memory
+        since the last call of ``starved``. If a run dies and this is true, the run ran out of
+        memory. New work waits until ``total`` admits it. ``outside_bytes`` is the memory of
+        processes that run outside the box but only for it. The supervisor cannot measure them."""
         self.used_bytes = 0
-        """How much memory and files used together when they were last measured."""
+        """Bytes of processes and files together, at the last measurement."""
         self.box_id = box_id
         self.spec = spec
         self.bounded_by = bounded_by
@@ -109,8 +109,8 @@ class BoxConnection:
         self.lost_reason = ""
         self.run: BoxRun | None = None
         self.executor_pid = 0
-        """The process that runs commands, by its id inside the box; 0 if there is none. Commands
-        and the processes that they left in the background are its descendants."""
+        """The id, inside the box, of the process that runs commands; 0 if there is none. Commands
+        and their background processes are its descendants."""
         self._workers = workers
         self._uploads = uploads
         self._processes = processes
@@ -123,26 +123,28 @@ class BoxConnection:
         self._requests = BoxRequests(self, self.lose)
         self._streams = BoxStreams(self, self.lose)
         self._work = BoxWork(self._requests, self._streams)
-        self._turn = anyio.Semaphore(1, fast_acquire=True)  # no pause here, see `start_run`
+        # `fast_acquire`: if no run is active, `start_run` does not yield to the event loop.
+        self._turn = anyio.Semaphore(1, fast_acquire=True)
         self._environment: dict[str, str] = {}
         self._functions: tuple[GuestFunction, ...] = ()
         self._names: frozenset[str] = frozenset()
         self._kept = False
-        """Whether the supervisor keeps the last run's interpreter stopped. That interpreter still
-        has the functions of that run."""
+        """Whether the interpreter of the last run is kept for the next run. It still has the
+        functions of the last run."""
         self._destroyed = False
 
     def receive_descriptors(self, fd_socket: socket.socket) -> None:
-        """Take connections as descriptors from ``fd_socket``, whose other end is the supervisor's
-        FD_SOCKET (`guest.guest_main`). Without it they are relayed over the channel.
+        """Receive connections as descriptors from ``fd_socket``, whose other end is the
+        supervisor's FD_SOCKET (`guest.guest_main`). Without this call, connections are relayed over
+        the channel.
 
-        Call this before `attach`. As soon as the supervisor is ready, it reports whether it has
-        such a socket. If the report does not fit, the box is lost.
+        Call this before `attach`. When the supervisor is ready, it reports whether it has such a
+        socket. If the report contradicts this call, the box is lost.
         """
         self._fd_socket = DescriptorReceiver(fd_socket, self._streams.take, self.lose)
 
     def attach(self, channel: Channel) -> None:
-        """Give the box its channel, before anything is asked of it."""
+        """Set the channel of the box. Call this before the box is used."""
         self._channel = channel
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
@@ -152,20 +154,20 @@ class BoxConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used."""
+        """Whether the box can be used."""
         return self._channel is not None and not self.lost_reason
 
     @property
     def busy(self) -> bool:
-        """Whether code of the guest may run in it: a run, a command, or a process that a command
-        left in the background."""
+        """Whether code may run in the box: a run, a command, or a background process of a
+        command."""
         return self.run is not None or self.executor_pid != 0
 
     def stop_commands(self) -> None:
-        """Kill every command, and every process that earlier commands left in the background.
+        """Kill all commands, and the background processes of earlier commands.
 
-        It may be called again and again: the frame names the process whose commands are meant, so
-        it kills no command that a later process runs.
+        This may be called several times: the frame contains the id of the present executor, so it
+        does not kill the commands of a later executor.
         """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
@@ -201,7 +203,8 @@ class BoxConnection:
             "keep": keep_globals,
         }
         told = self._encode_functions(tuple(functions))
-        # Source that is fed in the same turn of the event loop goes out in one write with this.
+        # `send_soon`: source that is fed in the same cycle of the event loop is sent in one write
+        # with this frame.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
         run = BoxRun(
@@ -220,7 +223,8 @@ class BoxConnection:
         return run
 
     def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
-        """Encode them for the supervisor; empty if the supervisor has the same ones already."""
+        """Encode the functions for the supervisor. Empty if the kept interpreter has the same
+        functions already."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
@@ -288,11 +292,11 @@ class BoxConnection:
     async def write_file(
         self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
     ) -> int:
-        """See `Box.write_file`. Inside the box, files below ``/app/uploads`` are read-only."""
+        """See `Box.write_file`. Files below ``/app/uploads`` are read-only for code in the box."""
         if path == UPLOADS or path.startswith(UPLOADS + "/"):
             self._living()
             if append:
-                raise BoxFileError("permission_denied", f"nothing can be added to {path}")
+                raise BoxFileError("permission_denied", f"data cannot be appended to {path}")
             await self._uploads.write(path, data)
             return len(data)
         operation = "append" if append else "write"
@@ -352,7 +356,8 @@ class BoxConnection:
 
     @property
     def _archive_limit(self) -> int:
-        """Headers and padding make an archive larger than what is in it."""
+        """Largest size of an archive in bytes. An archive is larger than its files, because it also
+        has headers and padding."""
         return self.spec.disk_bytes * 2 + 64 * 1024 * 1024
 
     async def import_files(self, archive: bytes) -> None:
@@ -360,7 +365,7 @@ class BoxConnection:
         await self._file({"operation": "restore"}, archive)
 
     async def destroy(self) -> None:
-        """End every process and free every file."""
+        """See `Box.destroy`."""
         self.lose("it was destroyed")
         if not self._destroyed:
             self._destroyed = True
@@ -368,7 +373,7 @@ class BoxConnection:
                 await self._processes.gone()
 
     def lose(self, reason: str) -> None:
-        """Mark the box as lost, end its processes, and tell everything that waits for it."""
+        """Mark the box as lost, kill its processes, and end all runs, requests and streams."""
         if self.lost_reason:
             return
         self.lost_reason = reason
@@ -385,7 +390,7 @@ class BoxConnection:
         self.ready.set()
 
     def handle(self, frame: wire.Frame) -> None:
-        """Take a frame from the supervisor. If the frame is invalid, the box is lost."""
+        """Handle a frame from the supervisor. If the frame is invalid, the box is lost."""
         kind, number, text, body = frame
         try:
             if kind == wire.USED and text:
@@ -406,11 +411,11 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                self._starved()  # forgets kills until now: they do not concern later runs
+                self._starved()  # resets it: kills until now must not be blamed on later runs
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")
             else:
-                raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - handled as below
+                raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - handled below
         except ValueError as error:
             self.lose(f"its supervisor broke the protocol: {error}")
 

@@ -1,4 +1,4 @@
-"""The host's side of one run: sends it source, answers its calls, counts its time."""
+"""The host's part of one run: sends source to the run, answers its calls, limits its time."""
 
 import asyncio
 import logging
@@ -27,18 +27,19 @@ from nekro_core.sandbox.link.worker_pool import Job, WorkerPool
 _log = logging.getLogger(__name__)
 
 _KILL_GRACE_S = 3.0
-"""Time for a supervisor to end a run before its box is ended together with its files. Half a second
-is not enough if a fork bomb shares a busy machine with it."""
+"""Time in which a supervisor must end a run. If it does not, the box and its files are lost. Half a
+second is too short on a busy machine while a fork bomb runs in the box."""
 
 _UNWIND_S = 0.05
-"""Time for a run that keeps its globals to leave the statement whose call ended it: an exception
-passes through a few frames. Code that catches it is then killed."""
+"""Time for a run that keeps its globals to end after `EndRun`: the call raises an exception, which
+must leave a few frames. If the code catches this exception, the run is killed after this time."""
 
 _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run uses up a box's memory sooner. The check reads a file."""
+"""No run can use up a box's memory in less time. So ``starved``, which reads a file, is not called
+after a shorter run."""
 
 
 _QUIET = b'{"quiet":true}'
@@ -51,7 +52,7 @@ class _Ended(msgspec.Struct):
 
 
 class BoxRun:
-    """A `Run` behind a supervisor's channel."""
+    """A `Run` that is controlled through the channel to the supervisor."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class BoxRun:
         self._over = asyncio.Event()
 
     async def feed(self, source: str, line: int) -> None:
-        """Send whole statements; see `Run.feed`."""
+        """See `Run.feed`."""
         if self._result is None and not self._finishing:
             self._fed += 1
             place = msgspec.json.encode({"line": line})
@@ -98,7 +99,7 @@ class BoxRun:
             self._update_guest_time()
 
     async def finish(self) -> RunResult:
-        """Say that no more source comes; wait for the end."""
+        """See `Run.finish`."""
         if self._result is None and not self._finishing:
             self._finishing = True
             self._channel.send_soon(wire.FINISH)
@@ -106,13 +107,13 @@ class BoxRun:
         return await self.wait()
 
     async def wait(self) -> RunResult:
-        """Wait for the end."""
+        """See `Run.wait`."""
         await self._over.wait()
         assert self._result is not None
         return self._result
 
     async def cancel(self) -> RunResult:
-        """End the run now."""
+        """See `Run.cancel`."""
         self.stop(StopReason.CANCELLED)
         return await self.wait()
 
@@ -129,7 +130,8 @@ class BoxRun:
             self._set_timer(_KILL_GRACE_S, self._give_up)
 
     def _end_by_call(self, number: int) -> None:
-        """End the run because of a call. A run that keeps globals may first leave its statement."""
+        """End the run because a call was answered with `EndRun`. In a run that keeps its globals,
+        the call raises an exception, and the run is killed only after `_UNWIND_S`."""
         if not self._keeps_globals:
             self.stop(StopReason.ENDED_BY_CALL)
         elif self._result is None and self._stopping is None:
@@ -138,18 +140,18 @@ class BoxRun:
             self._set_timer(_UNWIND_S, self._kill)
 
     def charge(self, processor_s: float) -> None:
-        """Count processor time that the run used while it claimed to wait."""
+        """Add processor time that the run used while it seemed to wait."""
         if self._running_since is None and self._stopping is None:
             self._used += processor_s
             self._check_time()
 
     @property
     def is_running_code(self) -> bool:
-        """Whether the host waits for the guest's code."""
+        """Whether the run is executing code, and not waiting for source or for an answer."""
         return self._running_since is not None
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame about this run from the supervisor."""
+        """Handle a frame of the supervisor about this run."""
         if self._result is not None:
             return
         if kind == wire.RESULT:
@@ -168,9 +170,9 @@ class BoxRun:
         self._update_guest_time()
 
     def lost(self, reason: str) -> None:
-        """End the run, since the box is lost."""
+        """End the run because the box is lost."""
         ended = _Ended(StopReason.DIED, f"the box was lost: {reason}")
-        if self._starved():  # the kernel took the supervisor with the run
+        if self._starved():  # the kernel killed the supervisor too
             ended = _Ended(StopReason.OUT_OF_MEMORY, f"{_STARVED}: it was lost")
         self._end(self._stopping or ended, b"")
 
@@ -193,7 +195,7 @@ class BoxRun:
     async def _serve(self, number: int, call: GuestCall, printed: int) -> None:
         try:
             answer = await self._handler(call)
-        except Exception:  # noqa: BLE001 - a fault of ours is logged here and must not end the bot
+        except Exception:  # noqa: BLE001 - a bug in a handler must not end the bot
             _log.exception("the handler of %s failed", call.name)
             answer = CallFailure(f"{call.name} failed for a reason inside the bot; it was logged")
         self._open_calls.pop(number, None)
@@ -240,7 +242,7 @@ class BoxRun:
                 self._check_time()
 
     def _check_time(self) -> None:
-        """Stop the run if its time is used up; else check again when it could be."""
+        """Stop the run if its time is used up. Else set a timer for the time that is left."""
         self._timer = None
         if self._result is not None or self._stopping is not None:
             return
@@ -255,7 +257,7 @@ class BoxRun:
             self._set_timer(left, self._check_time)
 
     def _give_up(self) -> None:
-        """Lose the box: its supervisor was told to end the run and did not."""
+        """Lose the box, because its supervisor did not end the run in time."""
         self._timer = None
         if self._result is None:
             self._tear_down("its supervisor did not end a run in time")
@@ -297,10 +299,10 @@ class BoxRun:
             seconds=self._used,
             globals_kept=kept,
         )
-        self._over.set()  # first, so that waiters continue first
+        self._over.set()  # before the cleanup, so that callers continue as early as possible
         if self._timer is not None:
             self._timer.cancel()
         for job in self._open_calls.values():
             job.cancel()
         if self._clock() - self._began > _STARVES_S:
-            self._starved()  # this resets it: earlier kills were this run's, not the next one's
+            self._starved()  # resets it: kills in this run must not be blamed on the next run

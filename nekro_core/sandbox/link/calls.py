@@ -1,12 +1,12 @@
-"""Decodes a call that a guest sends: arguments as plain data, within limits.
+"""Decodes a call that a guest sends. Arguments are plain data, within limits.
 
-Strict on purpose: no duplicate keys, no NaN or infinity, whole numbers of 64 bits, bounded depth.
-Every referenced piece of the body must lie inside it. Nothing is unpickled.
+A call is refused if it has duplicate keys, NaN or infinity, whole numbers of more than 64 bits, or
+too deep nesting. Strings and bytes can be pieces of the frame's body; a piece outside the body is
+refused. Nothing is unpickled.
 
-There are two decoders. A call that visibly contains none of these is read by the quick one, which
-takes 1 us and checks nothing. Every other call is read by the strict one, which takes 15 us and
-checks everything. For calls that both accept, they give the same result (a property test checks
-it). Only the strict one refuses calls.
+There are two decoders. The quick one takes 1 us. It reads only calls whose text certainly has none
+of these problems. The strict one takes 15 us and reads all other calls. Only the strict one refuses
+calls. For calls that both accept, they return the same result (a property test checks this).
 """
 
 import json
@@ -24,7 +24,8 @@ _INT_DIGITS = 20
 
 
 class InvalidCall(NekroError, ValueError):
-    """A guest sent what no correct guest sends."""
+    """A guest sent an invalid call. The functions in the guest never do this, so untrusted code
+    wrote the frame."""
 
 
 class _Call(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -35,7 +36,8 @@ class _Call(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 _QUICK = msgspec.json.Decoder(_Call)
 _LONG_NUMBER = re.compile(rb"\d{19}|\d[eE][+-]?\d{3}")
-"""Enough digits for a number above 64 bits, or an exponent that makes a number infinite."""
+"""Matches numbers with so many digits that they may not fit into 64 bits, and exponents that may
+make a number infinite."""
 
 
 def decode_call(text: bytes, body: bytes) -> GuestCall:
@@ -44,9 +46,9 @@ def decode_call(text: bytes, body: bytes) -> GuestCall:
 
 
 def decode_quickly(text: bytes) -> GuestCall | None:
-    """The call, or None if it needs the strict decoder. Here no number is long, the only dict is
-    that of the keywords, and each colon belongs to one of its keys, so that no key appears
-    twice."""
+    """Decode a simple call. Returns None if the call needs the strict decoder. A simple call has no
+    long number, and its only dict is that of the keyword arguments. It has as many colons as the
+    decoded dict has keys, so no key was there twice."""
     if b'"$' in text or text.count(b"{") != 1 or text.count(b"[") > _DEPTH:
         return None
     if _LONG_NUMBER.search(text):
@@ -85,7 +87,7 @@ def _decoder(body: memoryview) -> json.JSONDecoder:
                 return _special(mark, value, body)
         result = dict(found)
         if len(result) != len(found):
-            raise InvalidCall("a key that stands twice in a dict")
+            raise InvalidCall("a dict with the same key twice")
         return result
 
     return json.JSONDecoder(

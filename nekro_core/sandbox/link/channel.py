@@ -1,4 +1,5 @@
-"""The host's end of a box's channel. Frames arrive by callback and are sent without waiting."""
+"""The host's end of a box's channel. Received frames are passed to a callback. Sending never
+waits."""
 
 import asyncio
 import socket
@@ -10,18 +11,19 @@ from nekro_core.sandbox.guest import guest_wire as wire
 _READ_BYTES = 65536
 
 _BODY_LIMIT = 256 * 1024 * 1024
-"""Limit of one frame from a supervisor: more than the largest value."""
+"""Limit in bytes of the body of one frame from a supervisor; larger than the largest value."""
 
 
 class FrameSender(Protocol):
     """Sends frames to a supervisor."""
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send a frame. Does nothing on a lost channel: the loss is reported elsewhere."""
+        """Send a frame. Does nothing and raises no error if the channel is lost."""
 
 
 class Channel(asyncio.BufferedProtocol):
-    """Frames over a stream. Calls ``on_frame`` for each frame, and ``on_lost`` at the end."""
+    """Sends and receives frames over a stream. Calls ``on_frame`` for each received frame, and
+    ``on_lost`` at the end of the stream."""
 
     def __init__(
         self, on_frame: Callable[[wire.Frame], None], on_lost: Callable[[str], None]
@@ -40,13 +42,13 @@ class Channel(asyncio.BufferedProtocol):
         on_frame: Callable[[wire.Frame], None],
         on_lost: Callable[[str], None],
     ) -> "Channel":
-        """Take over a connected socket."""
+        """Make a channel over a connected socket. The channel closes the socket."""
         loop = asyncio.get_running_loop()
         _, channel = await loop.create_unix_connection(lambda: cls(on_frame, on_lost), sock=sock)
         return channel
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send a frame. Does nothing on a lost channel: the loss is reported elsewhere."""
+        """Send a frame. Does nothing and raises no error if the channel is lost."""
         if self._held:
             self._flush()
         if self._transport is not None and not self._transport.is_closing():
@@ -57,8 +59,8 @@ class Channel(asyncio.BufferedProtocol):
                 self._transport.writelines((head + text, body))
 
     def send_soon(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
-        """Send a frame together with all others of this cycle of the event loop, so that the
-        supervisor wakes once."""
+        """Send a frame in one write with all other frames of this cycle of the event loop, so that
+        the supervisor wakes only once."""
         if not self._held:
             asyncio.get_running_loop().call_soon(self._flush)
         self._held += wire.frame(kind, number, text, body)
@@ -78,7 +80,8 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: the buffer for received bytes. A plain protocol allocates 256 KiB per read."""
+        """Asyncio: the buffer for received bytes. It is reused; for `asyncio.Protocol`, asyncio
+        would allocate 256 KiB for each read."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -86,7 +89,8 @@ class Channel(asyncio.BufferedProtocol):
         self.receive(memoryview(self._received)[:nbytes])
 
     def receive(self, data: memoryview) -> None:
-        """Take bytes of the stream. A protocol that unwraps it from another stream calls this."""
+        """Handle received bytes. `AttachedStream` calls this too: its channel is a part of another
+        stream."""
         self._buffer += data
         try:
             while found := wire.split(self._buffer, _BODY_LIMIT):
@@ -95,7 +99,7 @@ class Channel(asyncio.BufferedProtocol):
             self.fail(f"its supervisor sent {error}")
 
     def fail(self, reason: str) -> None:
-        """Give up a stream that cannot be decoded."""
+        """Close the channel because the received bytes are invalid."""
         self._buffer.clear()
         self.close()
         self._on_lost(reason)

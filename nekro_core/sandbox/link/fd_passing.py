@@ -1,7 +1,7 @@
 """The host's end of the socket through which a supervisor passes descriptors.
 
-Where supervisor and host run on one kernel, the supervisor opens a connection in the box's network
-and passes its descriptor to the host. From then on the host uses the connection directly.
+If the supervisor and the host run on the same kernel, the supervisor opens a connection in the
+box's network and passes its descriptor to the host. Then the host uses the connection directly.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ _SORTS = ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STR
 
 
 class DescriptorReceiver:
-    """Calls ``on_socket`` for each descriptor that arrives, with the number that was sent with it.
+    """Calls ``on_socket`` for each received descriptor, with the number in the same message.
 
-    The supervisor is not trusted. Each message must be one stream socket with its number. After any
-    other message, ``on_broken`` is called and nothing more is received."""
+    The supervisor is not trusted. Each message must have one stream socket and one number. For any
+    other message, ``on_broken`` is called and receiving stops."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class DescriptorReceiver:
                 self._break(f"its descriptor socket broke: {error}")
                 return
             if not message and not descriptors:
-                self.close()  # the supervisor has ended, which its channel reports
+                self.close()  # the supervisor has ended; the channel reports this
                 return
             if not self._take(message, descriptors):
                 self._break("its supervisor passed a descriptor that is not a connection")

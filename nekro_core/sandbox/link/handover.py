@@ -1,9 +1,9 @@
-"""Pickles values for a guest that has none of our packages.
+"""Pickles values for a guest, which cannot import the bot's packages.
 
-Objects of classes that the guest can import (from the standard library, and what its template
-lists) are pickled unchanged. Others arrive as plain data: an enum as its value, a subclass of
-``str`` or ``dict`` as its base type, any other object as a view of its fields under the name of its
-class.
+Objects whose classes the guest can import are pickled unchanged: classes of the standard library
+and of the modules in ``guest_modules``. Other objects are converted: an enum to its value, a
+subclass of a plain type such as ``str`` or ``dict`` to this type, and any other object to a view:
+an object that has the same fields and the name of the class.
 """
 
 import copy
@@ -18,7 +18,7 @@ from typing import Any
 from nekro_core.system.errors import NekroError
 
 _ALREADY_PLAIN = frozenset((type(None), bool, int, float, str, bytes))
-_PROTOCOL = 4  # the guest may be as old as Python 3.9
+_PROTOCOL = 4  # the guest's Python may be 3.9
 
 
 class HandoverError(NekroError):
@@ -26,14 +26,15 @@ class HandoverError(NekroError):
 
 
 def make_view(module: str, name: str) -> Any:
-    """Stands in the pickles for the guest's function of the same name. Never called here."""
+    """A placeholder, never called. Pickles refer to it by name, and in the guest this name is the
+    function that makes views."""
     raise NotImplementedError(f"views are made in the guest: {module}.{name}")
 
 
 def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
     """Pickle ``value`` for a guest that has the standard library and ``guest_modules``.
 
-    Raises `HandoverError` if it cannot be pickled.
+    Raises `HandoverError` if the value cannot be pickled.
     """
     if type(value) in _ALREADY_PLAIN:
         return pickle.dumps(value, _PROTOCOL)
@@ -41,7 +42,7 @@ def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
     try:
         _Pickler(buffer, guest_modules).dump(value)
     except Exception as error:
-        # A value whose __reduce__ raises any error cannot be pickled.
+        # A value's ``__reduce__`` may raise any error.
         raise HandoverError(f"{type(value).__name__} cannot be handed over: {error}") from error
     return buffer.getvalue()
 
@@ -52,7 +53,7 @@ class _Pickler(pickle.Pickler):
         self._guest_modules = guest_modules
 
     def reducer_override(self, value: Any) -> Any:
-        """Called by `pickle` for every object that is not of a plain type."""
+        """`pickle` calls this for every object whose type is not a plain one."""
         if value is make_view:
             return NotImplemented
         cls = type(value)
@@ -66,7 +67,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, Enum):
             return copy.copy, (
                 value.value,
-            )  # a function of the standard library that gives it back
+            )  # the guest calls `copy.copy(value)`, which returns the plain value
         return _plain_base(value) or _view(value)
 
     def _known(self, module: str | None) -> bool:
@@ -76,7 +77,8 @@ class _Pickler(pickle.Pickler):
 
 
 def _plain_base(value: Any) -> tuple[Any, ...] | None:
-    """The reduce value of the plain base type; None if the value has none."""
+    """Return the reduce tuple that makes an object of the plain base type. Returns None if the
+    value has no plain base type."""
     if isinstance(value, str):
         return str, (str.__str__(value),)
     if isinstance(value, int):
@@ -102,7 +104,7 @@ def _view(value: Any) -> tuple[Any, ...]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    if isinstance(value, tuple):  # a named tuple: any other tuple is plain
+    if isinstance(value, tuple):  # a named tuple; `_plain_base` handles all other tuples
         named: Any = value
         return dict(named._asdict())
     if dataclasses.is_dataclass(value):

@@ -1,7 +1,7 @@
-"""Connections out of a box that the supervisor relays: numbered frames, with credit.
+"""Connections of a box that the supervisor relays in numbered frames, with flow control.
 
-Each side may send `WINDOW` bytes before the other has passed them on. So no stream delays the tool
-calls on the same channel, and unread bytes do not fill memory. See `guest_wire`.
+Each side may send `WINDOW` bytes before the other side has read them. So no stream delays the tool
+calls on the same channel, and unread bytes need little memory. See `guest_wire`.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from nekro_core.sandbox.link.channel import FrameSender
 
 _PIECE = 64 * 1024
 _BACKLOG = 256
-"""Limit of connections that are not accepted yet: twice the backlog of the supervisor's kernel."""
+"""Limit of connections that wait for `accept`: twice the backlog of the supervisor's listener."""
 
 
 class RelayedStream(anyio.abc.ByteStream):
-    """One connection. ``on_closed`` is called once, when this side closes it."""
+    """One relayed connection. ``on_closed`` is called once, when `aclose` closes the connection."""
 
     def __init__(self, sender: FrameSender, number: int, on_closed: Callable[[], None]) -> None:
         self._sender = sender
@@ -80,7 +80,7 @@ class RelayedStream(anyio.abc.ByteStream):
         await anyio.lowlevel.checkpoint()
 
     async def aclose(self) -> None:
-        """Close this side. May be called twice."""
+        """Close the connection. May be called twice."""
         if not self._closed:
             self._closed = True
             if not self._over:
@@ -90,7 +90,8 @@ class RelayedStream(anyio.abc.ByteStream):
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, data: bytes) -> bool:
-        """Take bytes of the supervisor, empty at its end. False if it sent more than its credit."""
+        """Add bytes that the supervisor sent; empty bytes are the end. Returns False if the
+        supervisor sent more than the window allows."""
         if not data:
             self._ended = True
         elif not self._closed:
@@ -100,13 +101,14 @@ class RelayedStream(anyio.abc.ByteStream):
         return self._waiting + self._taken <= wire.WINDOW
 
     def add_credit(self, count: int) -> bool:
-        """The supervisor passed ``count`` bytes on. False if that is more than it received."""
+        """Add credit: the supervisor has passed on ``count`` bytes. Returns False if it received
+        fewer."""
         self._credit += count
         self._wake()
         return count >= 0 and self._credit <= wire.WINDOW
 
     def end(self) -> None:
-        """The supervisor has closed the connection."""
+        """Note that the supervisor has closed the connection."""
         self._over = True
         self._wake()
 
@@ -143,13 +145,13 @@ class RelayedListener:
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, stream: RelayedStream) -> bool:
-        """Take a connection. False if too many wait."""
+        """Add a connection for `accept`. Returns False if too many wait."""
         self._accepted.append(stream)
         self._wake()
         return len(self._accepted) <= _BACKLOG
 
     def close(self) -> None:
-        """Close the listener, also when the box has ended."""
+        """Close the listener without sending a frame. Called at the end of the box."""
         self._closed = True
         self._wake()
 

@@ -1,4 +1,5 @@
-"""Requests to a box outside of its run. Each has a number and one answer; many may be open."""
+"""Requests to a supervisor that do not belong to a run. Each has a number and gets one answer. Many
+may be open at the same time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ _CODES = frozenset(
     {"not_found", "is_a_directory", "permission_denied", "too_large", "invalid_input", "limit"}
 )
 KILLED = "killed"
-"""The supervisor's code for work that something in the box has killed."""
+"""The supervisor's error code for work whose process was killed by another process in the box."""
 _MESSAGE_LIMIT = 1000
 
 
@@ -32,16 +33,16 @@ class _FileReply(msgspec.Struct):
 
 
 def encoded(wanted: dict[str, object]) -> bytes:
-    """Encode a request. Raises `BoxFileError` for a text that cannot be a file's name."""
+    """Encode a request. Raises `BoxFileError` for a text with half a surrogate pair."""
     try:
         return msgspec.json.encode(wanted)
     except UnicodeEncodeError as error:
-        raise BoxFileError("invalid_input", f"half a character in {error.object[:80]!a}") from error
+        raise BoxFileError("invalid_input", f"a lone surrogate in {error.object[:80]!a}") from error
 
 
 @dataclass(slots=True)
 class BoxRequest:
-    """A request that was sent. ``text`` and ``body`` are its answer, once ``done``."""
+    """An open request. After ``done``, ``text`` and ``body`` are its answer."""
 
     number: int
     limit: int
@@ -53,8 +54,8 @@ class BoxRequest:
     received: int = 0
 
     def answer(self, kind: type[_Answer]) -> _Answer:
-        """Decode the answer. Raises `BoxFileError` if it is a refusal, and `msgspec.DecodeError` if
-        it is neither an answer nor a refusal."""
+        """Decode the answer. Raises `BoxFileError` if the answer is an error, and
+        `msgspec.DecodeError` if it cannot be decoded."""
         failure = msgspec.json.decode(self.text, type=_Failure)
         if failure.code:
             code = failure.code if failure.code in _CODES else "limit"
@@ -64,7 +65,7 @@ class BoxRequest:
 
 
 class RequestKilled(BoxFileError):
-    """A process in the box that did this work was killed."""
+    """The process in the box that did this work was killed."""
 
     def __init__(self, message: str) -> None:
         super().__init__("limit", message)
@@ -93,7 +94,8 @@ class BoxRequests:
         limit: int = 0,
         timeout_s: float,
     ) -> tuple[Any, bytes]:
-        """Have the supervisor do a file operation; return the answer's value and the bytes read.
+        """Have the supervisor do a file operation. Returns the value in the answer, and the bytes
+        that were read.
 
         Raises `BoxFileError` and `BoxLost`.
         """
@@ -113,7 +115,8 @@ class BoxRequests:
         return value, b"".join(request.pieces)
 
     def begin(self, limit: int = 0, number: int = 0) -> BoxRequest:
-        """Open a request that is about to be sent. It must be ended. Raises `BoxLost`."""
+        """Open a request, which the caller then sends. The caller must call `end`. Raises
+        `BoxLost`."""
         if self._lost:
             raise BoxLost(f"the box is gone: {self._lost}")
         request = BoxRequest(number or self.next_number(), limit)
@@ -121,11 +124,11 @@ class BoxRequests:
         return request
 
     def send_work(self, request: BoxRequest, wanted: dict[str, object], body: bytes = b"") -> None:
-        """Send work to the box's executor."""
+        """Send a request for work that the box's executor does."""
         self._sender.send(wire.WORK, request.number, encoded(wanted), body)
 
     async def wait(self, request: BoxRequest, timeout_s: float) -> None:
-        """Wait for the answer. A box that does not answer in time is lost. Raises `BoxLost`."""
+        """Wait for the answer. If there is none in time, the box is lost. Raises `BoxLost`."""
         with anyio.move_on_after(timeout_s):
             await request.done.wait()
         if not request.answered:
@@ -133,40 +136,41 @@ class BoxRequests:
             raise BoxLost(f"the box is gone: {self._lost}")
 
     def read(self, request: BoxRequest, kind: type[_Answer]) -> _Answer:
-        """Decode a request's answer. Raises `BoxFileError`; an unreadable answer loses the box."""
+        """Decode a request's answer. Raises `BoxFileError`. If the answer cannot be decoded, the
+        box is lost and `BoxLost` is raised."""
         try:
             return request.answer(kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.broken() from error
 
     def broken(self) -> BoxLost:
-        """Lose the box because of an answer that no supervisor sends."""
+        """Lose the box because of an invalid answer. Returns the error, which the caller raises."""
         self._lose("its supervisor sent an answer that cannot be read")
         return BoxLost(f"the box is gone: {self._lost}")
 
     def end(self, request: BoxRequest) -> None:
-        """Close the request. Work that is still done for it is stopped."""
+        """Close the request. If there is no answer yet, the supervisor stops its work."""
         del self._open[request.number]
         if not request.answered and not self._lost:
             self._sender.send(wire.STOP, request.number)
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame from the supervisor. Raises `ValueError` for one that no supervisor
-        sends."""
+        """Handle a frame from the supervisor. Raises `ValueError` if it has more bytes of a file
+        than the request allows."""
         request = self._open.get(number)
         if request is None or request.answered:
             return
         if kind == wire.CHUNK:
             request.received += len(body)
             if request.received > request.limit:
-                raise ValueError("more of a file than was asked for")
+                raise ValueError("more of a file than requested")
             request.pieces.append(body)
         else:
             request.text, request.body, request.answered = text, body, True
             request.done.set()
 
     def close(self, reason: str) -> None:
-        """Wake all waiters, after the end of the box."""
+        """Wake all callers that wait, after the end of the box. They raise `BoxLost`."""
         self._lost = reason
         for request in self._open.values():
             request.done.set()

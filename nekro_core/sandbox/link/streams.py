@@ -1,4 +1,5 @@
-"""The host's side of connections out of a box, which are descriptors or are relayed in frames."""
+"""The host's part of connections into and out of a box. They are passed as descriptors, or relayed
+in frames."""
 
 import contextlib
 import socket
@@ -62,7 +63,8 @@ class BoxStreams:
 
     @contextlib.contextmanager
     def expect_stream(self, number: int, *, listens: bool = False) -> Iterator[None]:
-        """Expect the stream of a request. A stream that was not taken by the end is closed."""
+        """Accept the stream of request ``number`` inside the body. If the body ends without taking
+        the stream, the stream is closed."""
         opening = self._openings[number] = _Opening(listens)
         try:
             yield
@@ -74,7 +76,7 @@ class BoxStreams:
                 self._give_up(number)
 
     async def opened(self, number: int, what: str, timeout_s: float) -> anyio.abc.ByteStream:
-        """Wait for the expected stream and return it."""
+        """Wait for the stream of request ``number`` and return it."""
         found = await self._wait(number, what, timeout_s)
         if isinstance(found, RelayedStream):
             return found
@@ -89,17 +91,16 @@ class BoxStreams:
             raise BoxLost("the box is gone: it broke the protocol") from error
 
     def take(self, number: int, sock: socket.socket) -> None:
-        """Take a descriptor that arrived."""
+        """Handle a received descriptor."""
         opening = self._openings.get(number)
         if opening is None or opening.done.is_set():
-            sock.close()  # its request has ended
+            sock.close()  # the request has ended
         else:
             opening.found = sock
             opening.done.set()
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Take a frame from the supervisor. Raises `ValueError` for one that no supervisor
-        sends."""
+        """Handle a frame from the supervisor. Raises `ValueError` for an invalid one."""
         if kind == wire.OPENED:
             self._handle_opened(number, text.decode("utf-8", "replace"))
         elif kind == wire.ACCEPTED:
@@ -114,10 +115,10 @@ class BoxStreams:
                 stream.end()
                 del self._relayed[number]
             if not kept:
-                raise ValueError("more on a stream than was granted")
+                raise ValueError("more bytes on a stream than its window allows")
 
     def close(self) -> None:
-        """End all streams and wake all waiters, after the end of the box."""
+        """End all streams and wake all callers that wait, after the end of the box."""
         self._lost = "the box is gone"
         for opening in self._openings.values():
             opening.done.set()
@@ -163,7 +164,7 @@ class BoxStreams:
         if not isinstance(listener, RelayedListener):
             self._sender.send(wire.CLOSE, accepted)
         elif not listener.deliver(self._relay(accepted)):
-            raise ValueError("more connections than a box has")
+            raise ValueError("more connections than a box may have")
 
     def _relay(self, number: int) -> RelayedStream:
         def forget() -> None:
@@ -179,7 +180,8 @@ class BoxStreams:
 
 
 class DescriptorListener:
-    """A `Listener` on a socket that was made in the box's network and is now the host's."""
+    """A `Listener` on a socket that the supervisor made in the box's network and passed to the
+    host."""
 
     def __init__(self, sock: socket.socket, on_closed: Callable[[], object]) -> None:
         self._socket = sock

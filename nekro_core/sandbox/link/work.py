@@ -1,4 +1,5 @@
-"""Runs commands, globs and archives in a box. The supervisor passes them to its executor."""
+"""Sends requests for commands, globs and archives. The supervisor passes them to its executor, a
+process in the box."""
 
 import contextlib
 import math
@@ -21,10 +22,12 @@ from nekro_core.sandbox.results import (
 )
 
 _GRACE_S = 15.0
-"""Time for an executor after a command's own limit: to kill its tree, on a busy machine."""
+"""Time after a command's timeout in which the executor must kill the command's processes and
+answer, even on a busy machine."""
 _GLOB_S = 60.0
 _ANSWER_S = 60.0
-"""For an archive's first and last answer. Its pieces have their own limit."""
+"""Longest wait for the beginning of an archive, and for the answer at its end. Its pieces have
+another limit (`archive_stream`)."""
 _KILLED = 137
 _PATH_LIMIT = 4096
 
@@ -47,7 +50,7 @@ class _Unpacked(msgspec.Struct):
 
 
 class BoxWork:
-    """The work of one box that takes long."""
+    """Requests of one box that may take long."""
 
     def __init__(self, requests: BoxRequests, streams: BoxStreams) -> None:
         self._requests = requests
@@ -68,9 +71,11 @@ class BoxWork:
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         _refuse_strange((*words, working_dir, spill_to, *environment, *environment.values()))
         if not words or not words[0] or any("=" in name or not name for name in environment):
-            raise BoxFileError("invalid_input", "a command needs a program, a variable a name")
+            raise BoxFileError(
+                "invalid_input", "a program or a variable's name is empty or has '='"
+            )
         if not 0 < timeout_s < math.inf or output_bytes < 0:
-            raise BoxFileError("invalid_input", "a command needs some time, and its output a bound")
+            raise BoxFileError("invalid_input", "timeout_s and output_bytes must be valid limits")
         wanted = {
             "operation": "execute",
             "command": words,
@@ -121,7 +126,7 @@ class BoxWork:
             else:
                 async for piece in pieces:
                     if not await send(stream, piece):
-                        break  # its answer says why it took no more
+                        break  # the answer has the reason
             with contextlib.suppress(anyio.BrokenResourceError):
                 await stream.send_eof()
             await self._requests.wait(request, _ANSWER_S)
@@ -183,11 +188,12 @@ class BoxWork:
 
 
 class _Nothing(msgspec.Struct):
-    """An answer that contains nothing and only confirms the end."""
+    """An empty answer, which confirms the end of the work."""
 
 
 def _refuse_strange(texts: Sequence[str]) -> None:
-    """Refuse here, with a clear message, what no system call accepts."""
+    """Refuse texts with a NUL character, which no system call accepts. This gives a clear
+    message."""
     for text in texts:
         if "\0" in text:
             raise BoxFileError("invalid_input", f"a NUL character in {text[:80]!r}")

@@ -1,8 +1,8 @@
-"""Tasks that answer the calls of runs. Each task answers one call after another.
+"""A pool of tasks that answer the calls of runs. Each task answers one call after another.
 
-A call arrives in a callback of the event loop. There anyio can start a task only if anyio itself
-started the loop, and a web server starts its own. Starting a task also takes longer than most
-calls.
+A call arrives in a callback of the event loop. In a callback, anyio can start a task only if anyio
+started the event loop, but here the web server starts it. Starting a task also takes longer than
+most calls.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ import anyio.abc
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 _IDLE = 8
-"""Tasks that wait for the next call. Most boxes run one call at a time, and most are idle."""
+"""Limit of tasks that wait for a call. Most boxes make one call at a time, and most are idle."""
 
 
 class Job:
-    """One piece of work, as its submitter sees it."""
+    """Submitted work, which the submitter can cancel."""
 
     __slots__ = ("cancelled", "context", "scope", "work")
 
@@ -33,14 +33,15 @@ class Job:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """End it. A job that has not begun never begins."""
+        """Cancel the work. If it has not begun, it does not begin."""
         self.cancelled = True
         if self.scope is not None:
             self.scope.cancel()
 
 
 class WorkerPool:
-    """Runs jobs in a task group. Its tasks end when it is closed; it may then be used again."""
+    """Runs jobs in tasks of a task group. `close` ends the tasks; after it, `ready` may start new
+    ones."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self._tasks = tasks
@@ -51,14 +52,15 @@ class WorkerPool:
         self._open = False
 
     def ready(self) -> None:
-        """Start a task that waits for a job. Call it from within a task, before the first job."""
+        """Start the tasks of the pool. Call this in a task, not in a callback, before the first
+        `submit`."""
         if not self._open:
             self._open = True
             self._tasks.start_soon(self._spawn, name="hiring of who answers calls")
             self._tasks.start_soon(self._work, name="calls of runs")
 
     def submit(self, work: Work, context: Context) -> Job:
-        """Run this work soon, in ``context``. May be called from anywhere."""
+        """Run ``work`` in ``context``. Returns at once. May be called in a callback."""
         job = Job(work, context)
         while self._idle:
             idle = self._idle.pop()
@@ -70,7 +72,7 @@ class WorkerPool:
         return job
 
     def close(self) -> None:
-        """Start no more work. Running work continues."""
+        """End the idle tasks. Work that runs now continues."""
         self._open = False
         self._wanted.set()
         for idle in self._idle:
@@ -87,7 +89,7 @@ class WorkerPool:
 
     async def _work(self) -> None:
         while self._open:
-            with anyio.CancelScope() as scope:  # one for all of them, until one is cancelled
+            with anyio.CancelScope() as scope:  # used for all jobs until one is cancelled
                 while not scope.cancel_called:
                     if self._waiting:
                         job: Job | None = self._waiting.popleft()
@@ -107,7 +109,7 @@ class WorkerPool:
 
 @types.coroutine
 def _do(work: Coroutine[Any, Any, None], context: Context) -> Generator[Any, Any, None]:
-    """Await the work with every step in this context, like a separate task but without one."""
+    """Await ``work``, with every step in ``context``. A separate task would do the same."""
     run, step, given = context.run, work.send, None
     try:
         while True:
@@ -115,7 +117,7 @@ def _do(work: Coroutine[Any, Any, None], context: Context) -> Generator[Any, Any
             try:
                 given = yield waits_for
                 step = work.send
-            except BaseException as error:  # noqa: BLE001 - it is the work's to raise or to take
+            except BaseException as error:  # noqa: BLE001 - it is raised inside the work
                 step, given = work.throw, error
     except StopIteration:
         return

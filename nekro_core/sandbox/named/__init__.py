@@ -1,19 +1,20 @@
-"""Named boxes. An owner may have many; they survive sleep, and their files survive restarts.
+"""Boxes that have names. An owner may have several. A box that is idle for long is put to sleep:
+its files are stored and its processes end. The next use wakes it, also after a restart of the bot.
 
 ::
 
     named_box.py    NamedBox: one box, from its first use to its destruction
     owner_boxes.py  OwnerBoxes: the boxes of one owner, by name
-    named_boxes.py  NamedBoxes: all boxes, and which of them must sleep
-    storage.py      stores their files while they sleep
-    layers.py       an archive of all files, and later archives of changes
+    named_boxes.py  NamedBoxes: all boxes of all owners; puts boxes to sleep
+    storage.py      FolderStorage: stores the files of boxes while they sleep
+    layers.py       merges an archive of all files with later archives of changes
 
-An owner is any text; this room knows no chats. ::
+An owner is any text, for example a chat key. ::
 
     absent --first use, create--> starting --ready--> running --idle--> sleeping --use--> starting
     running, sleeping --destroy--> destroyed (files removed, the name free again)
-    starting --failure--> as before (the caller gets the error; the next use tries again)
-    running --the box died--> sleeping (files as last saved; reported once)
+    starting --failure--> state before (the caller gets the error; the next use tries again)
+    running --the box died--> sleeping (with the files of the last save; the next use reports it)
 """
 
 from nekro_core.sandbox.named.named_box import (

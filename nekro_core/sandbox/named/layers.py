@@ -1,7 +1,8 @@
-"""Merges archives of changes: each is a tar file, and later entries replace earlier ones.
+"""Merges a tar archive of all files with later archives of changes. Later entries replace earlier
+ones.
 
-The entries come from boxes. So names are compared and never used as paths, and entries are copied
-unchanged: nothing that an entry says about itself is trusted.
+The entries come from boxes and are not trusted. Their names are compared, but never used as paths,
+and their bytes are copied unchanged.
 """
 
 import io
@@ -14,7 +15,8 @@ import msgspec
 from nekro_core.system.errors import NekroError
 
 _HEAD = "/nekro"
-"""The name of our own first entry. No box restores an absolute name."""
+"""The name of an extra first entry, with the `_Head`. Boxes do not restore it, because its name is
+absolute."""
 _HEAD_BYTES = 8 * 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
@@ -29,8 +31,8 @@ class _Head(msgspec.Struct):
 
 
 def layer_head(mark: str, removed: Sequence[str] = ()) -> bytes:
-    """The beginning of an archive: the mark of the full archive, and the paths that were removed
-    since the previous archive."""
+    """Make the beginning of an archive: the mark of the full archive, and the paths that were
+    removed since the previous archive."""
     text = msgspec.json.encode(_Head(mark, tuple(removed)))
     entry = tarfile.TarInfo(_HEAD)
     entry.size = len(text)
@@ -38,7 +40,8 @@ def layer_head(mark: str, removed: Sequence[str] = ()) -> bytes:
 
 
 def read_head(archive: bytes) -> tuple[str, tuple[str, ...]]:
-    """The mark and the removed paths of an archive; empty if it does not begin with a head."""
+    """Return the mark and the removed paths of an archive. Both are empty if the archive does not
+    begin with a head."""
     try:
         entry = tarfile.TarInfo.frombuf(archive[:_BLOCK], "utf-8", "surrogateescape")
         if entry.name != _HEAD or entry.size > _HEAD_BYTES:
@@ -50,8 +53,8 @@ def read_head(archive: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def merge(archives: Sequence[bytes]) -> bytes:
-    """Make one archive with the newest version of everything that was not removed. Blocks; needs as
-    much memory as the archives. Raises `InvalidArchive`."""
+    """Make one archive with the newest version of each file that was not removed. The call blocks
+    and needs as much memory as the archives. Raises `InvalidArchive`."""
     if len(archives) == 1:
         return archives[0]
     done: set[str] = set()
@@ -68,7 +71,7 @@ def merge(archives: Sequence[bytes]) -> bytes:
 
 
 def _entries(archive: bytes) -> list[tuple[str, memoryview]]:
-    """Each entry's name, and its raw bytes with its headers."""
+    """Return the name of each entry and its raw bytes, headers included."""
     view = memoryview(archive)
     found: list[tuple[str, int]] = []
     try:

@@ -17,21 +17,22 @@ _log = logging.getLogger(__name__)
 DIED = "it had died; its processes are gone, its files are as they were last saved"
 
 _TRY_AGAIN_S = 60.0
-"""Pause after a failed save, so that a full disk is logged once a minute."""
+"""Pause after a failed save, so that a full disk is logged only once a minute."""
 _END_S = 5.0
 """Longest wait for the end of a box."""
 
 
 Equip = Callable[[str, str, Box], Awaitable[None]]
-"""Called with each box that starts, its owner and its name, before any other use."""
+"""A function that is called with owner, name and box after each start of a box, before any caller
+uses the box."""
 
 
 class ImageMismatch(SandboxError):
-    """A box of this name exists, from another image."""
+    """A box of this name exists, but it was made from another image."""
 
 
 class TooManyBoxes(SandboxError):
-    """This owner may not have another box."""
+    """The owner has as many boxes as allowed."""
 
 
 class BoxDestroyed(SandboxError):
@@ -39,7 +40,7 @@ class BoxDestroyed(SandboxError):
 
 
 class StoredBoxUnreadable(SandboxError):
-    """Stored files of a box cannot be read now; they are unchanged."""
+    """The stored files of a box cannot be read now. They are not changed."""
 
 
 class BoxState(StrEnum):
@@ -63,19 +64,19 @@ class UseEffect(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoxLease:
-    """A living box, which cannot be put to sleep until it is given back."""
+    """A running box. It is not put to sleep until the caller calls `NamedBox.give_back`."""
 
     box: Box
     named: "NamedBox"
 
 
 class NamedBox:
-    """A box with a name. Only `NamedBoxes` makes it.
+    """A box with a name. Only `NamedBoxes` makes such objects.
 
-    ``make`` makes a fresh box of an image. ``equip`` gets the box before any other use. ``clock``
-    is monotonic. ``running`` is the set of all owners' running boxes. ``stored`` says that the box
-    exists already and sleeps. A `PreviewTarget`: it stays the same object while the box sleeps and
-    wakes.
+    ``make`` makes a new box from an image. ``equip`` is called with each new box before any caller
+    uses it. ``clock`` is monotonic. ``running`` is the set of the running boxes of all owners; this
+    object adds and removes itself. ``stored`` says that the box exists already and sleeps. The
+    object is also a `PreviewTarget`, and stays the same while the box sleeps and wakes.
     """
 
     def __init__(
@@ -119,27 +120,28 @@ class NamedBox:
 
     @property
     def running(self) -> bool:
-        """Whether its processes run."""
+        """Whether the processes of the box run."""
         return self.state is BoxState.RUNNING and self._box is not None and self._box.alive
 
     @property
     def idle_bytes(self) -> int:
-        """The memory of the box while it is idle."""
+        """The memory of the box in bytes, last measured while it was idle; 0 if it does not run."""
         return self._box.idle_bytes if self._box is not None and self.running else 0
 
     @property
     def destroyed(self) -> bool:
-        """Whether it was destroyed."""
+        """Whether the box was destroyed."""
         return self.state is BoxState.DESTROYED
 
     @property
     def changed(self) -> bool:
-        """Whether a use may have made files differ from the stored ones."""
+        """Whether the box runs and a use may have changed its files since the last save."""
         return self._changed and self.running
 
     @property
     def needs_save(self) -> bool:
-        """Whether to save it now: it changed, it is not in use, and no save failed lately."""
+        """Whether to save the box now: files changed, no call uses it, and no save failed in the
+        last `_TRY_AGAIN_S` seconds."""
         return self.changed and not self.in_use and self._clock() >= self._try_again_at
 
     @property
@@ -150,16 +152,18 @@ class NamedBox:
         return PreviewTargetState.RUNNING if self.running else PreviewTargetState.SLEEPING
 
     async def connect(self, port: int) -> anyio.abc.ByteStream:
-        """See `PreviewTarget`; keeps no box awake. Raises `ConnectionRefusedError`, `BoxLost`."""
+        """See `PreviewTarget`. An open connection does not prevent sleep. Raises
+        `ConnectionRefusedError` and `BoxLost`."""
         if self._box is None or not self.running:
             raise BoxLost(f"{self.name} sleeps: its next use wakes it")
         return await self._box.connect(port)
 
     async def take(self) -> tuple[BoxLease, bool]:
-        """The living box, started if necessary, and whether this was its first start.
+        """Return the running box and whether it was started for the first time. Starts the box if
+        necessary.
 
-        Raises `BoxDestroyed`, `StoredBoxUnreadable` and the errors of making a box; its state is
-        then unchanged. The caller must give the box back.
+        Raises `BoxDestroyed`, `StoredBoxUnreadable` and the errors of making a box; the state is
+        then as before. After a success the caller must call `give_back`.
         """
         self._users += 1
         try:
@@ -172,34 +176,36 @@ class NamedBox:
             raise
 
     def give_back(self, effect: UseEffect) -> None:
-        """End one use, and restart the idle time."""
+        """End one use. The idle time starts again."""
         self._users -= 1
         self.idle_since = self._clock()
         self._changed = self._changed or effect >= UseEffect.FILES
         self._background = self._background or effect >= UseEffect.PROCESSES
 
     def pop_notices(self) -> dict[str, object]:
-        """The notices for its next user, which are given once: ``woke`` after a sleep, ``fault``
-        after a death that was not reported yet."""
+        """Return the notices for the next user of the box, and remove them: ``woke`` after a sleep,
+        ``fault`` if the box died and no caller got an error for it."""
         news, self._news = self._news, {}
         return news
 
     async def note_loss(self) -> None:
-        """Note that the box died during a use and that its user got the error."""
+        """Handle the death of the box during a use. The user got the error already, so there will
+        be no notice."""
         async with self._changing:
             if self.state is BoxState.RUNNING and not self.running:
                 await self._set_asleep()
 
     async def note_death(self) -> None:
-        """Note that the box died while it was idle: free its resources, and tell its next user."""
+        """Handle the death of an idle box: free its resources, and leave a notice for its next
+        user."""
         async with self._changing:
             if self.state is BoxState.RUNNING and not self.running and not self.in_use:
                 self._died = True
                 await self._set_asleep()
 
     async def save(self) -> bool:
-        """Store the files if they changed. False after an error: it is logged, the next save
-        retries."""
+        """Store the files if they may have changed, and return True. After an error, log the error
+        and return False; the next call tries again."""
         async with self._saving:
             box = self._box
             if box is None or not self.running or not (self._changed or self._background):
@@ -216,11 +222,11 @@ class NamedBox:
                 self._saved = saved
                 return True
             finally:
-                self._changed = self._changed or saved is None  # it may have been cancelled as well
+                self._changed = self._changed or saved is None  # None: it failed or was cancelled
 
     async def sleep(self) -> bool:
-        """Save the box and end its processes; return whether it sleeps. It stays awake if it is in
-        use by then, or if its files cannot be saved."""
+        """Save the box and end its processes; return whether it sleeps. The box stays awake if a
+        call uses it before the save ends, or if its files cannot be saved."""
         async with self._changing:
             if self.state is not BoxState.RUNNING:
                 return self.state is BoxState.SLEEPING
@@ -229,19 +235,21 @@ class NamedBox:
             idle_since = self.idle_since
             saved = await self.save()
             if not saved:
-                self.idle_since = self._clock()  # the next try has as much patience as the first
+                self.idle_since = self._clock()  # the idle time starts again before the next try
             if not saved or self._used_since(idle_since):
                 return False
             await self._set_asleep()
             return True
 
     async def end(self) -> None:
-        """End its processes without saving, even if it is in use: the bot ends."""
+        """End the processes of the box without saving, even if the box is in use. Called when the
+        bot ends."""
         if self.state is BoxState.RUNNING:
             await self._set_asleep()
 
     async def destroy(self) -> None:
-        """End it and remove its files; running calls get `BoxLost`. Raises `OSError`."""
+        """End the box and delete its stored files. Calls that use it now get `BoxLost`. Raises
+        `OSError`."""
         self.state = BoxState.DESTROYED
         box, self._box = self._box, None
         self._running_boxes.discard(self)
@@ -287,7 +295,7 @@ class NamedBox:
         return box
 
     def _used_since(self, moment: float) -> bool:
-        """Whether the box was used after ``moment``. That use may have ended and left changes."""
+        """Whether a call uses the box or has used it since ``moment``, or left unsaved changes."""
         return self.in_use or self._changed or self.idle_since != moment
 
     def _must_live(self) -> None:

@@ -1,4 +1,4 @@
-"""All named boxes of all owners, and which of them must sleep."""
+"""All named boxes of all owners. Decides which of them are put to sleep."""
 
 import logging
 from collections.abc import Callable
@@ -18,19 +18,20 @@ _LOOK_S = 1.0
 _QUIET_S = 3600.0
 _JUST_USED_S = 1.0
 _LAST_SAVES_S = 2.0
-"""Time to save the files of all boxes together when the process ends."""
+"""Longest time for saving the files of all boxes when the process ends."""
 
 
 class BoxSource(Protocol):
     """Gives new boxes (`nekro_core.sandbox.supply.BoxSupply`)."""
 
     async def take(self, image: str = "") -> Box:
-        """Take a box that no other caller has. Raises `BackendUnavailable` and
+        """Take a new box for this caller alone. Raises `BackendUnavailable` and
         `ImageUnavailable`."""
 
 
 class NamedBoxes:
-    """Every owner's boxes. Its owner runs `watch`, and awaits `aclose` at the end."""
+    """The boxes of all owners. The code that makes this object runs `watch` as a task, and awaits
+    `aclose` at the end."""
 
     def __init__(
         self,
@@ -43,8 +44,9 @@ class NamedBoxes:
         crowded: Callable[[], bool] = lambda: False,
         pool_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``crowded`` says that boxes must make room even if not too many run. ``pool_bytes`` is
-        the memory of the ready boxes in the pool. It counts with that of idle boxes."""
+        """``crowded`` says whether boxes must be put to sleep because memory is short.
+        ``pool_bytes`` is the memory of the ready boxes in the pool. It counts as memory of idle
+        boxes."""
         self._crowded = crowded
         self.limits = limits
         self._source = source
@@ -63,7 +65,7 @@ class NamedBoxes:
         )
 
     def of(self, owner: str) -> OwnerBoxes:
-        """The boxes of one owner; always the same object."""
+        """The boxes of one owner; always the same object for an owner."""
         owned = self._owners.get(owner)
         if owned is None:
             owned = self._owners[owner] = OwnerBoxes(
@@ -81,14 +83,14 @@ class NamedBoxes:
             await anyio.sleep(_LOOK_S)
             try:
                 await self.look()
-            except Exception:  # noqa: BLE001 (one box's fault must not end the care for the others)
-                _log.exception("looking after the boxes failed and goes on")
+            except Exception:  # noqa: BLE001 (the fault of one box must not stop this task)
+                _log.exception("the check of the boxes failed; it is repeated in a second")
             if self._clock() - forgotten > _QUIET_S:
                 forgotten = self._clock()
                 self.forget_quiet()
 
     async def look(self) -> None:
-        """Check every running box once."""
+        """Check every running box once: save it, or put it to sleep, if necessary."""
         for named in tuple(self._running):
             if not named.running:
                 await named.note_death()
@@ -98,20 +100,21 @@ class NamedBoxes:
         await self.make_room()
 
     def forget_quiet(self) -> None:
-        """Forget owners' boxes that have all slept for a long time. They are stored."""
+        """Unload the boxes of owners whose boxes have all slept for `_QUIET_S`. Their next use
+        loads them from the storage."""
         for owned in self._owners.values():
             owned.forget_quiet(self._clock() - _QUIET_S)
 
     async def end_idle(self) -> None:
-        """Put boxes to sleep that were idle for their time."""
+        """Put boxes to sleep that have been idle for ``sleep_after_s``."""
         for named in self.running:
             idle = self._clock() - named.idle_since
             if not named.in_use and idle >= named.record.sleep_after_s:
                 await named.sleep()
 
     async def make_room(self) -> None:
-        """Put boxes to sleep, the one unused longest first, while too many run, while all boxes use
-        too much memory, or while idle boxes have too much memory."""
+        """Put boxes to sleep, the one unused longest first, while too many boxes run, while all
+        boxes together use too much memory, or while the idle boxes do."""
         for named in self.running:
             too_many = len(self.running) > self.limits.running or self._crowded()
             if not too_many and self._idle_bytes() <= self.limits.idle_bytes:
@@ -120,14 +123,15 @@ class NamedBoxes:
                 await named.sleep()
 
     def _idle_bytes(self) -> int:
-        """The memory of boxes that are idle for more than a moment. An active chat uses its box
-        again at once, and a box needs a moment to give memory back."""
+        """The memory of the pool and of all boxes that have been idle for `_JUST_USED_S`. Boxes
+        that were used later do not count: an active chat uses its box again at once, and a box
+        needs a moment to free memory."""
         before = self._clock() - _JUST_USED_S
         idle = (one for one in self.running if not one.in_use and one.idle_since <= before)
         return sum(one.idle_bytes for one in idle) + self._pool_bytes()
 
     async def aclose(self) -> None:
-        """Save and end every box."""
+        """Save every running box and end it."""
         running = self.running
         with anyio.move_on_after(_LAST_SAVES_S, shield=True):
             for named in running:
@@ -150,4 +154,4 @@ class NamedBoxes:
 
 
 async def _leave_as_it_is(owner: str, name: str, box: Box) -> None:
-    """Does nothing with a new box."""
+    """The default for ``equip``: change nothing in a new box."""

@@ -1,4 +1,4 @@
-"""One owner's boxes by name."""
+"""The boxes of one owner: find, make, use, list and destroy them by name."""
 
 import logging
 import math
@@ -27,9 +27,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedBoxLimits:
-    """``default_image`` and ``sleep_after_s`` are for a box that its first use creates. ``running``
-    limits the running boxes of all owners. ``idle_bytes`` limits the memory of boxes that are not
-    in use. Above either limit, the box unused longest is put to sleep."""
+    """The limits and default values of named boxes. ``default_image`` and ``sleep_after_s`` are the
+    defaults of a new box. ``running`` limits the number of running boxes of all owners together,
+    ``idle_bytes`` the memory of their idle boxes. Above one of these two limits, the box unused
+    longest is put to sleep. ``per_owner`` limits the boxes of one owner, running or sleeping."""
 
     default_image: str = "python"
     sleep_after_s: float = 600.0
@@ -40,7 +41,7 @@ class NamedBoxLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxListing:
-    """A box as a list shows it."""
+    """A box in the list of an owner's boxes."""
 
     name: str
     image: str
@@ -48,9 +49,10 @@ class BoxListing:
 
 
 class OwnerBoxes:
-    """The boxes of one owner. Any number of uses at once; made by `NamedBoxes`.
+    """The boxes of one owner. Only `NamedBoxes` makes such objects. Any number of calls may use
+    them at the same time.
 
-    ``new_box`` makes a `NamedBox` from a name, a record, and whether it is already stored.
+    ``new_box`` makes a `NamedBox` from a name, a record, and whether the box is stored already.
     """
 
     def __init__(
@@ -79,10 +81,11 @@ class OwnerBoxes:
     async def use(
         self, name: str = "default", effect: UseEffect = UseEffect.PROCESSES
     ) -> AsyncGenerator[BoxLease]:
-        """A living box, which stays awake while it is used. It is created or woken if necessary.
+        """Use a box in an ``async with``. The box is created or woken if necessary, and stays awake
+        inside the body.
 
-        Raises `TooManyBoxes`, and the errors of `NamedBox.take` except `BoxDestroyed`. A `BoxLost`
-        of the body is noted and passed on.
+        Raises `TooManyBoxes`, and the errors of `NamedBox.take` except `BoxDestroyed`. If the body
+        raises `BoxLost`, the box is marked as sleeping and the error is raised again.
         """
         used, _ = await self.take(name)
         try:
@@ -94,17 +97,17 @@ class OwnerBoxes:
             used.named.give_back(effect)
 
     async def take(self, name: str = "default") -> tuple[BoxLease, bool]:
-        """The same without a context; also returns whether the box was created now. The caller must
-        call ``named.give_back`` of the lease."""
+        """As `use`, but not as a context manager: the caller must call ``named.give_back`` of the
+        lease. Also returns whether the box was created now."""
         return await self._take(name, self._default_record())
 
     async def create(
         self, name: str, *, image: str, sleep_after_s: float, any_image: bool = False
     ) -> bool:
-        """Make a box of this name. False if it exists already; it is then not woken.
+        """Make a box of this name, and return whether it was made. An existing box is not woken.
 
-        Raises `ImageMismatch` if the existing box is from another image and not ``any_image``.
-        Raises as `use`.
+        Raises `ImageMismatch` if the existing box has another image and ``any_image`` is false, and
+        the same errors as `use`.
         """
         there = await self.find(name)
         if there is not None and image != there.record.image and not any_image:
@@ -126,12 +129,12 @@ class OwnerBoxes:
         return created
 
     async def find(self, name: str) -> NamedBox | None:
-        """The box of this name, or None. Changes nothing of the box."""
+        """The box of this name, or None. The box is not woken."""
         await self._load()
         return self._boxes.get(name)
 
     async def list(self) -> tuple[BoxListing, ...]:
-        """All boxes of the owner, by name. Changes nothing of them."""
+        """All boxes of the owner, sorted by name. No box is woken."""
         await self._load()
         return tuple(
             BoxListing(
@@ -144,13 +147,13 @@ class OwnerBoxes:
         )
 
     async def save(self) -> None:
-        """Store the changed files of running boxes, also the changes of background processes."""
+        """Store the changed files of all running boxes, also what background processes changed."""
         for named in self.known:
             await named.save()
 
     def forget_quiet(self, before: float) -> None:
-        """Forget the boxes if all sleep and none was used after ``before``. If other code still
-        holds a `NamedBox`, as a preview does, the next use finds the same object again."""
+        """Unload the boxes if all sleep and none was used after ``before``. If other code, such as
+        a preview, still has a reference to a `NamedBox`, the next use returns the same object."""
         boxes = self._boxes.values()
         quiet = all(
             each.state is BoxState.SLEEPING and not each.in_use and each.idle_since < before
@@ -162,7 +165,8 @@ class OwnerBoxes:
             self._loaded = False
 
     async def destroy(self, name: str) -> bool:
-        """End a box and remove its files; then its name is free. False if there is no such box.
+        """End a box and remove its files. Its name is then free. Returns False if there is no such
+        box.
 
         Raises `OSError` if files could not be removed.
         """
@@ -174,7 +178,7 @@ class OwnerBoxes:
         return named is not None
 
     async def destroy_all(self) -> None:
-        """Destroy all boxes. Raises as `destroy`."""
+        """Destroy all boxes of the owner. Raises `OSError` if files could not be removed."""
         await self._load()
         for name in tuple(self._boxes):
             await self.destroy(name)
@@ -186,10 +190,10 @@ class OwnerBoxes:
             try:
                 return await named.take()
             except BoxDestroyed:
-                continue  # the name is free now
+                continue  # the name is free now: make a new box
             finally:
                 if named.state is BoxState.ABSENT and not named.in_use:
-                    # It was never started, and no other caller tries to start it.
+                    # The box was never started, and no other caller waits for its start.
                     self._boxes.pop(name, None)
 
     async def _admit(self, name: str, record: BoxRecord) -> NamedBox:
@@ -232,4 +236,4 @@ class OwnerBoxes:
         try:
             await self._storage.remember(self.owner, named.name, named.record)
         except OSError as error:
-            _log.error("what %s (%s) is was not stored: %s", named.name, self.owner, error)
+            _log.error("record of %s (%s) was not stored: %s", named.name, self.owner, error)

@@ -1,4 +1,4 @@
-"""Stores named boxes while they sleep: their records and their files."""
+"""Stores the records and the files of named boxes, so that the boxes can sleep."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ from nekro_core.sandbox.named.layers import InvalidArchive, layer_head, merge, r
 _log = logging.getLogger(__name__)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""The valid names of boxes: also a valid file name on every system."""
+"""The valid names of boxes. A name becomes a part of file names."""
 
 _FILES = ".tar"
 _RECORD = ".json"
@@ -33,12 +33,14 @@ _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
 _MAX_LAYERS = 16
-"""Most archives of changes beside the full one, before a new full one is made."""
+"""Largest number of archives of changes. After it, the next save makes a new archive of all
+files."""
 _MAX_FOLDER = 100
 
 
 class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties of a box. ``sleep_after_s`` are seconds without a call."""
+    """The stored properties of a box. ``sleep_after_s`` seconds after the last use, it is put to
+    sleep."""
 
     image: str
     sleep_after_s: float
@@ -46,9 +48,10 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """The stored state of a box's files. ``state`` is the box's name for it. ``mark`` and
-    ``whole_bytes`` are the mark and the size of the full archive. ``layers`` and ``layers_bytes``
-    count what was added to it since."""
+    """The last save of a box's files. ``state`` is the box's name for the saved state
+    (`Box.export_changes`). ``mark`` and ``whole_bytes`` are the mark and the size of the full
+    archive. ``layers`` and ``layers_bytes`` are the number and size of the later archives of
+    changes."""
 
     state: str = ""
     mark: str = ""
@@ -58,37 +61,41 @@ class SavedState:
 
 
 class BoxStorage(Protocol):
-    """Stores boxes while they sleep. Calls for one box never overlap."""
+    """Stores boxes. The caller never makes two calls for one box at the same time."""
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
-        """An owner's stored boxes by name; None where only files are stored. Raises `OSError`."""
+        """The stored boxes of an owner by name. A value is None if only the files of a box are
+        stored and not its record. Raises `OSError`."""
 
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         """Store the record of a box. Raises `OSError`."""
 
     async def save(self, owner: str, name: str, box: Box, before: SavedState) -> SavedState:
-        """Store a box's files if they differ from ``before``; nothing if it has and had no files.
+        """Store a box's files if they differ from ``before``. If the box has no files and never had
+        any, nothing is stored.
 
-        Raises `OSError`, `BoxFileError` and `BoxLost`; the earlier stored files are then still
-        whole.
+        Raises `OSError`, `BoxFileError` and `BoxLost`. After an error the files of the last save
+        are still stored.
         """
 
     async def restore(self, owner: str, name: str, box: Box) -> SavedState:
-        """Put the stored files into a fresh box. Raises `OSError` and `BoxLost`.
+        """Put the stored files into a new box. Raises `OSError` and `BoxLost`.
 
-        Unreadable files are set aside, and an error is logged for the operator.
+        If the stored archive is damaged, it is renamed, an error is logged, and the box starts
+        without files.
         """
 
     async def forget(self, owner: str, name: str) -> None:
-        """Remove everything that is stored of a box. Raises `OSError`."""
+        """Delete the stored record and files of a box. Raises `OSError`."""
 
 
 class FolderStorage:
-    """A folder for each owner, with archives and a record for each box.
+    """Stores boxes in a folder for each owner, with a record and archives for each box.
 
-    ``NAME.tar`` holds all files. ``NAME.tar+1`` and so on hold later changes. Each begins with the
-    mark of the first, so that archives left over from an older first one are recognized.
-    ``folder_name`` gives the name of an owner's folder; it must differ for each owner.
+    ``NAME.tar`` has all files. ``NAME.tar+1`` and so on have later changes. Each of them begins
+    with the mark of ``NAME.tar``. A file with another mark is left over from an earlier
+    ``NAME.tar`` and is ignored. ``folder_name`` returns the name of an owner's folder, which must
+    be different for each owner.
     """
 
     def __init__(
@@ -98,13 +105,13 @@ class FolderStorage:
         *,
         most_bytes: int = 0,
     ) -> None:
-        """``most_bytes`` limits what is stored of all boxes together. 0 means half of the disk,
-        which leaves room for other data."""
+        """``most_bytes`` limits the stored files of all boxes together. 0 means half of the disk,
+        so that other data can use the rest."""
         self._folder = folder
         self._folder_name = folder_name or _folder_name
         self._most_bytes = most_bytes
         self._stored = 0
-        """Bytes in the folder; valid if ``_counted``."""
+        """Bytes of all files in the folder; valid only if ``_counted`` is true."""
         self._counted = False
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
@@ -122,7 +129,7 @@ class FolderStorage:
         path = self._path(owner, name, _FILES)
         if changes.whole:
             if not changes.entries and not before.mark:
-                return SavedState(state=changes.state)  # the box has no files and never had any
+                return SavedState(state=changes.state)  # no files, neither now nor stored
             mark = secrets.token_hex(8)
             await self._put(path, [layer_head(mark), changes.archive])
             await anyio.to_thread.run_sync(_forget_layers, Path(path))
@@ -154,12 +161,13 @@ class FolderStorage:
             merged = await anyio.to_thread.run_sync(merge, archives)
             await box.import_files(merged)
         except (BoxFileError, InvalidArchive) as error:
-            # Set aside, so that the next save does not replace files that could not be read.
+            # The archive is renamed, so that the next save does not overwrite it.
             _log.error("%s: saved files of %s were set aside: %s", path, owner, error)
             await path.rename(self._path(owner, name, _SET_ASIDE))
             return SavedState()
         return SavedState(
-            # Nothing can be added to an archive without a mark: the next save stores everything.
+            # Changes cannot be added to an archive without a mark. With an empty state the next
+            # save stores all files.
             state=await box.note_files() if mark else "",
             mark=mark or _NO_MARK,
             whole_bytes=len(archives[0]),
@@ -174,11 +182,12 @@ class FolderStorage:
         await anyio.to_thread.run_sync(_forget_layers, Path(path))
         for suffix in (_RECORD, _FILES, _SET_ASIDE):
             await self._path(owner, name, suffix).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # It has another box's files.
+        with contextlib.suppress(OSError):  # The folder also has files of other boxes.
             await path.parent.rmdir()
 
     async def _put(self, path: anyio.Path, pieces: Sequence[bytes]) -> None:
-        """Write a file, if the limit of all boxes' files allows it. Raises `OSError`."""
+        """Write a file. Raises `OSError`, also if the files of all boxes would be over the
+        limit."""
         if not self._counted:
             self._stored = await anyio.to_thread.run_sync(_bytes_below, self._folder)
             self._counted = True
@@ -204,7 +213,7 @@ def _records(folder: Path) -> dict[str, BoxRecord | None]:
     except FileNotFoundError:
         return found
     for path in paths:
-        if path.suffix == _UNFINISHED:  # left by a process that was killed
+        if path.suffix == _UNFINISHED:  # a process was killed while it wrote this file
             path.unlink(missing_ok=True)
         if path.suffix not in (_FILES, _RECORD) or not NAME.fullmatch(path.stem):
             continue
@@ -213,7 +222,7 @@ def _records(folder: Path) -> dict[str, BoxRecord | None]:
             try:
                 found[path.stem] = msgspec.json.decode(path.read_bytes(), type=BoxRecord)
             except msgspec.MsgspecError as error:
-                _log.error("%s: is no record of a box and is not used: %s", path, error)
+                _log.error("%s is not a record of a box; default values are used: %s", path, error)
     return found
 
 
@@ -229,7 +238,7 @@ def _bytes_of(path: Path) -> int:
 
 
 def _half_of_disk(folder: Path) -> int:
-    """Half of the file system of this folder, which need not exist yet."""
+    """Half the size of the file system that has, or will have, this folder."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(there).total // 2
 
@@ -244,7 +253,8 @@ def _forget_layers(path: Path) -> None:
 
 
 def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
-    """The mark, and the full archive followed by its layers in order; None if there are none."""
+    """Return the mark, and a list of the full archive and its archives of changes, in order.
+    Returns None if no archive is stored."""
     try:
         archives = [path.read_bytes()]
     except FileNotFoundError:
@@ -256,7 +266,7 @@ def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
         except FileNotFoundError:
             break
         if read_head(layer)[0] != mark:
-            break  # a layer of an archive that was replaced
+            break  # it belongs to an earlier full archive
         archives.append(layer)
     return mark, archives
 
@@ -270,7 +280,8 @@ async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
 
 
 async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
-    """Create a file and its folder, which may disappear at any time with the last box in it."""
+    """Open a file for writing, and make its folder. `FolderStorage.forget` for another box may
+    remove the folder again before the file is open; then retry."""
     for _ in range(_TRIES - 1):
         await path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -281,7 +292,8 @@ async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
 
 def _folder_name(owner: str) -> str:
     name = quote(owner, safe="", errors="surrogatepass")
-    # The digest is for our own mark, dots, and letters that a file system may not distinguish.
+    # A name with "~", dots or capital letters gets a digest: "~" marks names with a digest, and
+    # some file systems do not distinguish capital from small letters.
     if 0 < len(name) <= _MAX_FOLDER and name == name.lower() and not set(name) & {"~", "."}:
         return name
     digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]

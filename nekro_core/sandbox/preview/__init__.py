@@ -1,18 +1,20 @@
-"""Shows servers in boxes in a browser, through a reverse proxy that selects the box by host name.
+"""Previews: a browser can open a server that runs in a box. A reverse proxy finds the box by the
+host name.
 
 ::
 
     settings.py   PreviewSettings
-    registry.py   PreviewRegistry: makes the unguessable names, and finds the box of each
-    front.py      PreviewFront: the web application in front of the bot's own
+    registry.py   PreviewRegistry: makes the unguessable names, and finds the box of a name
+    front.py      PreviewFront: a web application that wraps the bot's web application
     request.py    one request: its body, and the limits on connections
-    problems.py   why a visitor sees no page, and the answer that says so
-    headers.py    the headers of requests and answers that are forwarded
+    problems.py   why a visitor gets no page, and the answer in this case
+    headers.py    which headers of requests and answers are forwarded
     http_exchange.py  one request and its answer
     websocket_bridge.py  one WebSocket
 
-Each preview is an origin different from the bot's and from every other preview's, on the bot's
-port. Only the ``Host`` header tells them apart, so it is checked before any route of the bot.
+All previews use the bot's port, but each has a different host name, so browsers treat each as a
+separate origin. Only the ``Host`` header distinguishes them, so it is checked before the bot's
+routes.
 """
 
 from nekro_core.sandbox.preview.registry import (

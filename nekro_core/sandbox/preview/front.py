@@ -1,5 +1,5 @@
-"""The web application in front of the bot's own. It serves requests for names of previews, and
-only those."""
+"""A web application that wraps the bot's web application. It serves requests for host names of
+previews, and forwards all others to the bot."""
 
 import re
 from enum import Enum
@@ -22,17 +22,18 @@ _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 
 
 class _Whose(Enum):
-    """Where a request goes that has no readable name of a preview."""
+    """Where a request goes that is not for a preview: to the bot, or nowhere."""
 
     BOT = "bot"
     NOBODY = "nobody"
 
 
 class PreviewFront:
-    """Serves previews, and passes all other requests to the bot's application.
+    """Serves previews, and forwards all other requests to ``app``, the bot's application.
 
-    A request whose ``Host`` may mean a preview never reaches the bot, and a request for a name of
-    the bot never reaches a box. ``say`` returns sentences by key and language.
+    If another program could read the ``Host`` header as the name of a preview, the bot never gets
+    the request. A request for a host name of the bot never reaches a box. ``say`` returns the
+    sentence for a key and a language.
     """
 
     def __init__(self, app: ASGIApp, preview: PreviewRegistry, say: Say) -> None:
@@ -51,7 +52,7 @@ class PreviewFront:
             await self._app(scope, receive, send)
             return
         if scope["type"] == "websocket":
-            await receive()  # the connect message must be read before the answer
+            await receive()  # ASGI: the connect message must be read before an answer
         body = RequestBody(scope, receive)
         if name is _Whose.NOBODY or scope.get("method") in {"CONNECT", "TRACE"}:
             problem: PreviewProblem | None = PreviewProblem.BAD_REQUEST
@@ -71,7 +72,8 @@ class PreviewFront:
                 stream = await self._connect(opened)
                 if isinstance(stream, PreviewProblem):
                     return stream
-                # Importing these takes a tenth of a start, and most bots never need them.
+                # Imported here: this takes a tenth of the bot's start time, and most bots never
+                # serve a preview.
                 from nekro_core.sandbox.preview.http_exchange import HttpExchange  # noqa: PLC0415
                 from nekro_core.sandbox.preview.websocket_bridge import WebSocketBridge  # noqa: PLC0415
 
@@ -108,10 +110,11 @@ def _asleep(opened: OpenPreview) -> bool:
 
 
 def called_name(scope: Scope, preview: PreviewRegistry) -> str | _Whose:
-    """Return the preview's name that a request asks for, or where else the request goes.
+    """Return the preview's host name in a request. If there is none, return where the request goes.
 
-    A request with several ``Host`` headers, or a malformed one, goes nowhere if any of them
-    contains the domain of previews: a more tolerant parser could read a preview's name.
+    If a ``Host`` header contains the domain of previews, and there are several ``Host`` headers or
+    the header is malformed, the request goes nowhere: a more tolerant parser could read the name of
+    a preview.
     """
     hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
     if not any(preview.settings.domain in host for host in hosts):

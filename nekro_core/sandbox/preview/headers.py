@@ -1,4 +1,4 @@
-"""Filters the headers of a request to a server in a box, and those of its answer."""
+"""Filters the headers of a request to a server in a box, and the headers of the answer."""
 
 import ipaddress
 import re
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from nekro_core.sandbox.hop_headers import Header, end_to_end_headers
 
 OURS = b"nekro_"
-"""Prefix of every cookie of the bot. No such cookie reaches a box, whatever domain it is for."""
+"""Prefix of all cookies of the bot. These cookies are never forwarded to a box."""
 
 _ABOUT_THE_VISITOR = frozenset(
     {
@@ -22,22 +22,22 @@ _ABOUT_THE_VISITOR = frozenset(
         b"via",
     }
 )
-"""Headers with which proxies in front of the bot name the visitor's address. Untrusted code in a
-box does not need it."""
+"""Headers in which a reverse proxy in front of the bot puts the visitor's address. They are not
+forwarded, because untrusted code in a box does not need the address."""
 
 _NOT_FROM_A_BOX = frozenset({b"date", b"server", b"clear-site-data", b"alt-svc", b"refresh"})
-"""The web server writes the first two itself. ``Clear-Site-Data`` acts on all names of a domain,
-the bot's page included; ``Alt-Svc`` names another port; ``Refresh`` is a redirect that no page
-needs."""
+"""Headers of a box's answer that are not forwarded. The web server writes the first two itself.
+``Clear-Site-Data`` acts on all names of a domain, also on the bot's page. ``Alt-Svc`` sends the
+browser to another port. ``Refresh`` is a redirect that pages do not need."""
 
 _DOMAIN = re.compile(rb";\s*domain\s*(=[^;]*)?(?=;|$)", re.IGNORECASE)
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-"""The header values that the web server accepts; h11 accepts control characters too."""
+"""Matches the header values that the web server accepts. h11 also accepts control characters."""
 
 
 def request_headers(headers: Iterable[Header], *, scheme: str) -> list[Header]:
-    """Return a request's headers for the server in the box. ``Host`` stays as the browser sent it,
-    so that the server makes correct addresses and checks ``Origin`` correctly."""
+    """Return the headers that the server in the box gets. ``Host`` is unchanged, so that the server
+    can make correct links and check ``Origin``."""
     given = list(headers)
     passed = []
     for name, value in end_to_end_headers(given):
@@ -54,7 +54,8 @@ def request_headers(headers: Iterable[Header], *, scheme: str) -> list[Header]:
 
 
 def response_headers(headers: Iterable[Header], port: int) -> list[Header]:
-    """Return an answer's headers for the browser. ``port`` is the server's port in the box."""
+    """Return the headers of the answer that the browser gets. ``port`` is the server's port in the
+    box."""
     passed = []
     names = set()
     for name, value in end_to_end_headers(headers):
@@ -70,7 +71,8 @@ def response_headers(headers: Iterable[Header], port: int) -> list[Header]:
             passed.append((name, value))
         names.add(name)
     if b"referrer-policy" not in names:
-        # Who knows the name can open the preview: a followed link must not tell it to other sites.
+        # Everybody who knows the host name can open the preview. So the browser must not send it to
+        # other sites as the referrer.
         passed.append((b"referrer-policy", b"same-origin"))
     return [*passed, (b"x-robots-tag", b"noindex")]
 
@@ -83,8 +85,8 @@ def _without_ours(cookies: bytes) -> bytes:
 
 
 def _location(value: bytes, port: int) -> bytes:
-    """Rewrite a server's redirect to its own address in the box, so that it leads to the preview.
-    Any other redirect stays as it is; only the visitor's browser follows it."""
+    """If a redirect goes to the server's own address in the box, change it to a path, so that it
+    goes to the preview. Other redirects are not changed; the browser follows them."""
     try:
         parts = urlsplit(value.decode("latin-1"))
         own = parts.port or (443 if parts.scheme == "https" else 80)
@@ -94,7 +96,7 @@ def _location(value: bytes, port: int) -> bytes:
         return value
     if own != port:
         return value
-    # With two slashes a browser would read what follows as a host name.
+    # After two slashes a browser would read a host name.
     path = "/" + parts.path.lstrip("/\\")
     query = f"?{parts.query}" if parts.query else ""
     fragment = f"#{parts.fragment}" if parts.fragment else ""

@@ -1,7 +1,7 @@
-"""One HTTP request to a server in a box, and its answer, both as streams.
+"""Forwards one HTTP request to a server in a box, and its answer. Both are streamed.
 
-h11 writes and parses HTTP on the side of the box; the web server does so on the browser's side. A
-connection to the box carries one request: making one takes 0.1 ms.
+h11 writes and parses HTTP on the connection to the box; the web server does this on the connection
+to the browser. Each request uses a new connection to the box, which takes 0.1 ms to make.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,16 @@ from nekro_core.sandbox.preview.request import PreviewRequest
 from nekro_core.system.errors import NekroError
 
 _HEAD_BYTES = 64 * 1024
-"""Bytes of an answer's head. The web server has the same limit for a request's."""
+"""Limit in bytes of the head of an answer. The web server has the same limit for requests."""
 _READ_BYTES = 64 * 1024
 _CONTINUE_S = 1.0
-"""Seconds that a body waits for ``100 Continue``: RFC 9110 forbids to wait without end."""
+"""Longest wait for ``100 Continue`` in seconds. After it the body is sent anyway, as RFC 9110
+requires."""
 _MIB = 1024 * 1024
 
 
 class HttpExchange:
-    """Forwards one request, and its answer back."""
+    """Forwards one request to the box, and its answer to the browser."""
 
     def __init__(self, visit: PreviewRequest) -> None:
         self._scope = visit.scope
@@ -42,8 +43,9 @@ class HttpExchange:
         self._waiting = CancelScope()
 
     async def run(self) -> PreviewProblem | None:
-        """Forward both. The caller must answer with the problem that is returned. A problem after
-        the answer began ends the browser's connection, so the browser knows it is incomplete."""
+        """Forward the request and the answer. If a problem is returned, the caller must send it as
+        the answer. If a problem happens after the answer has begun, the browser's connection ends
+        without the end of the answer, so the browser sees that the answer is incomplete."""
         try:
             head = self._box.send(self._request())
         except h11.LocalProtocolError:
@@ -81,7 +83,7 @@ class HttpExchange:
         except _Late as late:
             self._fail(late.problem)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # The server reads no more; its answer may be on the way all the same.
+            pass  # The server does not read the rest. It may still send an answer.
         except _BrowserLeft:
             everything.cancel()
             return
@@ -152,8 +154,8 @@ class HttpExchange:
         passed = headers.response_headers(list(head.headers), self._visit.port)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)
         if chunked or head.status_code in {204, 304}:
-            # A 304 names the length of a body that it does not send; the web server would wait
-            # for that body.
+            # A 304 may have a content-length but has no body. The web server would wait for the
+            # body.
             passed = [pair for pair in passed if pair[0] != b"content-length"]
         if not self._body.whole:
             passed.append((b"connection", b"close"))

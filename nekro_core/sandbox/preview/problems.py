@@ -1,4 +1,4 @@
-"""The reasons why a visitor sees no page of a box, and the answer that says so."""
+"""The reasons why a visitor gets no page from a box, and the answer with the reason."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,7 +12,7 @@ Say = Callable[[str, str], str]
 
 
 class PreviewProblem(StrEnum):
-    """What went wrong. The value is the last part of the key of its sentence."""
+    """Why a preview failed. The value is the last part of the catalogue key of a sentence."""
 
     UNKNOWN = "unknown"
     ASLEEP = "asleep"
@@ -43,7 +43,8 @@ _STATUS = {
 async def send_problem(
     problem: PreviewProblem, say: Say, scope: Scope, body: RequestBody, send: Send
 ) -> None:
-    """Answer a request with a sentence, or refuse a WebSocket that was not accepted with one."""
+    """Answer a request with the problem's sentence, or refuse a WebSocket with this sentence. The
+    WebSocket must not be accepted before."""
     language = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-language"),
         "",
@@ -65,7 +66,8 @@ async def send_problem(
                 (b"content-length", str(len(sentence)).encode()),
                 (b"cache-control", b"no-store"),
                 (b"x-content-type-options", b"nosniff"),
-                # The unread rest of the request must not be parsed as the next request.
+                # After this answer, the web server must not parse the unread rest of the body as a
+                # new request.
                 (b"connection", b"close"),
             ],
         }

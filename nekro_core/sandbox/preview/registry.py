@@ -19,17 +19,18 @@ class PreviewTargetState(StrEnum):
 
     RUNNING = "running"
     SLEEPING = "sleeping"
-    """The box's files are stored and nothing runs. A preview never wakes the box."""
+    """The box's files are stored and no process runs. A preview never wakes the box."""
     GONE = "gone"
-    """The box was destroyed. Its previews stay closed for ever."""
+    """The box was destroyed. Its previews are closed and do not open again."""
 
 
 class PreviewTarget(Protocol):
-    """A box that stays the same object while it sleeps and wakes. Hashed by identity."""
+    """A box. The object must stay the same while the box sleeps and wakes, and must be hashed by
+    identity."""
 
     @property
     def preview_state(self) -> PreviewTargetState:
-        """The state now. Reading it does not count as use of the box."""
+        """The present state of the box. Reading it does not count as a use of the box."""
 
     async def connect(self, port: int) -> ByteStream:
         """Connect to the server at 127.0.0.1:``port`` in the box. Never wakes the box.
@@ -40,20 +41,20 @@ class PreviewTarget(Protocol):
 
 
 MOST_PORTS = 32
-"""Ports of one box that may be shown. No chat needs more servers, and a loop over all ports must
-not fill the bot's memory."""
+"""Limit of the previews of one box. No chat needs more servers, and a loop over all ports must not
+fill the bot's memory."""
 
 _TOKEN_BYTES = 20
-"""160 random bits, or 32 characters without padding: one label of a host name."""
+"""Size of the random part of a host name: 160 bits, which are 32 characters of base32."""
 
 
 class PreviewRefused(SandboxError):
-    """The port cannot be shown; the message says why."""
+    """The port cannot get a preview. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPreview:
-    """One preview."""
+    """One preview: the first label of its host name, its box, and the port in the box."""
 
     token: str
     target: PreviewTarget
@@ -61,11 +62,11 @@ class OpenPreview:
 
 
 class PreviewRegistry:
-    """Opens previews and finds them. They are not stored: all end with the process.
+    """Opens previews and finds them. Previews are not stored: all end with the process.
 
-    ``port`` is the web server's port, for the addresses. A box and a port have the same preview
-    each time, also after sleep. A preview ends at once with its box, whose state is checked at
-    every request.
+    ``port`` is the web server's port, which is a part of the addresses. Each call for the same box
+    and the same port returns the same preview, also after the box slept. The state of the box is
+    checked at each request, so a preview ends as soon as its box is destroyed.
     """
 
     def __init__(
@@ -82,17 +83,17 @@ class PreviewRegistry:
         self._by_target: dict[PreviewTarget, dict[int, OpenPreview]] = {}
 
     def open(self, target: PreviewTarget, port: int) -> str:
-        """Return the address at which a browser reaches this port of this box.
+        """Open a preview of this port of this box, and return its address for a browser.
 
-        Raises `PreviewRefused` for an invalid port, a port that must not be shown, too many ports
-        of one box, and a destroyed box.
+        Raises `PreviewRefused` if the port is invalid or must not be shown, if the box has too many
+        previews, or if the box was destroyed.
         """
         if not 1 <= port <= 65535:
             raise PreviewRefused(f"{port} is no port; expected a number from 1 to 65535")
         if port in self._refused:
-            raise PreviewRefused(f"port {port} is the box's way out and is not shown")
+            raise PreviewRefused(f"port {port} is the box's egress proxy and cannot be shown")
         if target.preview_state is PreviewTargetState.GONE:
-            raise PreviewRefused("this box is gone")
+            raise PreviewRefused("this box is gone: it was destroyed")
         self._forget_gone()
         ports = self._by_target.setdefault(target, {})
         opened = ports.get(port)
@@ -104,12 +105,13 @@ class PreviewRegistry:
         return self._address(opened.token)
 
     def close(self, target: PreviewTarget) -> None:
-        """Forget a box's previews. Their names are unknown from now on."""
+        """Close all previews of a box. Their host names are then unknown."""
         for opened in self._by_target.pop(target, {}).values():
             del self._by_token[opened.token]
 
     def is_name(self, host: str) -> bool:
-        """Whether a host name (lower case, no port) is in the domain of previews, open or not."""
+        """Whether a host name (lower case, no port) is in the domain of previews. There need not be
+        a preview of this name."""
         domain = self.settings.domain
         return host == domain or host.endswith("." + domain)
 
@@ -123,7 +125,7 @@ class PreviewRegistry:
         return opened
 
     def authority(self, opened: OpenPreview) -> str:
-        """Return name and port as the browser's address bar shows them."""
+        """Return host name and port, without the scheme's default port."""
         default = 443 if self.settings.scheme == "https" else 80
         name = f"{opened.token}.{self.settings.domain}"
         return name if self._public_port == default else f"{name}:{self._public_port}"

@@ -1,4 +1,4 @@
-"""One request to a preview, the messages of its body, and the limits on open connections."""
+"""One request to a preview, the ASGI messages of its body, and the limits on open connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from nekro_core.sandbox.preview.settings import PreviewSettings
 from nekro_core.system.errors import NekroError
 
 LINGER_S = 1.0
-"""Seconds for which the rest of an unneeded body is still read. A connection that is closed with
-unread bytes is reset, and the browser never sees the answer (RFC 9112, 9.6)."""
+"""Longest time in seconds for reading the rest of a body that is not needed. If a connection is
+closed with unread bytes, it is reset, and the browser may lose the answer (RFC 9112, 9.6)."""
 
 
 class RequestBody:
-    """The messages of one request. ``whole`` is true once the body is read to its end."""
+    """The ASGI messages of one request. ``whole`` says whether the body was read to its end."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         names = {name for name, _ in scope["headers"]}
         self.whole = scope["type"] != "http" or names.isdisjoint(
             {b"content-length", b"transfer-encoding"}
         )
-        # A client with ``Expect`` sends no body before it is told to continue.
+        # A client with ``Expect`` sends no body before it receives ``100 Continue``.
         self._asks_first = b"expect" in names
         self._touched = False
         self._receive = receive
@@ -41,7 +41,7 @@ class RequestBody:
         return message
 
     async def linger(self) -> None:
-        """Read and discard the rest, for at most `LINGER_S`."""
+        """Read and discard the rest of the body, for at most `LINGER_S` seconds."""
         if self._asks_first and not self._touched:
             return
         with anyio.move_on_after(LINGER_S):
@@ -57,7 +57,7 @@ class PreviewRequest:
     body: RequestBody
     send: Send
     stream: ByteStream
-    """The connection to the box; the code that opened it closes it."""
+    """The connection to the server in the box. The code that opened it closes it."""
     port: int
     """The server's port in the box."""
     settings: PreviewSettings
@@ -74,8 +74,8 @@ class ConnectionLimitReached(NekroError):
 
 
 class ConnectionLimiter:
-    """Limits open connections: of all previews, of each box, and of each name. So a slow preview
-    cannot use up the connections of the others."""
+    """Limits the open connections of all previews, of each box, and of each preview. So a slow
+    preview cannot use up the connections of the others."""
 
     def __init__(self, settings: PreviewSettings) -> None:
         self._settings = settings
@@ -84,7 +84,7 @@ class ConnectionLimiter:
 
     @contextmanager
     def taken(self, opened: OpenPreview) -> Iterator[None]:
-        """Hold one slot. Raises `ConnectionLimitReached`."""
+        """Count one connection while the body runs. Raises `ConnectionLimitReached`."""
         if (
             self._names.total() >= self._settings.connections
             or self._boxes[opened.target] >= self._settings.connections_per_box

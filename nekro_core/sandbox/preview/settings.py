@@ -15,45 +15,48 @@ class PreviewSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     domain: str = "preview.localhost"
-    """Each preview is ``http://<unguessable>.<domain>``. All subdomains must lead to the bot. Use
-    another registered domain than that of the bot's page: browsers share cookies inside one.
+    """The address of each preview is ``http://<unguessable>.<domain>``. The DNS must resolve all
+    subdomains to the bot. Use another registered domain than that of the bot's page, because
+    browsers share cookies inside a registered domain.
     """
 
     scheme: Literal["http", "https"] = "http"
-    """What the browser uses: ``https`` if a proxy in front of the bot does."""
+    """The scheme that the browser uses: ``https`` if a reverse proxy in front of the bot adds
+    TLS."""
 
     port: int | None = Field(default=None, ge=1, le=65535)
-    """The port that the browser connects to; by default the bot's own port."""
+    """The port to which the browser connects; unset: the port of the bot's web server."""
 
     connections: int = Field(default=256, ge=1)
-    """Open at the same time, to all previews. Half of what the web server takes, so that the other
-    half stays free for the bot's page."""
+    """Limit of open connections to all previews together. This is half of the web server's limit,
+    so the other half remains for the bot's page."""
 
     connections_per_box: int = Field(default=64, ge=1)
-    """Open at the same time, to all previews of one box."""
+    """Limit of open connections to all previews of one box together."""
 
     connections_per_name: int = Field(default=32, ge=1)
-    """Open at the same time, to one preview. A browser opens six; a development server adds a
-    WebSocket."""
+    """Limit of open connections to one preview. A browser opens six, and one more for the WebSocket
+    of a development server."""
 
     body_mb: int = Field(default=256, ge=1)
-    """MiB of one request's body. The box's disk is smaller."""
+    """Limit in MiB of the body of one request."""
 
     message_mb: int = Field(default=16, ge=1)
-    """MiB of one WebSocket message from a box. For messages to the box the web server's limit
-    holds: 16."""
+    """Limit in MiB of one WebSocket message from a box. For messages to the box, the web server has
+    a limit of 16."""
 
     connect_s: float = Field(default=5.0, gt=0)
-    """Seconds until a server in a box accepts the connection."""
+    """Longest wait in seconds for a connection to the server in the box."""
 
     answer_s: float = Field(default=60.0, gt=0)
-    """Seconds from the end of the request to the head of the answer."""
+    """Longest time in seconds from the end of the request to the head of the answer."""
 
     upload_s: float = Field(default=30.0, gt=0)
-    """Seconds between two pieces of a request's body."""
+    """Longest wait in seconds for the next piece of a request's body."""
 
     idle_s: float = Field(default=600.0, gt=0)
-    """Seconds without a byte of the answer. Event streams are often silent for minutes."""
+    """Longest wait in seconds for the next byte of an answer. Event streams often send no byte for
+    minutes."""
 
     @field_validator("domain")
     @classmethod
@@ -62,8 +65,8 @@ class PreviewSettings(BaseModel):
         labels = name.split(".")
         if len(labels) < 2 or not all(_LABEL.fullmatch(label) for label in labels) or _is_ip(name):
             raise ValueError(
-                "expected a domain of two parts or more whose every subdomain leads to the bot, "
-                "such as preview.example.org"
+                "expected a domain with at least one dot, such as preview.example.org, whose "
+                "subdomains all resolve to the bot"
             )
         return name
 

@@ -1,4 +1,5 @@
-"""One WebSocket between a browser and a server in a box. Messages are forwarded, frames are not."""
+"""Forwards a WebSocket between a browser and a server in a box. Whole messages are forwarded, not
+single frames."""
 
 from contextlib import suppress
 
@@ -20,11 +21,11 @@ from nekro_core.sandbox.preview.request import PreviewRequest
 _READ_BYTES = 64 * 1024
 _MIB = 1024 * 1024
 _CLOSE_S = 5.0
-"""Seconds in which a server must confirm a close."""
+"""Longest wait in seconds until the server confirms that the WebSocket is closed."""
 
 
 class WebSocketBridge:
-    """Connects a browser's WebSocket with one to the server in the box."""
+    """Connects a browser's WebSocket with another WebSocket to the server in the box."""
 
     def __init__(self, visit: PreviewRequest) -> None:
         self._scope = visit.scope
@@ -97,8 +98,8 @@ class WebSocketBridge:
     async def _pass_refusal(
         self, response: Response, passed: list[Header]
     ) -> PreviewProblem | None:
-        """Forward the page with which the server refused the WebSocket, such as a login or a
-        404."""
+        """Forward the HTTP answer with which the server refused the WebSocket, for example a login
+        page or a 404."""
         offered = "websocket.http.response" in self._scope.get("extensions", {})
         if response.status_code < 200 or response.status_code >= 600 or not offered:
             return PreviewProblem.BROKEN_ANSWER
@@ -128,7 +129,7 @@ class WebSocketBridge:
                 self._box.send_close(code, message.get("reason") or "")
             await self._flush()
         except (InvalidState, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return  # The other direction sees the same end and tells the browser.
+            return  # `_from_box` notices the end too and sends the close message to the browser.
         await anyio.sleep(_CLOSE_S)
         everything.cancel()
 
@@ -146,7 +147,7 @@ class WebSocketBridge:
                 events = self._box.events_received()
         except (anyio.EndOfStream, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
-        with suppress(OSError):  # what the web server raises when the browser has left
+        with suppress(OSError):  # the browser may have disconnected
             await self._send(self._closing())
 
     async def _pass_frame(self, frame: Frame) -> None:
@@ -154,7 +155,7 @@ class WebSocketBridge:
             self._is_text = frame.opcode is Opcode.TEXT
         elif frame.opcode is not Opcode.CONT:
             return
-        # A bytearray, not a list: endless empty frames must not take memory.
+        # A bytearray and not a list of pieces, so that empty frames need no memory.
         self._partial += frame.data
         if not frame.fin:
             return
@@ -170,8 +171,8 @@ class WebSocketBridge:
             await self._send({"type": "websocket.send", "text": text})
 
     def _closing(self) -> Message:
-        """Return the close message for the browser. The codes 1005, 1006 and 1015 must not be
-        sent."""
+        """Return the close message for the browser. The protocol forbids to send the codes 1005,
+        1006 and 1015."""
         close = self._box.close_rcvd
         if close is None or self._box.parser_exc is not None:
             sent = self._box.close_sent

@@ -1,18 +1,18 @@
-"""The eight tools: what a model does with named boxes, as results that a model can read.
+"""Eight tools with which a language model uses named boxes. Each call returns a JSON text.
 
 ::
 
-    description.py  the tools as their document prints them, and what is told beside it
-    schemas.py      the same for OpenAI, Anthropic and MCP
-    inputs.py       a tool's input: checked, its defaults filled in
+    description.py  the names, descriptions and parameters of the tools
+    schemas.py      the descriptions in the formats of OpenAI, Anthropic and MCP
+    inputs.py       checks the input of a call and adds default values
     result.py       SandboxToolResult, and the errors with their codes
-    text.py         bytes that came out of a box as JSON text
-    pool.py         SandboxPool: one owner's boxes, as the tools use them
+    text.py         decides whether bytes from a box can be text in the JSON
+    pool.py         SandboxPool: the boxes of one owner that the tools use
     shell.py  files.py  transfer.py  boxes.py
                     the tools
-    call.py         handle_tool_call
+    call.py         handle_tool_call: runs a tool and returns its result
 
-Source: "Agent Tool API", the design document that the tools were taken from.
+The tools implement a design document, "Agent Tool API". In these files, "the document" means it.
 """
 
 from nekro_core.sandbox.tools.call import handle_tool_call

@@ -1,4 +1,4 @@
-"""One tool call: whatever happens, one result."""
+"""Runs one tool call. It always returns a result, also after an error."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,7 +50,7 @@ async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> Sandb
         return failure(error, call.news)
     except SandboxError as error:
         return failure(_error_for_model(error), call.news)
-    except Exception:  # noqa: BLE001 (every call has a result; the log has the whole story)
+    except Exception:  # noqa: BLE001 (the model must get a result; the log has the traceback)
         _log.exception("the tool %s failed", name)
         return failure(
             SandboxToolError(

@@ -1,4 +1,4 @@
-"""The eight tools: the one description that schemas, checks and texts are made from."""
+"""The description of the eight tools. The schemas for models and the checks of inputs use it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -105,7 +105,7 @@ DOCUMENT: tuple[Mapping[str, Any], ...] = (
         },
     },
 )
-"""Word for word what the document prints."""
+"""The tools exactly as in the design document."""
 
 _FILES_STAY = "A sandbox that sleeps keeps its files and loses its processes."
 
@@ -128,7 +128,7 @@ TOLD: Mapping[str, str] = MappingProxyType(
         "file. A folder needs recursive.",
     }
 )
-"""What a model should know beyond the document's own sentence."""
+"""For each tool, sentences for the model that are added to the document's description."""
 
 MEANT: Mapping[str, str] = MappingProxyType(
     {
@@ -152,7 +152,7 @@ MEANT: Mapping[str, str] = MappingProxyType(
         "recursive": "Copy a folder with all that is in it",
     }
 )
-"""What a parameter means, where the document does not say it."""
+"""Descriptions of parameters for which the document has none."""
 
 ADDED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -161,4 +161,5 @@ ADDED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         }
     }
 )
-"""Parameters that the document does not have: files are bytes, and not all bytes are text."""
+"""Parameters that the document does not have. ``encoding`` is needed because the content of a file
+need not be text."""

@@ -13,7 +13,7 @@ from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, Sandbox
 from nekro_core.sandbox.tools.text import UTF8_MARGIN, slice_text
 
 _LARGEST = 2**53
-"""What every JSON reader takes for a whole number."""
+"""All JSON parsers read whole numbers up to this one exactly."""
 
 
 async def read_file(call: SandboxToolCall) -> SandboxToolResult:

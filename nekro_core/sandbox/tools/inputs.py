@@ -1,4 +1,4 @@
-"""A tool's input as a model wrote it: checked against the schema, its defaults filled in."""
+"""Checks the input of a tool call against the tool's schema, and adds default values."""
 
 import difflib
 import math
@@ -13,7 +13,7 @@ from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError
 
 HOME = "/home/user"
 _FOLDERS = (HOME, "/tmp", "/app")  # noqa: S108 (a box's own)
-"""Where files of a box may be read and written by its tools."""
+"""The folders in which the tools may read and write files."""
 _MAX_PATH = 4096
 
 _PROPERTIES: Mapping[str, Mapping[str, Any]] = {
@@ -33,7 +33,8 @@ def invalid(message: str) -> SandboxToolError:
 
 @dataclass(frozen=True, slots=True)
 class ToolInput:
-    """Checked values by name, the defaults among them; ``given`` are those that were written."""
+    """The checked input of a call. ``values`` are the values by name, including default values.
+    ``given`` are the names that the model wrote."""
 
     values: Mapping[str, Any]
     given: frozenset[str]
@@ -112,7 +113,7 @@ def read_input(tool: str, given: object) -> ToolInput:
 def _check(name: str, value: object, schema: Mapping[str, Any]) -> None:
     wanted = schema["type"]
     if wanted == "number":
-        # A bool is an int to Python, and JSON texts may hold numbers without an end.
+        # In Python a bool is an int. JSON texts may have infinite numbers.
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         fits = fits and math.isfinite(value)  # type: ignore[arg-type]
     else:

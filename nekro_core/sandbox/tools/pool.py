@@ -1,4 +1,4 @@
-"""What the tools work with: one owner's boxes, and the bounds of what a model gets to see."""
+"""The objects that the tools use: the boxes of one owner, the limits of a call, and the call."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ _Result = TypeVar("_Result")
 
 
 class PreviewOpener(Protocol):
-    """Where servers of boxes are shown (`nekro_core.sandbox.preview.PreviewRegistry`)."""
+    """Opens previews of servers in boxes (`nekro_core.sandbox.preview.PreviewRegistry`)."""
 
     def open(self, target: PreviewTarget, port: int) -> str:
         """The address of this port of this box. Raises `PreviewRefused`."""
@@ -24,26 +24,27 @@ class PreviewOpener(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxToolLimits:
-    """Bounds of one call. A model pays for every byte of its result."""
+    """Limits of one call. Results are limited because the model's provider charges for every
+    byte."""
 
     command_s: float = 600.0
-    """Longest command that can be asked for."""
+    """Largest timeout of a command that a model may set, in seconds."""
     output_bytes: int = 16 * 1024
-    """Shown of stdout and of stderr, each; all of it is kept in the box."""
+    """Bytes of stdout in a result, and as many of stderr. A file in the box has the full output."""
     read_bytes: int = 256 * 1024
-    """Of a file, in one call."""
+    """Bytes of a file that one call may read."""
     write_bytes: int = 8 * 1024 * 1024
     paths: int = 1000
-    """Of one glob."""
+    """Paths in the result of one glob."""
     paths_bytes: int = 32 * 1024
     sleep_after_s: float = 7 * 86_400.0
-    """Longest time without a call after which a box sleeps."""
+    """Largest ``sleep_after_ms`` that a model may set, in seconds."""
 
 
 class SandboxPool:
-    """An agent's pool of named sandboxes, as the tools use it: the boxes of one owner.
+    """The named boxes of one owner, for the tools.
 
-    ``preview`` is where their servers are shown; without one, ``browse`` says so.
+    ``preview`` opens previews of servers in the boxes. Without it, ``browse`` returns an error.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class SandboxPool:
 
 
 class SandboxToolCall:
-    """One call at work: its input, and the news of the boxes that it used."""
+    """One running call: its input, and the notices of the boxes that it uses (see
+    `NamedBox.pop_notices`), which are added to its result."""
 
     def __init__(self, pool: SandboxPool, given: ToolInput) -> None:
         self.pool = pool

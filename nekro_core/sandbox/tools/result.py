@@ -1,4 +1,4 @@
-"""What a tool call comes to: always a JSON text, also for what went wrong."""
+"""The result of a tool call: always a JSON text, also after an error."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from nekro_core.system.errors import NekroError
 
 
 class ErrorCode(StrEnum):
-    """What a model, or whoever runs it, can tell apart without reading the message."""
+    """The kinds of errors. Programs can distinguish them without parsing the message."""
 
     UNKNOWN_TOOL = "unknown_tool"
     INVALID_INPUT = "invalid_input"
@@ -27,7 +27,7 @@ class ErrorCode(StrEnum):
 
 
 class SandboxToolError(NekroError):
-    """A call cannot do what was asked. The message is our own: it holds nothing of the host."""
+    """A tool call failed. The model gets the message, which has no information about the host."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -1,6 +1,7 @@
-"""The eight tools for those who offer them to a model, each in its own format.
+"""The descriptions of the eight tools in the formats of different model APIs.
 
-Models do not fill in defaults, and often do not see them: each stands in its parameter's text too.
+Models often do not get the ``default`` of a schema. So the description of each parameter has its
+default too.
 """
 
 import copy
@@ -11,7 +12,7 @@ from typing import Any
 from nekro_core.sandbox.tools.description import ADDED, DOCUMENT, MEANT, TOLD
 
 TOOL_NAMES: tuple[str, ...] = tuple(tool["name"] for tool in DOCUMENT)
-"""In the document's order."""
+"""The names of the tools, in the order of the design document."""
 
 
 def openai_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:

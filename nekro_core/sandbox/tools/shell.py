@@ -11,7 +11,8 @@ from nekro_core.sandbox.tools.pool import SandboxToolCall
 from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
 
 _MAX_COMMAND = 128 * 1024 - 1
-"""Of one word that Linux hands to a program (MAX_ARG_STRLEN, its end included)."""
+"""Longest command in bytes: the limit of Linux for one argument of a program (MAX_ARG_STRLEN),
+without the NUL at its end."""
 
 
 async def shell(call: SandboxToolCall) -> SandboxToolResult:

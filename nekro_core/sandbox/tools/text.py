@@ -1,20 +1,22 @@
-"""Bytes that came out of a box, as text where they are text."""
+"""Decodes bytes from a box as text, if they are text."""
 
 import codecs
 import re
 from dataclasses import dataclass
 
 UTF8_MARGIN = 3
-"""Bytes before and after a slice that decide whether it cuts a code point."""
+"""Number of bytes before and after a slice that are needed to see whether the slice cuts a code
+point."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
-"""Control characters but tab, newline, form feed, return and escape: no text has them."""
+"""Matches control characters that texts do not have: all except tab, newline, form feed, return and
+escape."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceText:
-    """The whole code points of a slice; ``skipped`` and ``left`` are the bytes of those that its
-    beginning and its end cut."""
+    """The complete code points of a slice. ``skipped`` is the number of bytes at its beginning that
+    end a cut code point, and ``left`` the number at its end that begin one."""
 
     text: str
     skipped: int = 0

@@ -1,1 +1,2 @@
-"""Small programs for a container. They are sent as source; any Python from 3.9 runs them."""
+"""Small programs that run in containers. The host sends their source; any Python from 3.9 on can
+run them."""

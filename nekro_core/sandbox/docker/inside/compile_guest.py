@@ -1,8 +1,8 @@
-"""Stage two of an image's first container: compile the supervisor with the image's Python.
+"""Compile the supervisor's modules with the Python of an image, in a separate container.
 
-Runs after `boot.BOOT`, which defines ``receive``. Compiling takes longer than loading, and a box
-should not wait for it. The result goes to the host, which passes it to boxes of this image and
-never decodes it.
+`boot.BOOT` defines ``receive`` and executes this program. The host stores the compiled modules and
+sends them to each box of the image, so that no box has to compile them. The host never decodes
+them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
 
     def receive() -> bytes:
-        """Read the next piece of the stream."""
+        """Read the next piece of the input."""
 
 
 _OLDEST = (3, 9)
 
 
 def main() -> None:
-    """Answer with a line of JSON, then with the compiled modules."""
+    """Print a line of JSON, then the compiled modules."""
     sources = json.loads(receive())
     compiled = b""
     if sys.version_info >= _OLDEST:
@@ -47,7 +47,7 @@ def main() -> None:
     os.write(1, json.dumps(found).encode() + b"\n")
     while compiled:
         compiled = compiled[os.write(1, compiled) :]
-    while os.read(0, 1):  # the host closes after it has read the answer
+    while os.read(0, 1):  # the host closes the input after it has read the answer
         pass
 
 

@@ -1,8 +1,8 @@
-"""Stage two of a box: confine this process further, then become the supervisor.
+"""Confine this process further, and then run the supervisor in it.
 
-Runs after `boot.BOOT`, which defines ``receive``. The engine's own filter of system calls is
-already in force. A second one is added to it; a call must pass both. Loading a filter needs no
-privilege, since the container cannot gain any.
+`boot.BOOT` defines ``receive`` and executes this program. The engine's seccomp filter is already
+active. This program adds a second filter; a system call must pass both. Adding a filter needs no
+privilege, because the container has ``no-new-privileges``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
     def receive() -> bytes:
-        """Read the next piece of the stream."""
+        """Read the next piece of the input."""
 
 
 _PR_SET_SECCOMP, _MODE_FILTER, _INSTRUCTION = 22, 2, 8
@@ -31,7 +31,8 @@ class _Program(ctypes.Structure):
 
 
 class _Guest:
-    """Imports the supervisor's modules from memory: a container gets no file from the host."""
+    """Imports the supervisor's modules from memory, because a container has no files of the
+    host."""
 
     def __init__(self, modules: dict[str, CodeType]) -> None:
         self.modules = modules
@@ -40,10 +41,10 @@ class _Guest:
         del path, target
         if name not in self.modules:
             return None
-        return ModuleSpec(name, self)  # type: ignore[arg-type]  # as much of a loader as is used
+        return ModuleSpec(name, self)  # type: ignore[arg-type]  # it has the methods that are used
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let the import system make the module."""
+        """Return None: the import system then makes the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module's code."""
@@ -51,20 +52,20 @@ class _Guest:
 
 
 def filter_calls(program: bytes) -> None:
-    """Put a filter of system calls in force. Raises OSError.
+    """Add a seccomp filter to this process. Raises OSError.
 
-    `guest_minimal_stdlib` has the same function. This copy is here because the filter must be in
-    force before the supervisor's modules, which a container of the image compiled, are
-    unmarshalled. ``tests/system/confinement/test_jail_filter.py`` holds both to the same result.
+    `guest_minimal_stdlib` has the same function. It cannot be used here, because the filter must be
+    active before the supervisor's modules are unmarshalled: a container of the image compiled
+    them. ``tests/system/confinement/test_jail_filter.py`` checks that both do the same.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     wanted = _Program(len(program) // _INSTRUCTION, program)
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(wanted), 0, 0):
-        raise OSError(ctypes.get_errno(), "the filter of system calls was not taken")
+        raise OSError(ctypes.get_errno(), "the kernel refused the seccomp filter")
 
 
 def link_shared() -> None:
-    """Make ``/app/shared`` if the image has none: ``/app`` is then a folder of this user."""
+    """Make the link ``/app/shared`` if the image has none. ``/app`` then belongs to this user."""
     with contextlib.suppress(OSError):
         Path("/app/shared").symlink_to("/home/user")
         Path("/app").chmod(0o555)
@@ -72,7 +73,7 @@ def link_shared() -> None:
 
 def main() -> None:
     """Receive the address of the descriptor socket, the filter, the supervisor's limits and its
-    modules. Then become the supervisor."""
+    modules. Then run the supervisor."""
     link_shared()
     address = receive()
     fd_socket = []
@@ -82,9 +83,9 @@ def main() -> None:
         fd_socket.append(str(connection.detach()))
     filter_calls(receive())
     sys.argv = ["supervisor", receive().decode(), "0,1", *fd_socket]
-    modules = marshal.loads(receive())  # noqa: S302 - from the host
+    modules = marshal.loads(receive())  # noqa: S302 - the host sent them
     sys.meta_path.insert(0, _Guest(modules))
-    import guest_main  # type: ignore[import-not-found]  # noqa: PLC0415 - it is one of them
+    import guest_main  # type: ignore[import-not-found]  # noqa: PLC0415 - imported from memory
 
     guest_main.main()
 

@@ -1,8 +1,8 @@
 """Write one file below ``/app/uploads``, as a separate program with a separate user id.
 
-The code that runs in a box has another user id. So neither it nor the supervisor can write there,
-rename there or inspect this process. Arguments: the file's path below the folder, and its size. The
-bytes arrive on standard input.
+The supervisor and the code in a box have another user id. So they can neither write nor rename
+files there, and they cannot inspect this process. Arguments: the file's path below the folder as a
+JSON list of names, and its size. Standard input has the bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PIECE = 256 * 1024
 
 
 def write(root: str, parts: list[str], size: int, source: int) -> None:
-    """Replace the file in one step; its parents are made. Raises OSError."""
+    """Replace the file in one step. Missing parent folders are made. Raises OSError."""
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts[:-1]:
         with contextlib.suppress(FileExistsError):
@@ -29,7 +29,7 @@ def write(root: str, parts: list[str], size: int, source: int) -> None:
         while size:
             piece = os.read(source, min(size, _PIECE))
             if not piece:
-                raise EOFError  # noqa: TRY301 - what was begun is taken away below
+                raise EOFError  # noqa: TRY301 - the handler below deletes the partial file
             size -= len(piece)
             while piece:
                 piece = piece[os.write(file, piece) :]
@@ -40,7 +40,7 @@ def write(root: str, parts: list[str], size: int, source: int) -> None:
 
 
 def main() -> None:
-    """Write the file and print the result: an error number, or 0."""
+    """Write the file, and print a line of JSON with the error number or 0."""
     os.umask(0o022)
     error = 0
     try:
@@ -48,7 +48,7 @@ def main() -> None:
     except OSError as failed:
         error = failed.errno or 5
     os.write(1, json.dumps({"error": error}).encode() + b"\n")
-    while os.read(0, _PIECE):  # the host closes after it has read the answer
+    while os.read(0, _PIECE):  # the host closes the input after it has read the answer
         pass
 
 
