@@ -236,7 +236,7 @@ class NamedBox:
             saved = await self.save()
             if not saved:
                 self.idle_since = self._clock()  # the idle time starts again before the next try
-            if not saved or self._used_since(idle_since):
+            if not saved or self.destroyed or self._used_since(idle_since):
                 return False
             await self._set_asleep()
             return True

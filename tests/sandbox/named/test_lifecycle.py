@@ -6,6 +6,7 @@ The boxes are in memory here. `tests/sandbox/tools` tests real boxes.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -360,6 +361,32 @@ async def test_destroying_a_box_that_starts_leaves_nothing_alive(world: World) -
     # The write, which waited for the box, got a new box of the same name.
     assert len(world.source.living) == 1
     assert await world.read("x") == "milk"
+
+
+async def test_a_box_that_is_destroyed_while_it_falls_asleep_stays_destroyed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.write("milk", "x")
+    named = await world.lin.find("x")
+    assert named is not None
+    stored, destroying = anyio.Event(), anyio.Event()
+    save = named._storage.save
+
+    async def slow_disk(*args: Any) -> Any:
+        saved = await save(*args)
+        stored.set()
+        await destroying.wait()
+        return saved
+
+    monkeypatch.setattr(named._storage, "save", slow_disk)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(named.sleep)
+        await stored.wait()
+        tasks.start_soon(world.lin.destroy, "x")
+        await anyio.sleep(0.01)
+        destroying.set()
+    assert named.destroyed
+    assert named.preview_state is PreviewTargetState.GONE
 
 
 async def test_boxes_outlive_the_process(world: World) -> None:
