@@ -1,9 +1,9 @@
 """Pickles values for a guest, which cannot import the bot's packages.
 
-Objects whose classes the guest can import are pickled unchanged: classes of the standard library
-and of the modules in ``guest_modules``. Other objects are converted: an enum to its value, a
-subclass of a plain type such as ``str`` or ``dict`` to this type, and any other object to a view:
-an object that has the same fields and the name of the class.
+Objects of the standard library's classes are pickled unchanged: every guest can import them. Other
+objects are converted: an enum to its value, a subclass of a plain type such as ``str`` or ``dict``
+to this type, and any other object to a view: an object that has the same fields and the name of the
+class.
 """
 
 import copy
@@ -31,8 +31,8 @@ def make_view(module: str, name: str) -> Any:
     raise NotImplementedError(f"views are made in the guest: {module}.{name}")
 
 
-def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
-    """Pickle ``value`` for a guest that has the standard library and ``guest_modules``.
+def dump(value: Any) -> bytes:
+    """Pickle ``value`` for a guest that has the standard library.
 
     Raises `HandoverError` if the value cannot be pickled.
     """
@@ -40,7 +40,7 @@ def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
         return pickle.dumps(value, _PROTOCOL)
     buffer = io.BytesIO()
     try:
-        _Pickler(buffer, guest_modules).dump(value)
+        _Pickler(buffer).dump(value)
     except Exception as error:
         # A value's ``__reduce__`` may raise any error.
         raise HandoverError(f"{type(value).__name__} cannot be handed over: {error}") from error
@@ -48,9 +48,8 @@ def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, guest_modules: frozenset[str]) -> None:
+    def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, _PROTOCOL)
-        self._guest_modules = guest_modules
 
     def reducer_override(self, value: Any) -> Any:
         """`pickle` calls this for every object whose type is not a plain one."""
@@ -58,11 +57,11 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         cls = type(value)
         if isinstance(value, type) or cls.__name__ in ("function", "builtin_function_or_method"):
-            if self._known(getattr(value, "__module__", None)):
+            if _is_in_guest(getattr(value, "__module__", None)):
                 return NotImplemented
             name = getattr(value, "__qualname__", value.__name__)
             return make_view, (value.__module__ or "", name)
-        if self._known(cls.__module__):
+        if _is_in_guest(cls.__module__):
             return NotImplemented
         if isinstance(value, Enum):
             return copy.copy, (
@@ -70,10 +69,10 @@ class _Pickler(pickle.Pickler):
             )  # the guest calls `copy.copy(value)`, which returns the plain value
         return _plain_base(value) or _view(value)
 
-    def _known(self, module: str | None) -> bool:
-        root = (module or "builtins").partition(".")[0]
-        known = root in sys.stdlib_module_names or root in self._guest_modules
-        return known and root != "__main__"
+
+def _is_in_guest(module: str | None) -> bool:
+    root = (module or "builtins").partition(".")[0]
+    return root in sys.stdlib_module_names and root != "__main__"
 
 
 def _plain_base(value: Any) -> tuple[Any, ...] | None:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import pickle
 import sys
 from pathlib import Path
 
@@ -128,10 +127,8 @@ def test_a_value_that_cannot_be_pickled_is_named() -> None:
         dump(n for n in ())
 
 
-def test_values_of_a_templates_modules_are_pickled_unchanged() -> None:
-    value = GuestCall(name="x", args=(), kwargs={})
-    assert b"make_view" in dump(value)
-    assert pickle.loads(dump(value, frozenset({"nekro_core"}))) == value
+def test_an_object_of_a_class_that_guests_cannot_import_becomes_a_view() -> None:
+    assert b"make_view" in dump(GuestCall(name="x", args=(), kwargs={}))
 
 
 @pytest.mark.parametrize("machine", jail_filter.MACHINES)

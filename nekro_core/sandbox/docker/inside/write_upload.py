@@ -29,7 +29,7 @@ def write(root: str, parts: list[str], size: int, source: int) -> None:
         while size:
             piece = os.read(source, min(size, _PIECE))
             if not piece:
-                raise EOFError  # noqa: TRY301 - the handler below deletes the partial file
+                raise OSError(5, "the input ended early")  # noqa: TRY301 - deletes the file below
             size -= len(piece)
             while piece:
                 piece = piece[os.write(file, piece) :]
